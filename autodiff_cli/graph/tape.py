@@ -1,0 +1,134 @@
+"""The tape: a graph's nodes numbered once, in topological order.
+
+After that, loops run over integers and lists, and nothing recurses: a chain of 100,000 nodes is as good as a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from autodiff_cli.graph.node import Node, is_literal
+
+
+def topological(outputs: Iterable[Node]) -> list[Node]:
+    """Every node that the outputs need, each once and after its inputs; inputs in the order they are written."""
+    order: list[Node] = []
+    done: set[Node] = set()
+    stack: list[Node] = list(outputs)[::-1]
+    while stack:
+        node = stack.pop()
+        if node in done:
+            continue
+        waiting = [child for child in node.inputs if child not in done]
+        if waiting:
+            stack.append(node)
+            waiting.reverse()
+            stack.extend(waiting)
+        else:
+            done.add(node)
+            order.append(node)
+    return order
+
+
+class Tape:
+    """The nodes of a graph in topological order, with each node's inputs as positions in that order.
+
+    Args:
+        outputs: the nodes whose values are wanted.
+        wrt: the input leaves towards which derivatives are wanted; all of them by default.
+
+    Attributes:
+        nodes: in topological order; a node's position is its id.
+        inputs: for each node, the ids of its inputs.
+        outputs: the ids of the outputs.
+        reached: for each node, whether one of the `wrt` leaves is among its ancestors (or is it). What is not reached
+            takes no gradient.
+        edges: for each node, the positions among its inputs through which a derivative travels: those that are
+            reached, without those that a literal zero multiplies (`0*x`, `x^0`).
+    """
+
+    __slots__ = ("edges", "index", "inputs", "nodes", "outputs", "reached")
+
+    def __init__(self, outputs: Sequence[Node], wrt: Iterable[Node] | None = None) -> None:
+        self.nodes = topological(outputs)
+        self.index = {node: i for i, node in enumerate(self.nodes)}
+        index = self.index
+        self.inputs = [tuple([index[child] for child in node.inputs]) for node in self.nodes]
+        self.outputs = tuple(index[output] for output in outputs)
+        seeds = None if wrt is None else set(wrt)
+        self.reached: list[bool] = []
+        self.edges: list[tuple[int, ...]] = []
+        self._mark(seeds)
+
+    def _mark(self, seeds: set[Node] | None) -> None:
+        reached, edges = self.reached, self.edges
+        carries: list[bool] = []  # reached without passing a literal zero
+        for node, inputs in zip(self.nodes, self.inputs, strict=True):
+            if node.op is None:
+                seed = node.is_input if seeds is None else node in seeds
+                reached.append(seed)
+                carries.append(seed)
+                edges.append(())
+                continue
+            reached.append(any(reached[i] for i in inputs))
+            live = tuple([k for k, i in enumerate(inputs) if carries[i]])
+            if live and node.op.factors:
+                live = tuple(k for k in live if not _multiplied_by_zero(node, k))
+            edges.append(live)
+            carries.append(bool(live))
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+def _multiplied_by_zero(node: Node, position: int) -> bool:
+    assert node.op is not None
+    factor = node.op.factors[position]
+    return factor is not None and is_literal(node.inputs[factor], 0)
+
+
+def rebuild(roots: Sequence[Node], replace: Mapping[Node, Node], make: Callable[..., Node] | None = None) -> list[Node]:
+    """The graphs of `roots` with some nodes replaced; what contains no replaced node stays the same object.
+
+    `make(op, inputs)`, if given, builds every node that changes (a simplifier, say) instead of applying the op.
+    """
+    made: dict[Node, Node] = dict(replace)
+    for node in topological(roots):
+        if node in made:
+            continue
+        inputs = tuple(made[child] for child in node.inputs)
+        if node.op is None or all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+            made[node] = node
+        else:
+            made[node] = make(node.op, inputs) if make is not None else Node(node.op, inputs)
+    return [made[root] for root in roots]
+
+
+Packed = tuple[list[tuple[str | None, tuple[int, ...], str, bool]], tuple[int, ...]]
+
+
+def pack(roots: Sequence[Node]) -> Packed:
+    """The graphs of `roots` as flat lists, for pickling without recursion over depth."""
+    tape = Tape(roots)
+    rows = [
+        (node.op.name if node.op is not None else None, inputs, node.text, node.is_constant)
+        for node, inputs in zip(tape.nodes, tape.inputs, strict=True)
+    ]
+    return rows, tape.outputs
+
+
+def unpack(packed: Packed) -> list[Node]:
+    """The roots that `pack` flattened, sharing what they shared."""
+    from autodiff_cli.graph.op import registered
+
+    nodes: list[Node] = []
+    for name, inputs, text, is_constant in packed[0]:
+        op = registered(name) if name is not None else None
+        nodes.append(Node(op, tuple(nodes[i] for i in inputs), text, is_constant))
+    return [nodes[i] for i in packed[1]]
+
+
+def unpack_one(packed: Packed) -> Any:
+    """The single root that `pack` flattened."""
+    return unpack(packed)[0]

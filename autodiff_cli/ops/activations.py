@@ -1,0 +1,48 @@
+"""Activation functions of neural networks, in forms that neither overflow nor lose digits far from 0."""
+
+from __future__ import annotations
+
+from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.ops.arithmetic import abs_, equal, or_
+from autodiff_cli.ops.choice import clip, where
+from autodiff_cli.ops.declare import composite, elementary
+from autodiff_cli.ops.elementary import ZERO_TO_1, expm1, square, tanh
+from autodiff_cli.ops.special import normal_cdf
+
+# The constants of the self-normalising unit: Klambauer et al. 2017, arXiv 1706.02515.
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+sigmoid: Op
+
+# fmt: off
+sigmoid    = elementary("sigmoid",    lambda z, x: z * sigmoid(-x),         aliases=("logistic",), summary="1/(1 + exp(-x))")
+logit      = elementary("logit",      lambda z, x: 1 / (x * (1 - x)),       **ZERO_TO_1, summary="log(x/(1 - x))")
+softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              summary="log(1 + exp(x))")
+logsigmoid = elementary("logsigmoid", lambda z, x: sigmoid(-x),             summary="log(sigmoid(x))")
+logaddexp  = elementary("logaddexp",  lambda z, x, y: (sigmoid(x - y), sigmoid(y - x)), summary="log(exp(x) + exp(y))")
+softsign   = elementary("softsign",   lambda z, x: 1 / square(1 + abs_(x)), summary="x/(1 + abs(x))")
+
+elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), summary="x where it is positive, else exp(x) - 1")
+celu       = composite("celu", lambda x: where(x > 0, x, expm1(x)), summary="x where it is positive, else exp(x) - 1")
+gelu       = composite("gelu", lambda x: x * normal_cdf(x),         summary="x*normal_cdf(x), the exact form")
+silu       = composite("silu", lambda x: x * sigmoid(x),            aliases=("swish",))
+mish       = composite("mish", lambda x: x * tanh(softplus(x)))
+# fmt: on
+
+leaky_relu = composite(
+    "leaky_relu", lambda x: where(x > 0, x, 0.01 * x),
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 0.01 and 1; 0.01 is taken",
+)  # fmt: skip
+selu = composite(
+    "selu", lambda x: where(x >= 0, SELU_SCALE * x, (SELU_SCALE * SELU_ALPHA) * expm1(x)),
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 1.758 and 1.051; the smaller is taken",
+)  # fmt: skip
+hardtanh = composite(
+    "hardtanh", lambda x: clip(x, -1, 1), gate=Gate.ROUTE,
+    kink=lambda x: equal(abs_(x), 1), kink_note="the slopes are 0 and 1; 0 is taken",
+)  # fmt: skip
+relu6 = composite(
+    "relu6", lambda x: clip(x, 0, 6), gate=Gate.ROUTE,
+    kink=lambda x: or_(equal(x, 0), equal(x, 6)), kink_note="the slopes are 0 and 1; 0 is taken",
+)  # fmt: skip

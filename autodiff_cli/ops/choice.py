@@ -1,0 +1,71 @@
+"""Operations that choose one of their inputs, and hand their gradient to the one chosen.
+
+The others get structurally nothing: not 0 times something, so that a nan or an infinity that stands there cannot leak.
+"""
+
+from __future__ import annotations
+
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Gate
+from autodiff_cli.ops.arithmetic import add, and_, equal, greater, less, not_, or_
+from autodiff_cli.ops.declare import chooser, elementary
+
+where = chooser(
+    "where", lambda z, c, a, b: ((0, 0), (c, 1), (not_(c), 1)), gate=Gate.ROUTE,
+    summary="a where the condition holds (is not 0), else b",
+)  # fmt: skip
+
+
+def _ties(z: Node, inputs: tuple[Node, ...]) -> Node:
+    total = equal(inputs[0], z)
+    for x in inputs[1:]:
+        total = add(total, equal(x, z))
+    return total
+
+
+def _tied(*inputs: Node) -> Node:
+    """Whether the first of the inputs, sought from any of them, is not alone: two of the largest are equal."""
+    return _pairs(inputs, max_(*inputs))
+
+
+def _tied_least(*inputs: Node) -> Node:
+    return _pairs(inputs, min_(*inputs))
+
+
+def _pairs(inputs: tuple[Node, ...], extreme: Node) -> Node:
+    return greater(_ties(extreme, inputs), 1)
+
+
+# Equal shares among all that tie. Where the value is nan, so is every share: 0/0.
+max_ = chooser(
+    "max", lambda z, *xs: tuple((not_(less(x, z)), equal(x, z) / _ties(z, xs)) for x in xs), gate=Gate.ROUTE,
+    kink=_tied, kink_note="two or more are the largest; they get equal shares",
+    summary="the largest of its arguments",
+)  # fmt: skip
+min_ = chooser(
+    "min", lambda z, *xs: tuple((not_(greater(x, z)), equal(x, z) / _ties(z, xs)) for x in xs), gate=Gate.ROUTE,
+    kink=_tied_least, kink_note="two or more are the smallest; they get equal shares",
+    summary="the smallest of its arguments",
+)  # fmt: skip
+clip = chooser(
+    "clip",
+    lambda z, x, low, high: (
+        (and_(x > low, x < high), 1),
+        (and_(x < low, low < high), 1),
+        (or_(x > high, low > high), 1),
+    ),
+    gate=Gate.ROUTE,
+    kink=lambda x, low, high: or_(equal(x, low), equal(x, high)),
+    kink_note="the slopes are 0 and 1; 0 is taken",
+    summary="x kept between low and high",
+)  # fmt: skip
+relu = chooser(
+    "relu", lambda z, x: ((x > 0, 1),), gate=Gate.ROUTE,
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 0 and 1; 0 is taken",
+    summary="x where it is positive, else 0",
+)  # fmt: skip
+heaviside = elementary(
+    "heaviside", lambda z, x: 0, gate=Gate.BLOCK,
+    kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is taken",
+    summary="0 below 0, 1 above, 1/2 at 0",
+)  # fmt: skip

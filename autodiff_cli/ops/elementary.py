@@ -1,0 +1,118 @@
+"""Powers, exponentials, logarithms, trigonometric and hyperbolic functions, with their inverses.
+
+Rules are chosen for their digits, not from a textbook: `1 - z²` as the slope of tanh has lost every digit by x = 20,
+`1/cosh(x)²` none. Where a slope is infinite the rule gives an infinity, not nan.
+"""
+
+from __future__ import annotations
+
+from autodiff_cli.graph.node import constant
+from autodiff_cli.graph.op import Op, Precedence
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, floor, not_equal, or_
+from autodiff_cli.ops.choice import where
+from autodiff_cli.ops.declare import Fields, composite, elementary, helper, operator
+
+# Rules may name operations that are defined further down.
+log: Op
+cos: Op
+cot: Op
+cosh: Op
+coth: Op
+hypot: Op
+
+pi = constant("pi")
+
+# Where functions of one variable are defined, and at which points there the value or the slope is infinite.
+POLE_AT_0: Fields = {"singular": lambda x: equal(x, 0)}
+FROM_0: Fields = {"domain": lambda x: x >= 0, "singular": lambda x: equal(x, 0)}
+FROM_1: Fields = {"domain": lambda x: x >= 1, "singular": lambda x: equal(x, 1)}
+FROM_MINUS_1: Fields = {"domain": lambda x: x >= -1, "singular": lambda x: equal(x, -1)}
+ZERO_TO_1: Fields = {"domain": lambda x: and_(x >= 0, x <= 1), "singular": lambda x: or_(equal(x, 0), equal(x, 1))}
+INSIDE_1: Fields = {"domain": lambda x: abs_(x) <= 1, "singular": lambda x: equal(abs_(x), 1)}
+OUTSIDE_1: Fields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: equal(abs_(x), 1)}
+
+# fmt: off
+square = elementary("square", lambda z, x: 2 * x)
+sqrt   = elementary("sqrt",   lambda z, x: 1 / (2 * z),         **FROM_0)
+cbrt   = elementary("cbrt",   lambda z, x: 1 / (3 * square(z)), **POLE_AT_0)
+
+exp    = elementary("exp",    lambda z, x: z)
+exp2   = elementary("exp2",   lambda z, x: z * log(2))
+expm1  = elementary("expm1",  lambda z, x: exp(x),              summary="exp(x) - 1, with all digits near 0")
+log    = elementary("log",    lambda z, x: 1 / x,               **FROM_0, aliases=("ln",), summary="the natural logarithm")
+log2   = elementary("log2",   lambda z, x: 1 / (x * log(2)),    **FROM_0)
+log10  = elementary("log10",  lambda z, x: 1 / (x * log(10)),   **FROM_0)
+log1p  = elementary("log1p",  lambda z, x: 1 / (1 + x),         **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
+
+sin    = elementary("sin",    lambda z, x: cos(x))
+cos    = elementary("cos",    lambda z, x: -sin(x))
+tan    = elementary("tan",    lambda z, x: 1 / square(cos(x)))
+sec    = elementary("sec",    lambda z, x: z * tan(x))
+csc    = elementary("csc",    lambda z, x: -(z * cot(x)),         **POLE_AT_0)
+cot    = elementary("cot",    lambda z, x: -(1 / square(sin(x))), **POLE_AT_0)
+
+asin   = elementary("asin",   lambda z, x: 1 / sqrt((1 - x) * (1 + x)),    **INSIDE_1, aliases=("arcsin",))
+acos   = elementary("acos",   lambda z, x: -(1 / sqrt((1 - x) * (1 + x))), **INSIDE_1, aliases=("arccos",))
+atan   = elementary("atan",   lambda z, x: 1 / (1 + square(x)),            aliases=("arctan",))
+asec   = elementary("asec",   lambda z, x: 1 / (abs_(x) * sqrt(abs_(x) - 1) * sqrt(abs_(x) + 1)),    **OUTSIDE_1)
+acsc   = elementary("acsc",   lambda z, x: -(1 / (abs_(x) * sqrt(abs_(x) - 1) * sqrt(abs_(x) + 1))), **OUTSIDE_1)
+
+sinh   = elementary("sinh",   lambda z, x: cosh(x))
+cosh   = elementary("cosh",   lambda z, x: sinh(x))
+tanh   = elementary("tanh",   lambda z, x: 1 / square(cosh(x)))
+sech   = elementary("sech",   lambda z, x: -(z * tanh(x)))
+csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0)
+coth   = elementary("coth",   lambda z, x: -square(csch(x)), **POLE_AT_0)
+
+asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",))
+acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
+atanh  = elementary("atanh",  lambda z, x: 1 / ((1 - x) * (1 + x)),              **INSIDE_1, aliases=("arctanh",))
+asech  = elementary("asech",  lambda z, x: -(1 / (x * sqrt((1 - x) * (1 + x)))), **ZERO_TO_1)
+acsch  = elementary("acsch",  lambda z, x: -(1 / (abs_(x) * hypot(1, x))),       **POLE_AT_0)
+acoth  = elementary("acoth",  lambda z, x: 1 / ((1 - x) * (1 + x)),              **OUTSIDE_1)
+# fmt: on
+
+acot = elementary(
+    "acot", lambda z, x: -(1 / (1 + square(x))),
+    kink=lambda x: equal(x, 0), kink_note="it jumps from -pi/2 to pi/2; the slope on either side is taken",
+    summary="atan(1/x)",
+)  # fmt: skip
+log_base = composite(
+    "log_base", lambda x, base: log(x) / log(base), spelling="log",
+    domain=lambda x, base: and_(x >= 0, base > 0), singular=lambda x, base: or_(equal(x, 0), equal(base, 1)),
+    summary="the logarithm to a base",
+)  # fmt: skip
+
+# x/h where h is a length: 0 where the length is 0, so that `hypot(0, 0)` has the gradient 0.
+direction = helper("direction", None, lambda x, h: x / h)
+
+hypot = elementary(
+    "hypot", lambda z, x, y: (direction(x, z), direction(y, z)),
+    kink=lambda x, y: and_(equal(x, 0), equal(y, 0)), kink_note="it is the tip of a cone; gradient 0 is taken",
+    summary="sqrt(x^2 + y^2), without overflow",
+)  # fmt: skip
+atan2 = elementary(
+    "atan2", lambda z, y, x: (x / hypot(x, y) / hypot(x, y), -(y / hypot(x, y) / hypot(x, y))),
+    singular=lambda y, x: and_(equal(x, 0), equal(y, 0)),
+    kink=lambda y, x: and_(equal(y, 0), x < 0), kink_note="it jumps by 2*pi there; the slope on either side is taken",
+    summary="the angle of the point (x, y), from -pi to pi",
+)  # fmt: skip
+
+# The slopes of x^y. People read what they expand to. Numbers are guarded (0 towards the base where the exponent is 0;
+# 0 towards the exponent where the base is 0 and the exponent positive) and computed as y*(x^y/x), good to 1.5 ulp,
+# where y*x^(y-1), with its rounded exponent, loses up to 656.
+pow_slope_base = helper("pow_slope_base", None, lambda x, y: y * x ** (y - 1))
+pow_slope_exponent = helper("pow_slope_exponent", None, lambda x, y: x**y * log(x))
+
+pow_ = operator(
+    "pow", "^", Precedence.POWER, lambda z, x, y: (pow_slope_base(x, y), pow_slope_exponent(x, y)),
+    spelling="pow", factors=(1, None),
+    domain=lambda x, y: or_(x >= 0, equal(floor(y), y)),
+    singular=lambda x, y: and_(equal(x, 0), and_(y < 1, not_equal(y, 0))),
+)  # fmt: skip
+root = elementary(
+    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / (n * x)), -(z * log(x) / square(n))),
+    domain=lambda x, n: or_(x >= 0, equal(abs_(n) % 2, 1)),
+    singular=lambda x, n: or_(equal(x, 0), equal(n, 0)),
+    summary="the real n-th root; of a negative x for odd n only",
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""The slopes taken where a function has a value but no derivative, and the infinite ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.op import registered
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers.floats import FLOATS
+
+inf, nan = math.inf, math.nan
+
+SLOPES = [
+    ("abs", (0,), (0,)),
+    ("relu", (0,), (0,)),
+    ("sign", (0,), (0,)),
+    ("floor", (2,), (0,)),
+    ("ceil", (2,), (0,)),
+    ("round", (2.5,), (0,)),
+    ("heaviside", (0,), (0,)),
+    ("max", (2, 2), (0.5, 0.5)),
+    ("min", (2, 2), (0.5, 0.5)),
+    ("max", (2, 2, 2), (1 / 3, 1 / 3, 1 / 3)),
+    ("max", (1, 2, 2), (0, 0.5, 0.5)),
+    ("max", (3,), (1,)),
+    ("hypot", (0, 0), (0, 0)),
+    ("sqrt", (0,), (inf,)),
+    ("cbrt", (0,), (inf,)),
+    ("log", (0,), (inf,)),
+    ("asin", (1,), (inf,)),
+    ("asin", (-1,), (inf,)),
+    ("acos", (1,), (-inf,)),
+    ("acosh", (1,), (inf,)),
+    ("atanh", (1,), (inf,)),
+    ("atan2", (0, 0), (nan, nan)),
+    ("leaky_relu", (0,), (0.01,)),
+    ("selu", (0,), (1.0507009873554804934,)),
+    ("elu", (0,), (1,)),
+    ("celu", (0,), (1,)),
+    ("hardtanh", (1,), (0,)),
+    ("hardtanh", (-1,), (0,)),
+    ("relu6", (0,), (0,)),
+    ("relu6", (6,), (0,)),
+    ("clip", (1, 1, 2), (0, 0, 0)),
+    ("mod", (7, 3), (1, -2)),
+    ("mod", (6, 3), (1, -2)),
+    ("pow", (0, 0), (0, nan)),
+    ("pow", (0, 3), (0, 0)),
+    ("pow", (0, 1), (1, 0)),
+    ("pow", (-2, 3), (12, nan)),
+    ("pow", (5, 0), (0, math.log(5))),
+    ("root", (-8, 3), (1 / 12, nan)),
+    ("sinc", (0,), (0,)),
+    ("sigmoid", (800,), (0,)),
+    ("tanh", (800,), (0,)),
+    ("softplus", (-800,), (0,)),
+]
+
+
+@pytest.mark.parametrize(("name", "point", "slopes"), SLOPES, ids=lambda part: str(part))
+def test_slope(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -> None:
+    leaves = [variable(f"x{i}") for i in range(len(point))]
+    tape = Tape((registered(name)(*leaves),))
+    values = forward(tape, FLOATS, {leaf.text: float(value) for leaf, value in zip(leaves, point, strict=True)})
+    adjoints = reverse(tape, FLOATS, values, 1.0)
+    found = [adjoints[tape.index[leaf]] or 0.0 for leaf in leaves]
+    assert found == pytest.approx(slopes, rel=1e-15, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("point", "value"), [((-8.0, 3.0), -2.0), ((-8.0, 2.0), nan), ((-32.0, 5.0), -2.0), ((2.0, 2.0), math.sqrt(2))]
+)
+def test_root(point: tuple[float, float], value: float) -> None:
+    assert FLOATS.function(registered("root"), 2)(*point) == pytest.approx(value, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "value"),
+    [
+        ("div", (1.0, 0.0), inf), ("div", (1.0, -0.0), -inf), ("div", (0.0, 0.0), nan), ("log", (0.0,), -inf),
+        ("log", (-1.0,), nan), ("exp", (1000.0,), inf), ("pow", (-8.0, 1 / 3), nan), ("pow", (0.0, -1.0), inf),
+        ("pow", (-0.0, -1.0), -inf), ("pow", (-10.0, 309.0), -inf), ("pow", (10.0, 400.0), inf), ("sqrt", (-1.0,), nan),
+        ("sin", (inf,), nan), ("acos", (2.0,), nan), ("sinh", (-1000.0,), -inf), ("cosh", (-1000.0,), inf),
+        ("mod", (1.0, 0.0), nan), ("floor", (inf,), inf), ("round", (nan,), nan), ("max", (nan, 1.0), nan),
+        ("sigmoid", (-800.0,), 0.0), ("softplus", (1000.0,), 1000.0), ("logsigmoid", (-1000.0,), -1000.0),
+        ("logaddexp", (1000.0, 1000.0), 1000.0 + math.log(2)), ("hypot", (1e200, 1e200), math.sqrt(2) * 1e200),
+        ("atanh", (1.0,), inf), ("log1p", (-1.0,), -inf), ("mod", (-7.0, 3.0), 2.0), ("mod", (7.0, -3.0), -2.0),
+        ("square", (1e200,), inf), ("mul", (1e200, 1e200), inf), ("softsign", (inf,), 1.0), ("acot", (0.0,), math.pi / 2),
+    ],
+)  # fmt: skip
+def test_ieee_values_instead_of_exceptions(name: str, point: tuple[float, ...], value: float) -> None:
+    assert FLOATS.function(registered(name), len(point))(*point) == pytest.approx(value, rel=1e-15, nan_ok=True)

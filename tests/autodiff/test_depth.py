@@ -1,0 +1,53 @@
+"""Every pass over a graph works on a chain of 100,000 nodes: nothing recurses over depth."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from autodiff_cli.autodiff.forward import forward, tangents
+from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.autodiff.simplify import share, simplify
+from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import ONE
+from autodiff_cli.graph.tape import Tape, rebuild, topological
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.elementary import sin
+
+DEPTH = 100_000
+
+
+@pytest.fixture(scope="module")
+def leaf() -> Node:
+    return variable("x")
+
+
+@pytest.fixture(scope="module")
+def chain(leaf: Node) -> Node:
+    node = leaf
+    for _ in range(DEPTH):
+        node = sin(node)
+    return node
+
+
+def test_loops(chain: Node) -> None:
+    tape = Tape((chain,))
+    values = forward(tape, FLOATS, {"x": 1.0})
+    backward = reverse(tape, FLOATS, values, 1.0)[0]
+    assert backward is not None
+    assert tangents(tape, FLOATS, values, {"x": 1.0})[-1] == pytest.approx(backward, rel=1e-9)
+
+
+def test_graph_passes(chain: Node, leaf: Node) -> None:
+    assert len(topological(gradient_nodes(chain, [leaf]))) > DEPTH
+    assert len(topological([tangent(chain, {leaf: ONE})])) > DEPTH
+    assert len(topological(simplify([chain]))) == DEPTH + 1
+    assert len(topological(share([chain, chain]))) == DEPTH + 1
+    other = variable("y")
+    assert topological(rebuild([chain], {leaf: other}))[0] is other
+
+
+def test_pickling(chain: Node) -> None:
+    assert len(topological([pickle.loads(pickle.dumps(chain))])) == DEPTH + 1

@@ -1,0 +1,106 @@
+"""What is structurally absent contributes exactly 0, in every mode and kind of number, whatever stands there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autodiff_cli.autodiff.forward import forward, tangents
+from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.op import ONE
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers.arrays import ARRAYS, quiet
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.activations import hardtanh, relu6
+from autodiff_cli.ops.choice import clip, max_, min_, relu, where
+from autodiff_cli.ops.elementary import exp, log, sqrt
+
+x, y = variable("x"), variable("y")
+
+
+def by_reverse(output: Node, point: dict[str, float]) -> float:
+    tape = Tape((output,))
+    return reverse(tape, FLOATS, forward(tape, FLOATS, point), 1.0)[tape.index[x]] or 0.0
+
+
+def by_forward(output: Node, point: dict[str, float]) -> float:
+    tape = Tape((output,), [x])
+    return tangents(tape, FLOATS, forward(tape, FLOATS, point), {"x": 1.0})[-1] or 0.0
+
+
+def by_gradient_graph(output: Node, point: dict[str, float]) -> float:
+    return forward(Tape(gradient_nodes(output, [x])), FLOATS, point)[-1]
+
+
+def by_tangent_graph(output: Node, point: dict[str, float]) -> float:
+    return forward(Tape((tangent(output, {x: ONE}),)), FLOATS, point)[-1]
+
+
+def by_arrays(output: Node, point: dict[str, float]) -> float:
+    columns = {name: np.array([value]) for name, value in point.items()}
+    with quiet():
+        return float(np.squeeze(forward(Tape(gradient_nodes(output, [x])), ARRAYS, columns)[-1]))
+
+
+WAYS = [by_reverse, by_forward, by_gradient_graph, by_tangent_graph, by_arrays]
+
+ABSENT = {
+    "where leaves sqrt at 0": (where(x > 0, sqrt(x), 5 * x), {"x": 0.0}, 5.0),
+    "where leaves log below 0": (where(x > 0, log(x), 2 * x), {"x": -1.0}, 2.0),
+    "an overflow behind where": (where(x > 0, x, exp(exp(-x))), {"x": 800.0}, 1.0),
+    "a chain of operations behind where": (where(x > 0, x, exp(sqrt(log(x)))), {"x": 1.0}, 1.0),
+    "nested where": (where(x > 0, where(x > 1, log(x - 1), 3 * x), sqrt(x)), {"x": 1.0}, 3.0),
+    "two where on one branch": (where(x > 0, sqrt(x), 1) * where(x > 0, log(x), 4 * x), {"x": 0.0}, 4.0),
+    "max leaves minus infinity": (max_(log(x), 3 * x), {"x": 0.0}, 3.0),
+    "min leaves infinity": (min_(1 / x, 3 * x), {"x": 0.0}, 3.0),
+    "clip at its lower end": (clip(log(x), -3, 3), {"x": 0.0}, 0.0),
+    "relu blocks": (relu(log(x)) + x, {"x": 0.0}, 1.0),
+    "composites of choices": (relu6(log(x)) + hardtanh(1 / x) + x, {"x": 0.0}, 1.0),
+    "a literal zero factor": (0 * sqrt(x) + x, {"x": 0.0}, 1.0),
+    "a literal zero divided": (constant("0") / sqrt(x) + x, {"x": 1.0}, 1.0),
+    "a literal zero exponent": (sqrt(x) ** 0 + x, {"x": 0.0}, 1.0),
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("case", ABSENT, ids=str)
+def test_absent(case: str, way: Callable[[Node, dict[str, float]], float]) -> None:
+    output, point, slope = ABSENT[case]
+    assert way(output, point) == slope
+
+
+# Elsewhere IEEE holds: zero times infinity is nan, never a finite guess.
+HONEST = {
+    "sqrt(x)^2 at 0": (sqrt(x) ** 2, {"x": 0.0}),
+    "a taken branch above it": (where(x >= 0, sqrt(x), 1) ** 2, {"x": 0.0}),
+    "a variable that is 0": (y * sqrt(x), {"x": 0.0, "y": 0.0}),
+    "max of nan": (max_(log(x), x), {"x": -1.0}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("case", HONEST, ids=str)
+def test_honest(case: str, way: Callable[[Node, dict[str, float]], float]) -> None:
+    assert math.isnan(way(*HONEST[case]))
+
+
+@pytest.mark.parametrize("way", [by_gradient_graph, by_arrays], ids=lambda way: way.__name__)
+def test_second_derivatives_too(way: Callable[[Node, dict[str, float]], float]) -> None:
+    (slope,) = gradient_nodes(where(x > 0, x**3, log(x) * sqrt(x)), [x])
+    assert way(slope, {"x": 2.0}) == 12.0
+    (slope,) = gradient_nodes(where(x > 0, log(x) * sqrt(x), x**3), [x])
+    assert way(slope, {"x": 0.0}) == 0.0
+
+
+def test_a_constant_exponent_brings_in_no_logarithm() -> None:
+    tape = Tape((x**3,))
+    values = forward(tape, FLOATS, {"x": -2.0})
+    adjoints = reverse(tape, FLOATS, values, 1.0)
+    assert adjoints[tape.index[x]] == 12.0
+    assert [tape.reached[i] for i, node in enumerate(tape.nodes) if node.is_constant] == [False]
+    assert [adjoints[i] for i, node in enumerate(tape.nodes) if node.is_constant] == [None]

@@ -1,0 +1,372 @@
+"""One row per operation: what it is, independently of the project, in mpmath; and where to test it.
+
+`value` and `slopes` are textbook formulas, evaluated with 60 digits or more, so that their cancellations do not matter.
+`domain` bounds each input; `points` are the special points that are always tested. `bound` is the largest error
+allowed for values and slopes, in units in the last place of the exact result, or of `terms`, the largest term of its
+sum, where the result is a sum that cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mpmath import mp, mpf
+
+Number = mpf
+Interval = tuple[float, float]
+
+HUGE = 1e300
+WIDE = (-HUGE, HUGE)
+POSITIVE = (1e-300, HUGE)
+SPECIAL = (0.0, 1.0, -1.0, 800.0, -800.0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operation's reference."""
+
+    name: str
+    value: Callable[..., Number]
+    slopes: Sequence[Callable[..., Number] | None]
+    domain: Sequence[Interval] = (WIDE,)
+    points: Sequence[tuple[float, ...]] = ()
+    bound: float = 4.0
+    terms: Callable[..., Number] | None = None
+
+
+def phi(x: Number) -> Number:
+    return mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi)
+
+
+def cdf(x: Number) -> Number:
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+def sig(x: Number) -> Number:
+    return 1 / (1 + mp.exp(-x))
+
+
+def softplus(x: Number) -> Number:
+    return mp.log1p(mp.exp(x)) if x < 0 else x + mp.log1p(mp.exp(-x))
+
+
+def floor_quotient(a: Number, b: Number) -> Number:
+    return mp.floor(a / b)
+
+
+def sinc_n(n: int, x: Number) -> Number:
+    """The n-th derivative of sinc: the integral of t^n cos(xt + nπ/2) from 0 to 1, by its power series in x."""
+    if abs(x) > 30:  # far out by x s_n + n s_(n-1) = sin(x + nπ/2)
+        value = mp.sin(x) / x
+        for k in range(1, n + 1):
+            value = (mp.sin(x + k * mp.pi / 2) - k * value) / x
+        return value
+    terms = (mpf(-1) ** k * x ** (2 * k - n) / ((2 * k + 1) * mp.factorial(2 * k - n)) for k in range((n + 1) // 2, 90))
+    return mp.fsum(terms)
+
+
+def at(*xs: float) -> tuple[tuple[float], ...]:
+    return tuple((x,) for x in xs)
+
+
+SELU_ALPHA = mpf("1.6732632423543772848170429916717")
+SELU_SCALE = mpf("1.0507009873554804934193349852946")
+
+ROWS: tuple[Row, ...] = (
+    # --- arithmetic
+    Row("add", lambda x, y: x + y, (lambda x, y: 1, lambda x, y: 1), (WIDE, WIDE)),
+    Row("sub", lambda x, y: x - y, (lambda x, y: 1, lambda x, y: -1), (WIDE, WIDE)),
+    Row("mul", lambda x, y: x * y, (lambda x, y: y, lambda x, y: x), ((-1e150, 1e150), (-1e150, 1e150))),
+    Row("div", lambda x, y: x / y, (lambda x, y: 1 / y, lambda x, y: -x / y**2), ((-1e100, 1e100), (1e-100, 1e100))),
+    Row("neg", lambda x: -x, (lambda x: -1,), points=at(0.0)),
+    Row(
+        "mod",
+        lambda a, b: a - b * mp.floor(a / b),
+        (lambda a, b: 1, lambda a, b: -mp.floor(a / b)),
+        ((-1e6, 1e6), (0.01, 100.0)),
+        points=((7.0, 3.0), (-7.0, 3.0), (7.0, -3.0), (-7.5, -2.0), (0.3, 0.1)),
+    ),
+    Row("abs", abs, (mp.sign,), points=at(*SPECIAL)),
+    Row("sign", mp.sign, (lambda x: 0,), points=at(*SPECIAL)),
+    Row("floor", mp.floor, (lambda x: 0,), points=at(-0.5, 0.5, 2.0, 1e300)),
+    Row("ceil", mp.ceil, (lambda x: 0,), points=at(-0.5, 0.5, 2.0, 1e300)),
+    Row("round", mp.nint, (lambda x: 0,), points=at(-0.5, 0.5, 1.5, 2.5, -2.5, 0.4999999999999999, 1e300)),
+    *(
+        Row(
+            name,
+            value,
+            (lambda x, y: 0, lambda x, y: 0),
+            ((-10.0, 10.0), (-10.0, 10.0)),
+            points=((1.0, 1.0), (0.0, 0.0), (0.0, 1.0)),
+        )
+        for name, value in (
+            ("eq", lambda x, y: int(x == y)),
+            ("ne", lambda x, y: int(x != y)),
+            ("lt", lambda x, y: int(x < y)),
+            ("le", lambda x, y: int(x <= y)),
+            ("gt", lambda x, y: int(x > y)),
+            ("ge", lambda x, y: int(x >= y)),
+            ("and", lambda x, y: int(x != 0 and y != 0)),
+            ("or", lambda x, y: int(x != 0 or y != 0)),
+        )
+    ),
+    Row("not", lambda x: int(x == 0), (lambda x: 0,), points=at(*SPECIAL)),
+    # --- choices
+    Row(
+        "where",
+        lambda c, a, b: a if c else b,
+        (lambda c, a, b: 0, lambda c, a, b: int(c != 0), lambda c, a, b: int(c == 0)),
+        ((-1.0, 1.0), WIDE, WIDE),
+        points=((0.0, 2.0, 3.0), (1.0, 2.0, 3.0)),
+    ),
+    Row(
+        "max",
+        lambda *xs: max(xs),
+        [lambda *xs, k=k: share(max(xs), xs, k) for k in range(3)],
+        (WIDE,) * 3,
+        points=((1.0, 1.0, 0.0), (2.0, 2.0, 2.0), (3.0, 1.0, 2.0), (0.0, -0.0, -1.0)),
+    ),
+    Row(
+        "min",
+        lambda *xs: min(xs),
+        [lambda *xs, k=k: share(min(xs), xs, k) for k in range(3)],
+        (WIDE,) * 3,
+        points=((1.0, 1.0, 3.0), (2.0, 2.0, 2.0), (3.0, 1.0, 2.0)),
+    ),
+    Row(
+        "clip",
+        lambda x, lo, hi: min(max(x, lo), hi),
+        (lambda x, lo, hi: int(lo < x < hi), lambda x, lo, hi: int(x < lo), lambda x, lo, hi: int(x > hi)),
+        (WIDE, (-5.0, 0.0), (0.5, 5.0)),
+        points=((1.0, 0.0, 2.0), (0.0, 0.0, 2.0), (2.0, 0.0, 2.0), (-3.0, 0.0, 2.0), (9.0, 0.0, 2.0)),
+    ),
+    Row("relu", lambda x: max(x, 0), (lambda x: int(x > 0),), points=at(*SPECIAL)),
+    Row("heaviside", lambda x: (mp.sign(x) + 1) / 2, (lambda x: 0,), points=at(*SPECIAL)),
+    # --- powers, exponentials, logarithms
+    Row("square", lambda x: x * x, (lambda x: 2 * x,), ((-1e150, 1e150),), points=at(*SPECIAL)),
+    Row("sqrt", mp.sqrt, (lambda x: 1 / (2 * mp.sqrt(x)),), (POSITIVE,), points=at(1.0, 800.0, 5e-324)),
+    Row(
+        "cbrt",
+        lambda x: mp.sign(x) * mp.cbrt(abs(x)),
+        (lambda x: 1 / (3 * mp.cbrt(abs(x)) ** 2),),
+        (POSITIVE,),
+        points=at(1.0, -1.0, -8.0, 800.0),
+    ),
+    Row("exp", mp.exp, (mp.exp,), ((-700.0, 700.0),), points=at(*SPECIAL)),
+    Row("exp2", lambda x: mpf(2) ** x, (lambda x: mpf(2) ** x * mp.log(2),), ((-1000.0, 1000.0),), points=at(*SPECIAL)),
+    Row("expm1", mp.expm1, (mp.exp,), ((-700.0, 700.0),), points=at(0.0, 1e-20, -800.0, 1.0)),
+    Row("log", mp.log, (lambda x: 1 / x,), (POSITIVE,), points=at(1.0, 800.0)),
+    Row("log2", lambda x: mp.log(x) / mp.log(2), (lambda x: 1 / (x * mp.log(2)),), (POSITIVE,), points=at(1.0, 8.0)),
+    Row("log10", mp.log10, (lambda x: 1 / (x * mp.log(10)),), (POSITIVE,), points=at(1.0, 1000.0)),
+    Row(
+        "log1p",
+        lambda x: mp.log1p(x) if x else mpf(0),
+        (lambda x: 1 / (1 + x),),
+        ((-0.999, 1e300),),
+        points=at(0.0, 1e-20, -1e-20, 1.0),
+    ),
+    Row(
+        "log_base",
+        lambda x, b: mp.log(x) / mp.log(b),
+        (lambda x, b: 1 / (x * mp.log(b)), lambda x, b: -mp.log(x) / (b * mp.log(b) ** 2)),
+        (POSITIVE, (1.5, 1e6)),
+        points=((8.0, 2.0), (1000.0, 10.0)),
+        bound=6,
+    ),
+    Row(
+        "pow",
+        lambda x, y: x**y,
+        (lambda x, y: y * x ** (y - 1), lambda x, y: x**y * mp.log(x)),
+        ((1e-3, 1e3), (-40.0, 40.0)),
+        points=((2.0, 10.0), (2.0, 0.5), (1.0, 5.0), (1e-200, 1.5)),
+    ),
+    Row(
+        "root",
+        lambda x, n: x ** (1 / n),
+        (lambda x, n: x ** (1 / n - 1) / n, lambda x, n: -(x ** (1 / n)) * mp.log(x) / n**2),
+        ((1e-300, 1e300), (1.0, 40.0)),
+        points=((8.0, 3.0), (2.0, 2.0)),
+    ),
+    Row(
+        "hypot",
+        lambda x, y: mp.hypot(x, y),
+        (lambda x, y: x / mp.hypot(x, y), lambda x, y: y / mp.hypot(x, y)),
+        ((1e-300, 1e300), WIDE),
+        points=((3.0, 4.0), (1e-200, 1e-200), (1e300, -1e300)),
+    ),
+    # --- trigonometric
+    Row("sin", mp.sin, (mp.cos,), points=at(*SPECIAL)),
+    Row("cos", mp.cos, (lambda x: -mp.sin(x),), points=at(*SPECIAL)),
+    Row("tan", mp.tan, (lambda x: 1 / mp.cos(x) ** 2,), points=at(*SPECIAL)),
+    Row("sec", mp.sec, (lambda x: mp.sec(x) * mp.tan(x),), points=at(*SPECIAL)),
+    Row("csc", mp.csc, (lambda x: -mp.csc(x) * mp.cot(x),), (POSITIVE,), points=at(1.0, -1.0, 800.0)),
+    Row("cot", mp.cot, (lambda x: -(mp.csc(x) ** 2),), (POSITIVE,), points=at(1.0, -1.0, 800.0)),
+    Row(
+        "asin",
+        mp.asin,
+        (lambda x: 1 / mp.sqrt(1 - x * x),),
+        ((-1 + 1e-15, 1 - 1e-15),),
+        points=at(0.0, 0.999999999, -0.999999999),
+    ),
+    Row("acos", mp.acos, (lambda x: -1 / mp.sqrt(1 - x * x),), ((-1 + 1e-15, 1 - 1e-15),), points=at(0.0, 0.999999999)),
+    Row("atan", mp.atan, (lambda x: 1 / (1 + x * x),), points=at(*SPECIAL)),
+    Row(
+        "asec",
+        mp.asec,
+        (lambda x: 1 / (abs(x) * mp.sqrt(x * x - 1)),),
+        ((1 + 1e-15, 1e150),),
+        points=at(2.0, -2.0, 1.0000001),
+    ),
+    Row(
+        "acsc",
+        mp.acsc,
+        (lambda x: -1 / (abs(x) * mp.sqrt(x * x - 1)),),
+        ((1 + 1e-15, 1e150),),
+        points=at(2.0, -2.0, 1.0000001),
+    ),
+    Row("acot", lambda x: mp.atan(1 / x), (lambda x: -1 / (1 + x * x),), (POSITIVE,), points=at(1.0, -1.0, 800.0)),
+    Row(
+        "atan2",
+        mp.atan2,
+        (lambda y, x: x / (x * x + y * y), lambda y, x: -y / (x * x + y * y)),
+        ((-1e300, 1e300), POSITIVE),
+        points=((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (1e200, 1e200), (1e-200, -1e-200)),
+    ),
+    # --- hyperbolic
+    Row("sinh", mp.sinh, (mp.cosh,), ((-700.0, 700.0),), points=at(0.0, 1.0, -1.0)),
+    Row("cosh", mp.cosh, (mp.sinh,), ((-700.0, 700.0),), points=at(0.0, 1.0, -1.0)),
+    Row("tanh", mp.tanh, (lambda x: mp.sech(x) ** 2,), ((-350.0, 350.0),), points=at(0.0, 1.0, -1.0, 20.0)),
+    Row("sech", mp.sech, (lambda x: -mp.sech(x) * mp.tanh(x),), ((-700.0, 700.0),), points=at(0.0, 1.0, -1.0)),
+    Row("csch", mp.csch, (lambda x: -mp.csch(x) * mp.coth(x),), ((1e-100, 700.0),), points=at(1.0, -1.0)),
+    Row("coth", mp.coth, (lambda x: -(mp.csch(x) ** 2),), ((1e-100, 350.0),), points=at(1.0, -1.0), bound=5),
+    Row("asinh", mp.asinh, (lambda x: 1 / mp.sqrt(1 + x * x),), points=at(*SPECIAL)),
+    Row("acosh", mp.acosh, (lambda x: 1 / mp.sqrt(x * x - 1),), ((1 + 1e-15, HUGE),), points=at(800.0, 1.0000001)),
+    Row("atanh", mp.atanh, (lambda x: 1 / (1 - x * x),), ((-1 + 1e-15, 1 - 1e-15),), points=at(0.0, 0.999999999)),
+    Row(
+        "asech",
+        mp.asech,
+        (lambda x: -1 / (x * mp.sqrt(1 - x * x)),),
+        ((1e-150, 1 - 1e-15),),
+        points=at(0.5, 0.999999999),
+    ),
+    Row(
+        "acsch",
+        lambda x: mp.asinh(1 / x),
+        (lambda x: -1 / (abs(x) * mp.sqrt(1 + x * x)),),
+        ((1e-150, 1e150),),
+        points=at(1.0, -1.0, 800.0),
+    ),
+    Row("acoth", mp.acoth, (lambda x: 1 / (1 - x * x),), ((1 + 1e-15, 1e150),), points=at(2.0, -2.0, 1.0000001)),
+    # --- error functions, the normal distribution, sinc
+    Row("erf", mp.erf, (lambda x: 2 / mp.sqrt(mp.pi) * mp.exp(-x * x),), ((-26.0, 26.0),), points=at(0.0, 1.0, -1.0)),
+    Row(
+        "erfc",
+        mp.erfc,
+        (lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x),),
+        ((-26.0, 26.0),),
+        points=at(0.0, 1.0, -1.0),
+        bound=6,
+    ),
+    Row("normal_pdf", phi, (lambda x: -x * phi(x),), ((-37.0, 37.0),), points=at(0.0, 1.0, -1.0, 800.0)),
+    Row("normal_cdf", cdf, (phi,), ((-37.0, 37.0),), points=at(0.0, 1.0, -1.0, 800.0), bound=6),
+    Row(
+        "sinc",
+        lambda x: sinc_n(0, x),
+        (lambda x: sinc_n(1, x),),
+        ((-1e6, 1e6),),
+        points=at(0.0, 1e-5, 1e-300, 1.0, -1.0, 800.0),
+        terms=lambda x: 1 / max(1, abs(x)),
+    ),
+    Row(
+        "sinc_derivative",
+        lambda n, x: sinc_n(int(n), x),
+        (None, lambda n, x: sinc_n(int(n) + 1, x)),
+        ((2.0, 2.0), (-1e4, 1e4)),
+        points=((1.0, 0.0), (2.0, 1e-5), (3.0, 1.0), (5.0, -6.5), (8.0, 3.0)),
+        bound=8,
+        terms=lambda n, x: 1 / max(1, abs(x)),
+    ),
+    # --- activations
+    Row("sigmoid", sig, (lambda x: sig(x) * sig(-x),), ((-700.0, 700.0),), points=at(*SPECIAL)),
+    Row(
+        "logit",
+        lambda x: mp.log(x / (1 - x)),
+        (lambda x: 1 / (x * (1 - x)),),
+        ((1e-300, 1 - 1e-15),),
+        points=at(0.5, 0.5000001),
+    ),
+    Row("softplus", softplus, (sig,), ((-700.0, HUGE),), points=at(*SPECIAL)),
+    Row("logsigmoid", lambda x: -softplus(-x), (lambda x: sig(-x),), ((-HUGE, 700.0),), points=at(*SPECIAL)),
+    Row(
+        "logaddexp",
+        lambda x, y: x + softplus(y - x),
+        (lambda x, y: sig(x - y), lambda x, y: sig(y - x)),
+        ((-300.0, 300.0), (-300.0, 300.0)),
+        points=((0.0, 0.0), (800.0, -800.0), (1000.0, 1000.0)),
+        terms=lambda x, y: max(abs(x), abs(y), 1),
+    ),
+    Row("softsign", lambda x: x / (1 + abs(x)), (lambda x: 1 / (1 + abs(x)) ** 2,), points=at(*SPECIAL)),
+    Row(
+        "leaky_relu",
+        lambda x: x if x > 0 else mpf(0.01) * x,
+        (lambda x: 1 if x > 0 else mpf(0.01),),
+        points=at(*SPECIAL),
+    ),
+    Row(
+        "elu",
+        lambda x: x if x > 0 else mp.expm1(x),
+        (lambda x: 1 if x > 0 else mp.exp(x),),
+        ((-700.0, HUGE),),
+        points=at(*SPECIAL),
+    ),
+    Row(
+        "celu",
+        lambda x: x if x > 0 else mp.expm1(x),
+        (lambda x: 1 if x > 0 else mp.exp(x),),
+        ((-700.0, HUGE),),
+        points=at(*SPECIAL),
+    ),
+    Row(
+        "selu",
+        lambda x: SELU_SCALE * x if x > 0 else SELU_SCALE * SELU_ALPHA * mp.expm1(x),
+        (lambda x: SELU_SCALE if x > 0 else SELU_SCALE * SELU_ALPHA * mp.exp(x),),
+        ((-700.0, 1e299),),
+        points=at(1.0, -1.0, 800.0, -800.0),
+    ),
+    Row(
+        "gelu",
+        lambda x: x * cdf(x),
+        (lambda x: cdf(x) + x * phi(x),),
+        ((-37.0, HUGE),),
+        points=at(*SPECIAL),
+        bound=8,
+        terms=lambda x: max(cdf(x), abs(x * phi(x)), abs(x * cdf(x))),
+    ),
+    Row(
+        "silu",
+        lambda x: x * sig(x),
+        (lambda x: sig(x) + x * sig(x) * sig(-x),),
+        ((-700.0, HUGE),),
+        points=at(*SPECIAL),
+        bound=5,
+        terms=lambda x: max(sig(x), abs(x * sig(x))),
+    ),
+    Row(
+        "mish",
+        lambda x: x * mp.tanh(softplus(x)),
+        (lambda x: mp.tanh(softplus(x)) + x * mp.sech(softplus(x)) ** 2 * sig(x),),
+        ((-340.0, HUGE),),
+        points=at(*SPECIAL),
+        bound=6,
+        terms=lambda x: max(mp.tanh(softplus(x)), abs(x * mp.tanh(softplus(x)))),
+    ),
+    Row("hardtanh", lambda x: min(max(x, -1), 1), (lambda x: int(-1 < x < 1),), points=at(*SPECIAL)),
+    Row("relu6", lambda x: min(max(x, 0), 6), (lambda x: int(0 < x < 6),), points=at(*SPECIAL, 6.0)),
+)
+
+
+def share(extreme: Number, xs: Sequence[Number], k: int) -> Number:
+    """The k-th input's share of the gradient of an extreme: equal among those that tie."""
+    ties = sum(x == extreme for x in xs)
+    return mpf(1) / ties if xs[k] == extreme else mpf(0)
