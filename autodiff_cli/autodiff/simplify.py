@@ -128,8 +128,6 @@ class _Simplify(_Pass):
             return self.apply(neg, self.apply(div, a.inputs[0], b))
         if _is(b, neg):
             return self.apply(neg, self.apply(div, a, b.inputs[0]))
-        if _is(a, div) and a.inputs[1] is b:
-            return self.apply(div, a.inputs[0], self.square(b))
         return None
 
     def pow(self, a: Node, b: Node) -> Node | None:

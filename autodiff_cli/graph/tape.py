@@ -11,6 +11,9 @@ from typing import Any
 from autodiff_cli.graph.node import Node, is_literal
 
 
+_POSITIONS = ((), (0,), (0, 1), (0, 1, 2))  # the usual numbers of inputs, made once
+
+
 def topological(outputs: Iterable[Node]) -> list[Node]:
     """Every node that the outputs need, each once and after its inputs; inputs in the order they are written."""
     order: list[Node] = []
@@ -64,17 +67,25 @@ class Tape:
     def _mark(self, seeds: set[Node] | None) -> None:
         reached, edges = self.reached, self.edges
         carries: list[bool] = []  # reached without passing a literal zero
-        for node, inputs in zip(self.nodes, self.inputs, strict=True):
-            if node.op is None:
+        zeros: set[int] = set()
+        for i, (node, inputs) in enumerate(zip(self.nodes, self.inputs, strict=True)):
+            op = node.op
+            if op is None:
                 seed = node.is_input if seeds is None else node in seeds
                 reached.append(seed)
                 carries.append(seed)
                 edges.append(())
+                if is_literal(node, 0):
+                    zeros.add(i)
                 continue
-            reached.append(any(reached[i] for i in inputs))
-            live = tuple([k for k, i in enumerate(inputs) if carries[i]])
-            if live and node.op.factors:
-                live = tuple(k for k in live if not _multiplied_by_zero(node, k))
+            live = _POSITIONS[len(inputs)] if len(inputs) < len(_POSITIONS) else tuple(range(len(inputs)))
+            if False in [carries[j] for j in inputs]:
+                live = tuple([k for k in live if carries[inputs[k]]])
+            reached.append(bool(live) or any(reached[j] for j in inputs))
+            if zeros and op.factors and live:
+                live = tuple([k for k in live if not _cancelled(op.factors[k], inputs, zeros)])
+            elif zeros and is_literal(node, 0):
+                zeros.add(i)
             edges.append(live)
             carries.append(bool(live))
 
@@ -82,10 +93,9 @@ class Tape:
         return len(self.nodes)
 
 
-def _multiplied_by_zero(node: Node, position: int) -> bool:
-    assert node.op is not None
-    factor = node.op.factors[position]
-    return factor is not None and is_literal(node.inputs[factor], 0)
+def _cancelled(factor: int | None, inputs: tuple[int, ...], zeros: set[int]) -> bool:
+    """Whether the input that multiplies a partial is a literal zero."""
+    return factor is not None and inputs[factor] in zeros
 
 
 def rebuild(roots: Sequence[Node], replace: Mapping[Node, Node], make: Callable[..., Node] | None = None) -> list[Node]:

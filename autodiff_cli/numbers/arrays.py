@@ -185,6 +185,7 @@ def _read(text: str) -> Any:
 # fmt: off
 ARRAYS: Kind[Any] = Kind("arrays", {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
+    "quotient_slope": lambda x, y: x / y / y,
     "mod": np.mod, "pow": np.power, "pow_slope_base": _slope_base, "pow_slope_exponent": _slope_exponent,
     "eq": _truth(np.equal), "ne": _truth(np.not_equal), "lt": _truth(np.less),
     "le": _truth(np.less_equal), "gt": _truth(np.greater), "ge": _truth(np.greater_equal),

@@ -322,6 +322,7 @@ def read(text: str) -> float:
 # fmt: off
 FLOATS: Kind[float] = Kind("floats", {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": divide, "neg": operator.neg,
+    "quotient_slope": lambda x, y: divide(divide(x, y), y),
     "mod": modulo, "pow": power, "pow_slope_base": slope_base, "pow_slope_exponent": slope_exponent,
     "eq": _truth(operator.eq), "ne": _truth(operator.ne), "lt": _truth(operator.lt),
     "le": _truth(operator.le), "gt": _truth(operator.gt), "ge": _truth(operator.ge),

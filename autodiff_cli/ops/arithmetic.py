@@ -6,7 +6,7 @@ A comparison is a number, 1 or 0, and its derivative is 0: it jumps, it has no s
 from __future__ import annotations
 
 from autodiff_cli.graph.op import Gate, Op, Precedence
-from autodiff_cli.ops.declare import elementary, operator
+from autodiff_cli.ops.declare import elementary, helper, operator
 
 # Rules may name operations that are defined further down.
 equal: Op
@@ -17,11 +17,14 @@ ceil: Op
 
 SUM, PRODUCT, SIGN, COMPARISON = Precedence.SUM, Precedence.PRODUCT, Precedence.SIGN, Precedence.COMPARISON
 
+# x/y², in numbers as (x/y)/y: the square would overflow or vanish long before the quotient does.
+quotient_slope = helper("quotient_slope", None, lambda x, y: x / y**2)
+
 # fmt: off
 add = operator("add", "+", SUM,     lambda z, x, y: (1, 1),           gate=Gate.DISTRIBUTE)
 sub = operator("sub", "-", SUM,     lambda z, x, y: (1, -1),          gate=Gate.DISTRIBUTE)
 mul = operator("mul", "*", PRODUCT, lambda z, x, y: (y, x),           gate=Gate.SWAP, factors=(1, 0))
-div = operator("div", "/", PRODUCT, lambda z, x, y: (1 / y, -z / y), factors=(None, 0), singular=lambda x, y: equal(y, 0))
+div = operator("div", "/", PRODUCT, lambda z, x, y: (1 / y, -quotient_slope(x, y)), factors=(None, 0), singular=lambda x, y: equal(y, 0))
 neg = operator("neg", "-", SIGN,    lambda z, x: (-1,))
 
 equal         = operator("eq", "==", COMPARISON, lambda z, x, y: (0, 0), gate=Gate.BLOCK)

@@ -329,8 +329,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "selu",
-        lambda x: SELU_SCALE * x if x > 0 else SELU_SCALE * SELU_ALPHA * mp.expm1(x),
-        (lambda x: SELU_SCALE if x > 0 else SELU_SCALE * SELU_ALPHA * mp.exp(x),),
+        lambda x: SELU_SCALE * x if x >= 0 else SELU_SCALE * SELU_ALPHA * mp.expm1(x),
+        (lambda x: SELU_SCALE if x >= 0 else SELU_SCALE * SELU_ALPHA * mp.exp(x),),
         ((-700.0, 1e299),),
         points=at(1.0, -1.0, 800.0, -800.0),
     ),
