@@ -51,16 +51,11 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
     """
     program = read(text, variables)
     if program.target is not None:
+        start, _ = program.source.span(program.target) or (0, 0)
         raise ExpressionError(
-            "`~` states a model to fit; an expression has only the formula",
-            text,
-            *_place(program.source, program.output),
+            "`~` states a model, for `train` and `fit`; an expression has only a right side", text, start
         )
     return Expression(program.output, program.leaves, text=text, source=program.source, notes=program.notes)
-
-
-def _place(source: Source, node: Node) -> tuple[int, int]:
-    return source.place(node) or (1, 1)
 
 
 class Expression:

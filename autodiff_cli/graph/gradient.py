@@ -7,68 +7,178 @@ its expansion.
 Contributions travel as `Partial`: an amount, and a mask under which it counts. A mask is not multiplied in: where it
 does not hold the amount is *selected away*, so that the branch a choice does not take contributes exactly 0, whatever
 stands there.
+
+With arrays, an adjoint always has the shape of its node: where an elementwise operation stretched an input, what it
+hands back is summed to the input's shape again. Shapes decide that, so they are known before the sweep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Partial, registered
+from autodiff_cli.graph.op import ONE, ZERO, Partial, Shape, registered
+from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape, rebuild
 
 NOTHING = Partial(ZERO)
 
 
-def gradient(output: Node, wrt: Sequence[Node]) -> list[Partial]:
-    """The derivative of `output` towards each node of `wrt`, as (amount, mask)."""
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one node hands back to one of its inputs: to the input at `position`, local × adjoint = amount.
+
+    A structural operation has no local derivative of its own; its `local` is None.
+    """
+
+    position: int
+    local: Node | None
+    amount: Partial
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A whole reverse sweep on nodes.
+
+    Attributes:
+        tape: of the output.
+        adjoints: of every node of the tape; None where nothing arrives.
+        contributions: for every node, what it hands to its inputs.
+    """
+
+    tape: Tape
+    adjoints: list[Partial | None]
+    contributions: list[list[Contribution]]
+
+
+def sweep(output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Node = ONE) -> Sweep:
+    """Carry the adjoint `seed` from the output back to the nodes `wrt`.
+
+    Args:
+        leaves: the shapes of input leaves by name; scalars are left out. Raises ShapeError if they do not fit.
+        seed: the adjoint of the output, of the output's shape.
+    """
     tape = Tape((output,), wrt)
+    sizes = _shapes(tape, leaves)
     arriving: list[list[Partial]] = [[] for _ in tape.nodes]
-    arriving[tape.outputs[0]].append(Partial(ONE))
+    arriving[tape.outputs[0]].append(Partial(seed))
+    adjoints: list[Partial | None] = [None] * len(tape)
+    contributions: list[list[Contribution]] = [[] for _ in tape.nodes]
     for i in range(len(tape) - 1, -1, -1):
-        if not tape.edges[i] or not arriving[i]:
+        if not arriving[i]:
             continue
-        adjoint = add_up(arriving[i])
-        partials = partials_at(tape.nodes[i])
-        for k in tape.edges[i]:
-            partial = partials[k]
-            if not is_literal(partial.local, 0):
-                amount = Partial(_times(partial.local, adjoint.local), _both(adjoint.mask, partial.mask))
-                arriving[tape.inputs[i][k]].append(amount)
-        arriving[i] = [adjoint]
-    found = (arriving[tape.index[node]] if node in tape.index else [] for node in wrt)
-    return [add_up(amounts) if amounts else NOTHING for amounts in found]
+        adjoint = adjoints[i] = add_up(arriving[i])
+        if tape.edges[i]:
+            contributions[i] = list(_contributions(tape, i, adjoint, sizes))
+            for contribution in contributions[i]:
+                arriving[tape.inputs[i][contribution.position]].append(contribution.amount)
+    return Sweep(tape, adjoints, contributions)
 
 
-def gradient_nodes(output: Node, wrt: Sequence[Node]) -> list[Node]:
+def gradient(
+    output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Node = ONE
+) -> list[Partial]:
+    """The derivative of `output` towards each node of `wrt`, as (amount, mask). Arguments as for `sweep`."""
+    swept = sweep(output, wrt, leaves, seed)
+    found = (swept.adjoints[swept.tape.index[node]] if node in swept.tape.index else None for node in wrt)
+    return [NOTHING if adjoint is None else adjoint for adjoint in found]
+
+
+def gradient_nodes(
+    output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Node = ONE
+) -> list[Node]:
     """The derivative of `output` towards each node of `wrt`, each as one graph that is 0 where its mask fails."""
-    return [selected(partial) for partial in gradient(output, wrt)]
+    return [selected(partial) for partial in gradient(output, wrt, leaves, seed)]
 
 
-def tangent(output: Node, seeds: dict[Node, Node]) -> Node:
+def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None) -> Node:
     """Forward mode on nodes: the derivative of `output` along the direction that gives each leaf its seed."""
     tape = Tape((output,), seeds)
+    sizes = _shapes(tape, leaves)
     tangents: list[Node | None] = []
-    for node, inputs, edges in zip(tape.nodes, tape.inputs, tape.edges, strict=True):
+    for i, node in enumerate(tape.nodes):
         if node in seeds:
             tangents.append(seeds[node])
             continue
-        amounts = []
-        partials = partials_at(node) if edges else ()
-        for k in edges:
-            incoming = tangents[inputs[k]]
-            if incoming is not None and not is_literal(partials[k].local, 0):
-                amounts.append(Partial(_times(partials[k].local, incoming), partials[k].mask))
+        amounts = list(_tangent_amounts(tape, i, tangents, sizes))
         tangents.append(selected(add_up(amounts[::-1])) if amounts else None)
     found = tangents[tape.outputs[0]]
     return ZERO if found is None else found
+
+
+def _shapes(tape: Tape, leaves: Mapping[str, Shape] | None) -> list[Shape] | None:
+    """The shape of every node; None if all are scalars."""
+    if not leaves and not any(node.op is not None and node.op.structural for node in tape.nodes):
+        return None
+    return shapes(tape, leaves or {})
+
+
+def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: list[Shape] | None) -> Iterator[Contribution]:
+    node, inputs = tape.nodes[i], tape.inputs[i]
+    assert node.op is not None
+    if node.op.structural:
+        assert sizes is not None
+        passage = node.op.passage(tuple(sizes[j] for j in inputs))
+        place = {passage.output: node, passage.adjoint: selected(adjoint), **zip_nodes(passage.inputs, node.inputs)}
+        wanted = [k for k in tape.edges[i] if passage.back[k] is not None]
+        for k, passed in zip(wanted, rebuild([_given(passage.back[k]) for k in wanted], place), strict=True):
+            if not is_literal(passed, 0):
+                yield Contribution(k, None, Partial(passed))
+        return
+    partials = partials_at(node)
+    for k in tape.edges[i]:
+        partial = partials[k]
+        if is_literal(partial.local, 0):
+            continue
+        amount = Partial(_times(partial.local, adjoint.local), _both(adjoint.mask, partial.mask))
+        if sizes is not None and sizes[inputs[k]] != sizes[i]:
+            amount = Partial(registered("sum_like")(selected(amount), node.inputs[k]))
+        yield Contribution(k, partial.local, amount)
+
+
+def _tangent_amounts(
+    tape: Tape, i: int, tangents: Sequence[Node | None], sizes: list[Shape] | None
+) -> Iterator[Partial]:
+    node, inputs = tape.nodes[i], tape.inputs[i]
+    live = [k for k in tape.edges[i] if tangents[inputs[k]] is not None]
+    if not live:
+        return
+    assert node.op is not None
+    if node.op.structural:
+        assert sizes is not None
+        passage = node.op.passage(tuple(sizes[j] for j in inputs))
+        for k in live:
+            ahead = passage.ahead[k]
+            if ahead is not None:
+                place = {passage.output: node, passage.tangents[k]: _given(tangents[inputs[k]])}
+                yield Partial(rebuild([ahead], place | zip_nodes(passage.inputs, node.inputs))[0])
+        return
+    partials = partials_at(node)
+    for k in live:
+        if is_literal(partials[k].local, 0):
+            continue
+        amount = Partial(_times(partials[k].local, _given(tangents[inputs[k]])), partials[k].mask)
+        if sizes is not None and sizes[inputs[k]] != sizes[i]:
+            amount = Partial(registered("broadcast_like")(selected(amount), node))
+        yield amount
+
+
+def zip_nodes(places: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:
+    """What stands for each placeholder."""
+    return dict(zip(places, nodes, strict=True))
+
+
+def _given(node: Node | None) -> Node:
+    assert node is not None
+    return node
 
 
 def partials_at(node: Node) -> list[Partial]:
     """The rule of the node's operation with the node and its inputs put in for the placeholders."""
     assert node.op is not None
     rule = node.op.partials(len(node.inputs))
-    place = {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}
+    place = {rule.output: node, **zip_nodes(rule.inputs, node.inputs)}
     roots = [part for p in rule.partials for part in (p.local, ONE if p.mask is None else p.mask)]
     built = rebuild(roots, place)
     return [

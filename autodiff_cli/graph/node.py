@@ -124,10 +124,8 @@ def constant(value: float | str) -> Node:
     """
     if isinstance(value, str):
         return Node(None, (), value, True)
-    text = repr(value)
-    if text.startswith("-"):
-        return -constant(text[1:])
-    return constant(text.removesuffix(".0"))
+    text = repr(value).removesuffix(".0")
+    return -constant(text[1:]) if text.startswith("-") else constant(text)
 
 
 def as_node(operand: Operand) -> Node:

@@ -61,6 +61,26 @@ class Rule:
     partials: tuple[Partial, ...]
 
 
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """How an adjoint and tangents pass through a structural operation, for one set of input shapes.
+
+    `back[k]` is what an adjoint of the output contributes to the k-th input, over the placeholders `adjoint`, `output`
+    and `inputs`; `ahead[k]` what the k-th input's tangent contributes to the output's, over `tangents[k]` and these.
+    None where nothing passes.
+    """
+
+    output: Node
+    inputs: tuple[Node, ...]
+    adjoint: Node
+    tangents: tuple[Node, ...]
+    back: tuple[Node | None, ...]
+    ahead: tuple[Node | None, ...]
+
+
 Predicate = Callable[..., Operand]
 
 
@@ -76,6 +96,10 @@ class Op:
     - `expansion(*inputs)` says what the op is by definition, in terms of others. An op with nothing else is a
       composite: still one node in a graph, but its value and partials are those of its expansion.
 
+    All these work element by element. A *structural* operation (`matmul`, `sum`) is not elementwise; it declares how
+    an adjoint and a tangent pass through: `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z, *inputs)` give one
+    contribution per input, or None where nothing passes; `shapes` are those of the inputs. It may be a composite too.
+
     `kink`, `domain`, `singular` are predicates of the inputs: where the derivative is one-sided, where the value is
     defined, where the value or a slope is infinite or undefined although the value's neighbourhood is in the domain.
     """
@@ -86,6 +110,10 @@ class Op:
     rule: Callable[..., Sequence[Operand]] | None = None
     choice: Callable[..., Sequence[tuple[Operand, Operand]]] | None = None
     expansion: Callable[..., Node] | None = None
+    vjp: Callable[..., Sequence[Node | None]] | None = None
+    jvp: Callable[..., Sequence[Node | None]] | None = None
+    shape: Callable[..., Shape] | None = None  # of a structural op that is no composite: shape(node, *shapes)
+    structural: bool = False
     spelling: str = ""  # how calls write it; empty for operators and helpers
     aliases: tuple[str, ...] = ()
     symbol: str = ""
@@ -99,6 +127,7 @@ class Op:
     summary: str = ""
     helper: bool = False  # serves rules only: not in the language, printed as its expansion
     _rules: dict[int, Rule] = field(default_factory=dict, init=False, repr=False)
+    _passages: dict[tuple[Shape, ...], Passage] = field(default_factory=dict, init=False, repr=False)
     _predicates: dict[tuple[str, int], Node] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, *operands: Operand) -> Node:
@@ -121,6 +150,13 @@ class Op:
         if rule is None:
             rule = self._rules[count] = self._trace(count)
         return rule
+
+    def passage(self, shapes: tuple[Shape, ...]) -> Passage:
+        """How derivatives pass through a structural operation whose inputs have these shapes, traced on first use."""
+        passage = self._passages.get(shapes)
+        if passage is None:
+            passage = self._passages[shapes] = self._trace_passage(shapes)
+        return passage
 
     def predicate(self, which: str, count: int) -> Node | None:
         """The predicate `kink`, `domain` or `singular` as a graph over the placeholders of `count` inputs."""
@@ -152,6 +188,25 @@ class Op:
         assert len(partials) == count, self.name
         return Rule(output, inputs, tuple(partials))
 
+    def _trace_passage(self, shapes: tuple[Shape, ...]) -> Passage:
+        from autodiff_cli.graph.gradient import gradient_nodes, tangent
+
+        output, adjoint = variable("z"), variable("g")
+        inputs = tuple(variable(f"x{i}") for i in range(len(shapes)))
+        tangents = tuple(variable(f"d{i}") for i in range(len(shapes)))
+        if self.vjp is not None:
+            assert self.jvp is not None
+            back = tuple(self.vjp(shapes, adjoint, output, *inputs))
+            ahead = tuple(self.jvp(shapes, tangents, output, *inputs))
+        else:
+            assert self.expansion is not None
+            graph = self.expansion(*inputs)
+            sizes = {place.text: shape for place, shape in zip(inputs, shapes, strict=True)}
+            sizes |= {place.text: shape for place, shape in zip(tangents, shapes, strict=True)}
+            back = tuple(gradient_nodes(graph, inputs, sizes, adjoint))
+            ahead = tuple(tangent(graph, {x: d}, sizes) for x, d in zip(inputs, tangents, strict=True))
+        return Passage(output, inputs, adjoint, tangents, back, ahead)
+
 
 _REGISTRY: dict[str, Op] = {}
 
@@ -159,7 +214,7 @@ _REGISTRY: dict[str, Op] = {}
 def register(op: Op) -> Op:
     """Enter an op in the table of all operations, under its name."""
     assert op.name not in _REGISTRY, f"two operations named {op.name}"
-    assert any(way is not None for way in (op.rule, op.choice, op.expansion)), op.name
+    assert any(way is not None for way in (op.rule, op.choice, op.expansion, op.vjp)), op.name
     _REGISTRY[op.name] = op
     return op
 

@@ -195,6 +195,7 @@ ARRAYS: Kind[Any] = Kind("arrays", {
     "max": _extreme(np.maximum), "min": _extreme(np.minimum),
     "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "relu": lambda x: np.maximum(x, 0.0), "heaviside": lambda x: np.heaviside(x, 0.5),
+    "within": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
     "square": np.square, "sqrt": np.sqrt, "cbrt": np.cbrt, "root": _root,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "log_base": _log_base,

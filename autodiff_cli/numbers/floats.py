@@ -333,6 +333,7 @@ FLOATS: Kind[float] = Kind("floats", {
     "max": largest, "min": smallest, "clip": clip,
     "relu": lambda x: 0.0 if x <= 0 else x,
     "heaviside": lambda x: x if x != x else 0.5 * (sign(x) + 1.0),
+    "within": lambda z, slope: slope if z == z else nan,
     "square": lambda x: x * x, "sqrt": sqrt, "cbrt": math.cbrt, "root": root,
     "exp": exp, "exp2": exp2, "expm1": expm1,
     "log": log, "log2": log2, "log10": log10, "log1p": log1p, "log_base": log_base,

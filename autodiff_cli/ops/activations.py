@@ -6,7 +6,7 @@ from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.ops.arithmetic import abs_, equal, or_
 from autodiff_cli.ops.choice import clip, where
 from autodiff_cli.ops.declare import composite, elementary
-from autodiff_cli.ops.elementary import ZERO_TO_1, expm1, square, tanh
+from autodiff_cli.ops.elementary import ZERO_TO_1, expm1, square, tanh, within
 from autodiff_cli.ops.special import normal_cdf
 
 # The constants of the self-normalising unit: Klambauer et al. 2017, arXiv 1706.02515.
@@ -17,7 +17,7 @@ sigmoid: Op
 
 # fmt: off
 sigmoid    = elementary("sigmoid",    lambda z, x: z * sigmoid(-x),         aliases=("logistic",), summary="1/(1 + exp(-x))")
-logit      = elementary("logit",      lambda z, x: 1 / (x * (1 - x)),       **ZERO_TO_1, summary="log(x/(1 - x))")
+logit      = elementary("logit",      lambda z, x: within(z, 1 / (x * (1 - x))), **ZERO_TO_1, summary="log(x/(1 - x))")
 softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              summary="log(1 + exp(x))")
 logsigmoid = elementary("logsigmoid", lambda z, x: sigmoid(-x),             summary="log(sigmoid(x))")
 logaddexp  = elementary("logaddexp",  lambda z, x, y: (sigmoid(x - y), sigmoid(y - x)), summary="log(exp(x) + exp(y))")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from autodiff_cli.graph.node import Node, Operand
-from autodiff_cli.graph.op import Op, Precedence, register
+from autodiff_cli.graph.op import Op, Precedence, Shape, register
 
 Fields: TypeAlias = dict[str, Any]  # some of the fields of an Op, for several operations to share
 
@@ -50,6 +50,22 @@ def composite(name: str, expansion: Callable[..., Node], **fields: Any) -> Op:
     least, most = _arity(expansion, 0)
     fields.setdefault("spelling", name)
     return register(Op(name=name, least=least, most=most, expansion=expansion, **fields))
+
+
+def structural(
+    name: str,
+    shape: Callable[..., Shape],
+    *,
+    vjp: Callable[..., Sequence[Node | None]],
+    jvp: Callable[..., Sequence[Node | None]],
+    least: int,
+    most: int | None,
+    **fields: Any,
+) -> Op:
+    """An operation on whole arrays: `shape(node, *shapes)` is that of its output, `vjp(shapes, g, z, *inputs)` and
+    `jvp(shapes, tangents, z, *inputs)` are what each input and each tangent contributes."""
+    fields.setdefault("spelling", name)
+    return register(Op(name=name, least=least, most=most, shape=shape, vjp=vjp, jvp=jvp, structural=True, **fields))
 
 
 def helper(name: str, rule: Callable[..., Any] | None, expansion: Callable[..., Node]) -> Op:

@@ -31,6 +31,9 @@ ZERO_TO_1: Fields = {"domain": lambda x: and_(x >= 0, x <= 1), "singular": lambd
 INSIDE_1: Fields = {"domain": lambda x: abs_(x) <= 1, "singular": lambda x: equal(abs_(x), 1)}
 OUTSIDE_1: Fields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: equal(abs_(x), 1)}
 
+# A slope whose formula has a value where the function has none (1/x, below 0): nan there, as the function's own.
+within = helper("within", None, lambda z, slope: slope)
+
 # fmt: off
 square = elementary("square", lambda z, x: 2 * x)
 sqrt   = elementary("sqrt",   lambda z, x: 1 / (2 * z),         **FROM_0)
@@ -38,11 +41,11 @@ cbrt   = elementary("cbrt",   lambda z, x: 1 / (3 * square(z)), **POLE_AT_0)
 
 exp    = elementary("exp",    lambda z, x: z)
 exp2   = elementary("exp2",   lambda z, x: z * log(2))
-expm1  = elementary("expm1",  lambda z, x: exp(x),              summary="exp(x) - 1, with all digits near 0")
-log    = elementary("log",    lambda z, x: 1 / x,               **FROM_0, aliases=("ln",), summary="the natural logarithm")
-log2   = elementary("log2",   lambda z, x: 1 / (x * log(2)),    **FROM_0)
-log10  = elementary("log10",  lambda z, x: 1 / (x * log(10)),   **FROM_0)
-log1p  = elementary("log1p",  lambda z, x: 1 / (1 + x),         **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
+expm1  = elementary("expm1",  lambda z, x: exp(x),                       summary="exp(x) - 1, with all digits near 0")
+log    = elementary("log",    lambda z, x: within(z, 1 / x),             **FROM_0, aliases=("ln",), summary="the natural logarithm")
+log2   = elementary("log2",   lambda z, x: within(z, 1 / (x * log(2))),  **FROM_0)
+log10  = elementary("log10",  lambda z, x: within(z, 1 / (x * log(10))), **FROM_0)
+log1p  = elementary("log1p",  lambda z, x: within(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
 
 sin    = elementary("sin",    lambda z, x: cos(x))
 cos    = elementary("cos",    lambda z, x: -sin(x))
@@ -66,10 +69,10 @@ coth   = elementary("coth",   lambda z, x: -square(csch(x)), **POLE_AT_0)
 
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",))
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
-atanh  = elementary("atanh",  lambda z, x: 1 / ((1 - x) * (1 + x)),              **INSIDE_1, aliases=("arctanh",))
+atanh  = elementary("atanh",  lambda z, x: within(z, 1 / ((1 - x) * (1 + x))),   **INSIDE_1, aliases=("arctanh",))
 asech  = elementary("asech",  lambda z, x: -(1 / (x * sqrt((1 - x) * (1 + x)))), **ZERO_TO_1)
 acsch  = elementary("acsch",  lambda z, x: -(1 / (abs_(x) * hypot(1, x))),       **POLE_AT_0)
-acoth  = elementary("acoth",  lambda z, x: 1 / ((1 - x) * (1 + x)),              **OUTSIDE_1)
+acoth  = elementary("acoth",  lambda z, x: within(z, 1 / ((1 - x) * (1 + x))),   **OUTSIDE_1)
 # fmt: on
 
 acot = elementary(

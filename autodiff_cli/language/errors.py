@@ -1,0 +1,117 @@
+"""What can be wrong with an expression, as errors that show the spot."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+WINDOW = 72  # characters of a long line that are shown
+LONGEST_NAME = 60  # nothing close is sought for longer ones
+LONGEST_QUOTE = 30
+CLOSE = 0.65  # of two names, from 0 to 1: twice the letters in common over the letters of both
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read, or not with the names it was given.
+
+    Args:
+        message: what is wrong, and what was expected.
+        text: the source; empty for an error without a place in it.
+        start: where in the source, as a position in characters; None for no place.
+        suggestion: what may have been meant, as text to type.
+
+    Attributes:
+        line, column: the place, counted from 1 in characters; None if there is none.
+    """
+
+    def __init__(self, message: str, text: str = "", start: int | None = None, suggestion: str | None = None) -> None:
+        super().__init__(message, text, start, suggestion)
+        self.message = message
+        self.text = text
+        self.start = start
+        self.suggestion = suggestion
+        self.line: int | None = None
+        self.column: int | None = None
+        if start is not None:
+            self.line, self.column = line_and_column(text, start)
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.start is not None:
+            lines = [f"line {self.line}, column {self.column}: {self.message}", *excerpt(self.text, self.start)]
+        if self.suggestion is not None:
+            lines.append(f"Did you mean `{self.suggestion}`?")
+        return "\n".join(lines)
+
+
+class UnknownNameError(ExpressionError):
+    """A value, direction or derivative is asked for a name that the expression does not have."""
+
+
+class MissingValueError(ExpressionError):
+    """A name of the expression has no value."""
+
+
+def line_and_column(text: str, start: int) -> tuple[int, int]:
+    """The line and column, counted from 1 in characters, of a position in a text."""
+    line, begin = 1, 0
+    for newline in _NEWLINE.finditer(text, 0, start):
+        line, begin = line + 1, newline.end()
+    return line, start - begin + 1
+
+
+def excerpt(text: str, start: int) -> tuple[str, str]:
+    """The source line around a position, and a line with a caret under it. A long line is shown in part."""
+    begin = max((newline.end() for newline in _NEWLINE.finditer(text, 0, start)), default=0)
+    newline = _NEWLINE.search(text, start)
+    end = len(text) if newline is None else newline.start()
+    left, right = begin, end
+    if end - begin > WINDOW:
+        left = max(begin, min(start - WINDOW // 2, end - WINDOW))
+        right = min(end, left + WINDOW)
+    before = ("…" if left > begin else "") + _visible(text[left:start])
+    after = _visible(text[start:right]) + ("…" if right < end else "")
+    padding = "".join("\t" if character == "\t" else " " * _width(character) for character in before)
+    return f"  {before}{after}", f"  {padding}^"
+
+
+def suggest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate closest to a misspelt name, if one is close."""
+    import difflib
+
+    if len(name) > LONGEST_NAME:
+        return None
+    spellings = {candidate.casefold(): candidate for candidate in candidates}
+    name = name.casefold()
+    matcher = difflib.SequenceMatcher(None, "", name)
+    closest = (CLOSE, False)
+    found = None
+    for spelling, candidate in spellings.items():
+        matcher.set_seq1(spelling)
+        closeness = matcher.ratio(), spelling[:3] == name[:3]  # of two that are as close, the one that begins alike
+        if closeness > closest:
+            closest, found = closeness, candidate
+    return found
+
+
+def is_quotable(text: str) -> bool:
+    """Whether a piece of source may be repeated in a suggestion: short, on one line, with nothing invisible."""
+    return len(text) <= LONGEST_QUOTE and text.isprintable()
+
+
+def _visible(text: str) -> str:
+    """The text with what would disturb a terminal (controls, direction marks, halves of surrogate pairs) as `�`."""
+    return "".join(
+        "�" if character != "\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
+        for character in text
+    )
+
+
+def _width(character: str) -> int:
+    """The columns that a character takes in a terminal."""
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

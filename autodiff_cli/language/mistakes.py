@@ -1,0 +1,219 @@
+"""Syntax errors in people's words: what is wrong at the spot, what was expected, what may have been meant."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Set
+
+from autodiff_cli import ops
+from autodiff_cli.language.code import Lexeme
+from autodiff_cli.language.errors import LONGEST_QUOTE, ExpressionError, is_quotable, line_and_column
+
+ENDS_OPERAND = {"NUMBER", "NAME", "RPAR", "SUPERSCRIPT"}
+BEGINS_OPERAND = {"NUMBER", "NAME", "LPAR"}
+OPERATORS = {"OR", "AND", "NOT", "COMPARE", "SIGN", "TIMES", "POWER", "EQUAL", "TILDE"}
+
+# What other languages write, and what stands for it here.
+CHARACTERS = {
+    "&": "and",
+    "√": "sqrt(x)",
+    "∞": "inf",
+    "?": "where(condition, a, b)",
+    ":": "=",
+    "[": "(",
+    "]": ")",
+    "{": "(",
+    "}": ")",
+    "⋅": "*",
+    "∙": "*",
+    "∗": "*",
+    "∕": "/",
+    "⁄": "/",
+    "–": "-",
+    "—": "-",
+    "≈": "==",
+}
+PAIRS = {
+    ("=", ">"): ">=",
+    ("=", "<"): "<=",
+    ("<", ">"): "!=",
+    ("==", "="): "==",
+    ("!=", "="): "!=",
+    ("/", "/"): "floor(x/y)",
+}
+
+
+def syntax_error(text: str, lexemes: Iterable[Lexeme], found: Lexeme, accepts: Set[str]) -> ExpressionError:
+    """The error for the lexeme `found`, where the grammar would have taken one of the terminals `accepts`.
+
+    Args:
+        lexemes: those of the whole text.
+        found: the lexeme that did not fit; of the type `$END` at the end of the text.
+    """
+    read = [lexeme for lexeme in lexemes if lexeme.type != "OTHER"]
+    if found.type == "$END":
+        return _at_end(text, read, accepts)
+    before = [lexeme for lexeme in read if lexeme.start < found.start]
+    after = read[len(before) + (found.type != "OTHER") :]
+    message, suggestion = _explain(text, before, found, after, accepts)
+    return ExpressionError(message, text, found.start, suggestion)
+
+
+def expected(accepts: Set[str]) -> str:
+    """The terminals that would fit, as words: "a number, a name or `(`"."""
+    words = {
+        "a number": "NUMBER" in accepts,
+        "a name": "NAME" in accepts,
+        "`(`": {"LPAR", "NUMBER"} <= accepts,
+        "an operator": not accepts.isdisjoint({"SIGN", "TIMES", "POWER", "COMPARE"}) and "NUMBER" not in accepts,
+        "`,`": "COMMA" in accepts,
+        "`)`": "RPAR" in accepts,
+        "the end of the statement": "$END" in accepts,
+    }
+    *most, last = [word for word, fits in words.items() if fits] or ["another statement"]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _at_end(text: str, read: list[Lexeme], accepts: Set[str]) -> ExpressionError:
+    if not read:
+        what = "there is nothing but comments" if text.strip() else "the text is empty"
+        return ExpressionError(f"{what}; expected an expression", text, 0)
+    last = read[-1]
+    opening = _unclosed(read)
+    if "RPAR" in accepts and opening is not None:
+        message = f"{_at(text, opening)} is never closed; expected {expected(accepts)}"
+    else:
+        message = f"something must follow {_shown(last)}; expected {expected(accepts)}"
+    return ExpressionError(message, text, last.end)
+
+
+def _explain(
+    text: str, before: list[Lexeme], found: Lexeme, after: list[Lexeme], accepts: Set[str]
+) -> tuple[str, str | None]:
+    last = before[-1] if before else None
+    if found.type == "OTHER":
+        message, suggestion = _strange(text, last, found)
+        return message if suggestion else f"{message}; expected {expected(accepts)}", suggestion
+    if last is not None:
+        if last.end == found.start and (last.text, found.text) in PAIRS:
+            return f"`{last.text}{found.text}` is not an operator", PAIRS[last.text, found.text]
+        if last.type in ENDS_OPERAND and found.type in BEGINS_OPERAND:
+            return _side_by_side(text, before, found, after)
+    if found.type == "EQUAL":
+        return "`=` gives a value to one name, at the start of a statement; two values are compared with `==`", "=="
+    if found.type == "TILDE":
+        return "a model has one `~`, between its target and its prediction: `y ~ a*x`", None
+    opening = _unclosed(before)
+    if found.type == "RPAR" and opening is None:
+        return f"this `)` closes nothing; expected {expected(accepts)}", None
+    if found.type == "COMMA" and opening is None:
+        decimal = last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER"
+        suggestion = f"{last.text}.{after[0].text}" if last is not None and decimal else None
+        return "a `,` stands between the arguments of a function; numbers have a decimal point", suggestion
+    if found.type == "SEPARATOR" and opening is not None:
+        return f"{_at(text, opening)} is not closed; expected {expected(accepts)}", None
+    if found.type in ("OR", "AND", "NOT") and (not accepts.isdisjoint(BEGINS_OPERAND) or last is None):
+        if found.type == "NOT" and last is not None:
+            return "`not` binds more loosely than the operator before it, and needs brackets", "(not x)"
+        return f"`{found.text}` is a reserved word, not a name; expected {expected(accepts)}", None
+    if last is not None and last.type in {*OPERATORS, "COMMA"} and found.type in ("RPAR", "SEPARATOR", "COMMA"):
+        return f"something must follow {_shown(last)}; expected {expected(accepts)}", None
+    return f"unexpected {_shown(found)}; expected {expected(accepts)}", None
+
+
+def _side_by_side(text: str, before: list[Lexeme], found: Lexeme, after: list[Lexeme]) -> tuple[str, str | None]:
+    """Two operands with nothing between them."""
+    last = before[-1]
+    opening = _unclosed(before)
+    if opening is not None and any(newline in text[last.end : found.start] for newline in "\r\n"):
+        return f"{_at(text, opening)} is not closed; expected `)` or an operator", None
+    operand = _quote(text, found, after)
+    if last.type == "NAME" and (ops.function(last.text) or _defined(before, last.text)):
+        return f"`{last.text}` is a function; its arguments stand in brackets", f"{last.text}({operand})"
+    if last.type == "SUPERSCRIPT" and len(before) > 1 and ops.function(before[-2].text) and found.type == "LPAR":
+        function = before[-2].text
+        return f"`{function}` is a function; a power of its value stands after it", f"{function}{operand}{last.text}"
+    adjacent = last.end == found.start
+    if last.type == "NUMBER" and adjacent and found.text.startswith("_") and found.text.strip("_0123456789") == "":
+        return "digits are written without separators", last.text + found.text.replace("_", "")
+    if last.type == "NUMBER" and found.type == "NUMBER":
+        if adjacent:
+            return "a number has one decimal point", None
+        return f"expected an operator between {_shown(last)} and {_shown(found)}", None
+    factor = text[before[-2].start : last.end] if last.type == "SUPERSCRIPT" and len(before) > 1 else last.text
+    return f"expected an operator before {_shown(found)}; multiplication is written `*`", f"{factor}*{operand}"
+
+
+def _strange(text: str, last: Lexeme | None, found: Lexeme) -> tuple[str, str | None]:
+    """A character that begins nothing in the language."""
+    character = found.text
+    doubled = text.startswith(character * 2, found.start)
+    after_operand = last is not None and last.type in ENDS_OPERAND
+    if character == "|":
+        if doubled or after_operand:
+            return "`|` is not in the language; the logical or is a word", "or"
+        inside, bar, _ = text[found.end : found.end + LONGEST_QUOTE].partition("|")
+        size = f"abs({inside.strip()})" if bar and inside.strip() and is_quotable(inside) else "abs(x)"
+        return "`|` is not in the language; the size of a number is a function", size
+    if character == "!":
+        return "`!` is not in the language", None if after_operand else "not"
+    if character in CHARACTERS:
+        shown = character * 2 if character == "&" and doubled else character
+        return f"`{shown}` is not in the language", CHARACTERS[character]
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+        return f"the character U+{ord(character):04X} cannot stand in an expression", None
+    if character in "⁺⁻⁼⁽⁾ⁱⁿ":
+        return "only whole numbers are read as superscripts", "^"
+    plain = unicodedata.normalize("NFKC", character).replace("⁄", "/")
+    if plain.isascii() and plain != character:
+        return f"`{character}` is not in the language", f"({plain})" if len(plain) > 1 else plain
+    digit = unicodedata.decimal(character, None)
+    if digit is not None:
+        return "the digits of a number are 0 to 9", str(digit)
+    return f"`{character}` is not in the language", None
+
+
+def _defined(before: Iterable[Lexeme], name: str) -> bool:
+    """Whether the text so far calls or defines a function of this name."""
+    previous = None
+    for lexeme in before:
+        if lexeme.type == "LPAR" and previous == name:
+            return True
+        previous = lexeme.text if lexeme.type == "NAME" else None
+    return False
+
+
+def _unclosed(lexemes: Iterable[Lexeme]) -> Lexeme | None:
+    """The last bracket that is open after these lexemes."""
+    opened: list[Lexeme] = []
+    for lexeme in lexemes:
+        if lexeme.type == "LPAR":
+            opened.append(lexeme)
+        elif lexeme.type == "RPAR" and opened:
+            opened.pop()
+    return opened[-1] if opened else None
+
+
+def _quote(text: str, found: Lexeme, after: list[Lexeme]) -> str:
+    """The operand that begins with `found`, to repeat in a suggestion: brackets to the end if they are short."""
+    whole = [found, *after[:LONGEST_QUOTE]]
+    depth = 0
+    for lexeme, following in zip(whole, [*whole[1:], None], strict=True):
+        depth += (lexeme.type == "LPAR") - (lexeme.type == "RPAR")
+        called = lexeme.type == "NAME" and following is not None and following.type == "LPAR"
+        if depth == 0 and not called:
+            quoted = text[found.start : lexeme.end]
+            return quoted if is_quotable(quoted) else found.text
+    return found.text
+
+
+def _shown(lexeme: Lexeme) -> str:
+    if lexeme.type == "SEPARATOR":
+        return "`;`" if lexeme.text == ";" else "the end of the line"
+    text = lexeme.text
+    return f"`{text}`" if len(text) <= LONGEST_QUOTE else f"`{text[:LONGEST_QUOTE]}…`"
+
+
+def _at(text: str, opening: Lexeme) -> str:
+    line, column = line_and_column(text, opening.start)
+    return f"the `(` at line {line}, column {column}"

@@ -1,0 +1,202 @@
+"""What the names of a text mean: bound values, free names, constants, functions; and what is wrong with their use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from autodiff_cli import ops
+from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.language.code import Code, Lexeme, Statement
+from autodiff_cli.language.errors import ExpressionError, is_quotable, line_and_column, suggest
+
+# The constants, and how to write them where their name means something else.
+CONSTANTS = {
+    "pi": "3.14159265358979323846264338327950288419716939937511",
+    "tau": "6.28318530717958647692528676655900576839433879875021",
+    "e": "2.71828182845904523536028747135266249775724709369996",
+    "inf": "(1/0)",
+    "nan": "(0/0)",
+}
+
+
+class Function(NamedTuple):
+    """A function that the text defines."""
+
+    name: str
+    parameters: tuple[str, ...]
+    code: Code
+
+
+class Scope:
+    """The names of one text. They get their meaning in the order of its statements.
+
+    Attributes:
+        values: what each name means so far: the value it is bound to, a constant, or the leaf of a free name.
+        leaves: the free names, in the order in which they first stand in the text.
+        functions: those defined so far.
+    """
+
+    def __init__(self, text: str, statements: list[Statement], declared: frozenset[str]) -> None:
+        self.text = text
+        self.values: dict[str, Node] = {}
+        self.leaves: dict[str, Node] = {}
+        self.functions: dict[str, Function] = {}
+        self._statements = statements
+        self._declared = declared
+        self._binders: dict[str, Statement] = {}  # the first statement that binds each name, in the whole text
+        for statement in statements:
+            if statement.name is not None:
+                self._binders.setdefault(statement.name.text, statement)
+        self._operations: dict[tuple[str, int], Op] = {}
+        self._replaced: dict[str, None] = {}  # constants whose names mean something else here, in order
+
+    def claim(self, statement: Statement, name: Lexeme) -> None:
+        """Refuse a name that another statement binds."""
+        first = self._binders[name.text]
+        if first is not statement:
+            assert first.name is not None
+            line, column = line_and_column(self.text, first.name.start)
+            raise self.error(f"`{name.text}` is bound twice; first in line {line}, column {column}", name)
+        self._note_constant(name.text)
+
+    def _note_constant(self, name: str) -> None:
+        """Remember a name that stands for something else than the constant of that name."""
+        if name in CONSTANTS:
+            self._replaced[name] = None
+
+    def define(self, statement: Statement) -> Function:
+        """The function that a statement defines. It can be called once it is entered in `functions`."""
+        name, parameters = statement.name, statement.parameters
+        assert name is not None
+        assert parameters is not None
+        if ops.function(name.text):
+            raise self.error(f"`{name.text}` is built in; a function of one's own needs another name", name)
+        self.claim(statement, name)
+        if not parameters:
+            raise self.error("a function has parameters; a value is bound without brackets", name, f"{name.text} =")
+        known: dict[str, None] = {}
+        for parameter in parameters:
+            if parameter.type != "NAME":
+                raise self.error(f"the parameters of a function are names, as in `{name.text}(t) = t^2`", parameter)
+            if parameter.text in known:
+                raise self.error(f"`{name.text}` has two parameters named `{parameter.text}`", parameter)
+            self._note_constant(parameter.text)
+            known[parameter.text] = None
+        return Function(name.text, tuple(known), statement.code)
+
+    def lookup(self, lexeme: Lexeme) -> Node:
+        """The meaning of a name in the whole text: bound, a constant, or free. A free name gets its leaf here."""
+        name = lexeme.text
+        node = self.values.get(name)
+        if node is not None:
+            return node
+        if name in self._binders:
+            raise self._too_early(lexeme, self._binders[name])
+        if name in CONSTANTS and name not in self._declared:
+            node = constant(name)
+        else:
+            node = self.leaves[name] = variable(name)
+            self._note_constant(name)
+        self.values[name] = node
+        return node
+
+    def operation(self, lexeme: Lexeme, known: Mapping[str, Node]) -> Op:
+        """The built-in operation that a call means."""
+        key = lexeme.text, lexeme.operands
+        found = self._operations.get(key)
+        if found is None:
+            candidates = ops.function(lexeme.text)
+            if not candidates:
+                raise self._not_a_function(lexeme, lexeme.text in known or lexeme.text in self.values)
+            self.expect(lexeme, [(op.least, op.most) for op in candidates])
+            found = self._operations[key] = next(op for op in candidates if op.accepts(lexeme.operands))
+        return found
+
+    def expect(self, lexeme: Lexeme, accepted: list[tuple[int, int | None]]) -> None:
+        """Refuse a call with a number of arguments that is in none of the ranges."""
+        count = lexeme.operands
+        if any(least <= count and (most is None or count <= most) for least, most in accepted):
+            return
+        least = min(least for least, _ in accepted)
+        limits = [most for _, most in accepted if most is not None]
+        if len(limits) < len(accepted):
+            words = f"{least} argument or more" if least == 1 else f"{least} arguments or more"
+        else:
+            counts = [str(n) for n in range(least, max(limits) + 1)]
+            words = f"{' or '.join(counts)} argument{'s' if counts != ['1'] else ''}"
+        raise self.error(f"`{lexeme.text}` takes {words}, not {count}", lexeme)
+
+    def notes(self) -> Iterator[str]:
+        """What the reader may want to know of a text without mistakes."""
+        for name in self._replaced:
+            digits = CONSTANTS[name]
+            value = f" {digits[:7]}…" if digits[0].isdigit() else ""
+            yield f"`{name}` is a variable here, not the constant{value}"
+        used: set[tuple[str, bool]] = set()
+        for statement in self._statements:
+            own = {(parameter.text, False) for parameter in statement.parameters or ()}
+            for code in (statement.target or (), statement.code):
+                used |= {(lexeme.text, lexeme.type == "CALL") for lexeme in code} - own
+        for statement in self._statements[:-1]:
+            assert statement.name is not None
+            is_function = statement.parameters is not None
+            if (statement.name.text, is_function) not in used:
+                yield f"`{statement.name.text}` is {'defined' if is_function else 'bound'} but never used"
+
+    def error(self, message: str, lexeme: Lexeme, suggestion: str | None = None) -> ExpressionError:
+        """An error at a lexeme."""
+        return ExpressionError(message, self.text, lexeme.start, suggestion)
+
+    def _too_early(self, lexeme: Lexeme, binder: Statement) -> ExpressionError:
+        """The error for a name that has a value only later, or is a function."""
+        name = lexeme.text
+        assert binder.name is not None
+        line, column = line_and_column(self.text, binder.name.start)
+        if binder.parameters is not None:
+            return self.error(
+                f"`{name}` is a function (line {line}, column {column}); its arguments stand in brackets",
+                lexeme,
+                f"{name}(x)",
+            )
+        if binder.name.start < lexeme.start:
+            return self.error(f"`{name}` is used in its own binding", lexeme)
+        return self.error(f"`{name}` is used before its binding in line {line}, column {column}", lexeme)
+
+    def _not_a_function(self, lexeme: Lexeme, is_value: bool) -> ExpressionError:
+        """The error for a call of something that cannot be called, or not yet."""
+        name = lexeme.text
+        binder = self._binders.get(name)
+        if binder is not None and binder.parameters is not None:
+            assert binder.name is not None
+            cycle = self._cycle(name)
+            if cycle:
+                return self.error(f"a function cannot call itself, directly or through others: {cycle}", lexeme)
+            line, column = line_and_column(self.text, binder.name.start)
+            return self.error(f"`{name}` is called before its definition in line {line}, column {column}", lexeme)
+        close = suggest(name, [*ops.function_names(), *self.functions])
+        if is_value or close is None:
+            arguments = self.text[self.text.index("(", lexeme.start) : lexeme.end]
+            product = f"{name}*{arguments if is_quotable(arguments) else '('}"
+            return self.error(f"`{name}` is not a function; multiplication is written `*`", lexeme, product)
+        return self.error(f"there is no function `{name}`", lexeme, close)
+
+    def _cycle(self, name: str) -> str:
+        """The calls that lead from a function of the text back to it, as "f → g → f"; empty if none do."""
+        came_from: dict[str, str] = {}
+        waiting = [name]
+        while waiting:
+            caller = waiting.pop()
+            for lexeme in self._binders[caller].code:
+                called = lexeme.text
+                if lexeme.type == "CALL" and called in self._binders and called not in came_from:
+                    came_from[called] = caller
+                    waiting.append(called)
+        if name not in came_from:
+            return ""
+        path = [name, came_from[name]]
+        while path[-1] != name:
+            path.append(came_from[path[-1]])
+        path.reverse()
+        return " → ".join(path if len(path) <= 6 else [*path[:3], "…", *path[-2:]])

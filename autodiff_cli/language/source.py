@@ -1,0 +1,88 @@
+"""Where the nodes of a graph stand in the text they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from autodiff_cli.graph.node import Node
+from autodiff_cli.language.code import Chain, Code, Lexeme
+from autodiff_cli.language.errors import line_and_column
+
+Span = tuple[int, int]
+
+
+class Calls(NamedTuple):
+    """The functions being expanded, innermost first: a list that shares its tail."""
+
+    function: str
+    outer: Calls | None
+
+
+class Source:
+    """The text, and the place in it of each node that was read from it.
+
+    Attributes:
+        text: as given.
+        names: the first name of each node that the text binds to one (inputs aside, which have their own).
+    """
+
+    __slots__ = ("_calls", "_codes", "_origin", "_spans", "names", "text")
+
+    def __init__(
+        self,
+        text: str,
+        names: Mapping[Node, str],
+        origin: Mapping[Node, Lexeme],
+        calls: Mapping[Node, Calls],
+        codes: Iterable[Code],
+    ) -> None:
+        self.text = text
+        self.names = names
+        self._origin = origin
+        self._calls = calls
+        self._codes = codes
+        self._spans: dict[Lexeme, Span] = {}
+
+    def place(self, node: Node) -> tuple[int, int] | None:
+        """The line and column, from 1, of the node's operator, function name, number or (first) name; None if the
+        node is not of this text."""
+        lexeme = self._origin.get(node)
+        return None if lexeme is None else line_and_column(self.text, lexeme.start)
+
+    def span(self, node: Node) -> Span | None:
+        """The positions, start and end, of the sub-expression that the node was read from; None if it was not."""
+        lexeme = self._origin.get(node)
+        if lexeme is None:
+            return None
+        if not self._spans:
+            for code in self._codes:
+                self._spans.update(spans(code))
+        return self._spans.get(lexeme, (lexeme.start, lexeme.end))
+
+    def calls(self, node: Node) -> tuple[str, ...]:
+        """The functions of the text whose expansion made the node, outermost first; empty outside of any."""
+        names = []
+        calls = self._calls.get(node)
+        while calls is not None:
+            names.append(calls.function)
+            calls = calls.outer
+        return tuple(reversed(names))
+
+
+def spans(code: Code) -> dict[Lexeme, Span]:
+    """The extent in the text of each instruction with its operands. The links of a chain reach over two operands."""
+    found: dict[Lexeme, Span] = {}
+    stack: list[Span] = []
+    for lexeme in code:
+        count = lexeme.operands
+        operands = stack[len(stack) - count :]
+        del stack[len(stack) - count :]
+        start = min([lexeme.start, *(begin for begin, _ in operands)])
+        end = max([lexeme.end, *(end for _, end in operands)])
+        found[lexeme] = (start, end)
+        if isinstance(lexeme, Chain):
+            for link, left, right in zip(lexeme.links, operands, operands[1:], strict=False):
+                found[link] = (left[0], right[1])
+        stack.append((start, end))
+    return found

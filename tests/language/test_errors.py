@@ -1,0 +1,273 @@
+"""Bad samples and what is said of them."""
+
+from __future__ import annotations
+
+import pickle
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from autodiff_cli.language import lowering, parser
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
+from autodiff_cli.language.lowering import read
+from autodiff_cli.ops import function_names
+
+OPERAND = "expected a number, a name or `(`"
+
+# text, line, column, a part of the message, suggestion
+BAD = [
+    ("", 1, 1, "the text is empty", None),
+    (" \n ", 1, 1, "the text is empty", None),
+    ("# only\n# comments", 1, 1, "nothing but comments", None),
+    (";", 1, 1, "nothing but", None),
+    # implicit multiplication
+    ("2x", 1, 2, "expected an operator before `x`", "2*x"),
+    ("2 x", 1, 3, "expected an operator before `x`", "2*x"),
+    ("x y", 1, 3, "expected an operator before `y`", "x*y"),
+    ("x 2", 1, 3, "expected an operator before `2`", "x*2"),
+    ("2e", 1, 2, "multiplication is written `*`", "2*e"),
+    ("2(x + 1)", 1, 2, "multiplication is written `*`", "2*(x + 1)"),
+    ("2sin(x)", 1, 2, "multiplication is written `*`", "2*sin(x)"),
+    ("(a)(b)", 1, 4, "multiplication is written `*`", ")*(b)"),
+    ("(a)b", 1, 4, "multiplication is written `*`", ")*b"),
+    ("x²y", 1, 3, "multiplication is written `*`", "x²*y"),
+    ("x(3)", 1, 1, "`x` is not a function", "x*(3)"),
+    ("1 2", 1, 3, "expected an operator between `1` and `2`", None),
+    ("1.2.3", 1, 4, "one decimal point", None),
+    ("1_000*x", 1, 2, "without separators", "1000"),
+    # functions
+    ("sine(x)", 1, 1, "there is no function `sine`", "sin"),
+    ("Sin(x)", 1, 1, "there is no function `Sin`", "sin"),
+    ("x + sqr(y)", 1, 5, "there is no function `sqr`", "sqrt"),
+    ("double(t) = 2*t; duoble(x)", 1, 18, "there is no function `duoble`", "double"),
+    ("sin x", 1, 5, "`sin` is a function", "sin(x)"),
+    ("log x + 1", 1, 5, "its arguments stand in brackets", "log(x)"),
+    ("sin²(x)", 1, 5, "`sin` is a function", "sin(x)²"),
+    ("sin()", 1, 1, "`sin` takes 1 argument, not 0", None),
+    ("sin(x, y)", 1, 1, "`sin` takes 1 argument, not 2", None),
+    ("2*atan2(x)", 1, 3, "`atan2` takes 2 arguments, not 1", None),
+    ("log(1, 2, 3)", 1, 1, "`log` takes 1 or 2 arguments, not 3", None),
+    ("normal_pdf(1, 2, 3, 4)", 1, 1, "`normal_pdf` takes 1 or 2 or 3 arguments, not 4", None),
+    ("max()", 1, 1, "`max` takes 1 argument or more, not 0", None),
+    ("f(t) = t; f(x, y)", 1, 11, "`f` takes 1 argument, not 2", None),
+    ("f(t) = t; g(u) = f(u, u); 1", 1, 18, "`f` takes 1 argument, not 2", None),
+    ("f(t) = t; f + 1", 1, 11, "`f` is a function (line 1, column 1)", "f(x)"),
+    ("f(t) = t; f x", 1, 13, "`f` is a function", "f(x)"),
+    ("g(h) = h(2); g(x)", 1, 8, "`h` is not a function", "h*(2)"),
+    ("sin(t) = t; 2", 1, 1, "`sin` is built in", None),
+    ("f(a, a) = a; 2", 1, 6, "two parameters named `a`", None),
+    ("f(2) = 3; 2", 1, 3, "parameters of a function are names", None),
+    ("f(x + 1) = 3; 2", 1, 7, "parameters of a function are names", None),
+    ("f() = 2; 2", 1, 1, "a function has parameters", "f ="),
+    ("f(t) = t", 1, 1, "only defines a function", None),
+    ("f(t) = sine(t)\n2", 1, 8, "there is no function `sine`", "sin"),
+    ("f(t) = f(t - 1); f(2)", 1, 8, "cannot call itself, directly or through others: f → f", None),
+    ("f(t) = g(t); g(t) = f(t); f(x)", 1, 8, "through others: g → f → g", None),
+    ("f(t) = g(t); g(t) = t; f(x)", 1, 8, "called before its definition in line 1, column 14", None),
+    # bindings
+    ("a = 1; a = 2; a", 1, 8, "`a` is bound twice; first in line 1, column 1", None),
+    ("a(t) = 1; a = 2; a", 1, 11, "`a` is bound twice", None),
+    ("b = a; a = 2; b", 1, 5, "`a` is used before its binding in line 1, column 8", None),
+    ("f(t) = t*a\na = 2\nf(x)", 1, 10, "`a` is used before its binding in line 2, column 1", None),
+    ("a = a + 1", 1, 5, "`a` is used in its own binding", None),
+    ("x\ny", 1, 1, "in brackets", None),
+    ("a = 1\n(x)\n+ y", 2, 1, "in brackets", None),
+    ("x = y = 2", 1, 7, "compared with `==`", "=="),
+    ("2 = x", 1, 3, "compared with `==`", "=="),
+    ("where(x = 1, 2, 3)", 1, 9, "compared with `==`", "=="),
+    ("x :=  2", 1, 3, "`:` is not in the language", "="),
+    # models
+    ("y ~ x; z", 1, 1, "a model `target ~ prediction` is the last statement", None),
+    ("a ~ b ~ c", 1, 7, "a model has one `~`", None),
+    ("(y ~ x)", 1, 4, "a model has one `~`", None),
+    ("y ~", 1, 4, f"something must follow `~`; {OPERAND}", None),
+    # something is missing
+    ("x^", 1, 3, f"something must follow `^`; {OPERAND}", None),
+    ("x*", 1, 3, f"something must follow `*`; {OPERAND}", None),
+    ("x*  # and?\n\n", 1, 3, "something must follow `*`", None),
+    ("x +\n  y *", 2, 6, "something must follow `*`", None),
+    ("x^; 2", 1, 3, "something must follow `^`", None),
+    ("x = ; y", 1, 5, f"something must follow `=`; {OPERAND}", None),
+    ("(x", 1, 3, "the `(` at line 1, column 1 is never closed; expected `)`", None),
+    ("max(x, (y + 1)", 1, 15, "the `(` at line 1, column 4 is never closed; expected `,` or `)`", None),
+    ("(x + 1\ny = 2", 2, 1, "the `(` at line 1, column 1 is not closed", None),
+    ("(x; y)", 1, 3, "the `(` at line 1, column 1 is not closed", None),
+    ("x)", 1, 2, "this `)` closes nothing; expected an operator or the end of the statement", None),
+    ("()", 1, 2, f"unexpected `)`; {OPERAND}", None),
+    (")(", 1, 1, "this `)` closes nothing", None),
+    ("f(x,)", 1, 5, f"something must follow `,`; {OPERAND}", None),
+    ("(x + )", 1, 6, "something must follow `+`", None),
+    ("x + * y", 1, 5, f"unexpected `*`; {OPERAND}", None),
+    ("x, y", 1, 2, "between the arguments", None),
+    ("1,5*x", 1, 2, "numbers have a decimal point", "1.5"),
+    # reserved words
+    ("or", 1, 1, "`or` is a reserved word", None),
+    ("and = 3", 1, 1, "`and` is a reserved word", None),
+    ("x or or", 1, 6, "`or` is a reserved word", None),
+    ("x + not y", 1, 5, "`not` binds more loosely", "(not x)"),
+    # other languages
+    ("x && y", 1, 3, "`&&` is not in the language", "and"),
+    ("x || y", 1, 3, "the logical or is a word", "or"),
+    ("!x", 1, 1, "`!` is not in the language", "not"),
+    ("x!", 1, 2, "`!` is not in the language", None),
+    ("|x|", 1, 1, "the size of a number is a function", "abs(x)"),
+    ("2 + |x + 1|", 1, 5, "the size of a number is a function", "abs(x + 1)"),
+    ("√x", 1, 1, "`√` is not in the language", "sqrt(x)"),
+    ("∞", 1, 1, "`∞` is not in the language", "inf"),
+    ("x[0]", 1, 2, "`[` is not in the language", "("),
+    ("x ? y : z", 1, 3, "`?` is not in the language", "where(condition, a, b)"),
+    ("x === 2", 1, 5, "`===` is not an operator", "=="),
+    ("x => 2", 1, 4, "`=>` is not an operator", ">="),
+    ("x <> 2", 1, 4, "`<>` is not an operator", "!="),
+    ("x // 2", 1, 4, "`//` is not an operator", "floor(x/y)"),
+    # characters
+    ("½*x", 1, 1, "`½` is not in the language", "(1/2)"),
+    ("x＋y", 1, 2, "`＋` is not in the language", "+"),
+    ("٣ + x", 1, 1, "the digits of a number are 0 to 9", "3"),
+    ("x½", 1, 2, "`½` is not in the language", "(1/2)"),
+    ("xⁿ", 1, 2, "only whole numbers are read as superscripts", "^"),
+    ("²", 1, 1, "unexpected `²`", None),
+    ("x + \x00", 1, 5, "U+0000", None),
+    ("x\u202ey", 1, 2, "U+202E", None),
+    ("\ud800", 1, 1, "U+D800", None),
+    ("x $ y", 1, 3, "`$` is not in the language; expected an operator", None),
+    # the first of several mistakes
+    ("sine(x) + )", 1, 1, "there is no function `sine`", "sin"),
+    ("a = cosine(x)\nb = 2x", 1, 5, "there is no function `cosine`", "cos"),
+    ("x\n)", 1, 1, "in brackets", None),
+    ("2x + sine(x)", 1, 2, "expected an operator", "2*x"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "message", "suggestion"), BAD)
+def test_a_bad_text(text: str, line: int, column: int, message: str, suggestion: str | None) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        read(text)
+    error = caught.value
+    assert message in error.message
+    assert (error.line, error.column, error.suggestion) == (line, column, suggestion)
+
+
+def test_an_error_shows_message_source_caret_and_suggestion() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        read("a = 2\nb = sine(x)")
+    assert str(caught.value).splitlines() == [
+        "line 2, column 5: there is no function `sine`",
+        "  b = sine(x)",
+        "      ^",
+        "Did you mean `sin`?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [("x*y)", "x*y"), ("\tx\t*y)", "\tx\t*y"), ("日本*本)", "日本*本"), ("x̂*ŷ)", "x̂*ŷ"), ("é*e\u0301)", "é*e\u0301")],
+)
+def test_the_caret_stands_under_the_spot(text: str, before: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        read(text)
+    _, source, caret = str(caught.value).splitlines()
+    assert source == f"  {text}"
+    padding = caret.removesuffix("^")
+    assert padding.replace("\t", "") == " " * (len(padding) - padding.count("\t"))
+    assert columns(padding) == columns(f"  {before}")
+
+
+def columns(text: str) -> int:
+    """The width of a text in a terminal, by the Unicode standard; a tab here counts 8."""
+    wide = {"W": 2, "F": 2}
+    return sum(
+        8 if c == "\t" else 0 if unicodedata.combining(c) else wide.get(unicodedata.east_asian_width(c), 1)
+        for c in text
+    )
+
+
+def test_a_long_line_is_shown_around_the_spot() -> None:
+    text = "x + " * 1000 + "sine(x)" + " + x" * 1000
+    with pytest.raises(ExpressionError) as caught:
+        read(text)
+    error = caught.value
+    _, source, caret, _ = str(error).splitlines()
+    assert error.column == 4001
+    assert len(source) < 80
+    assert source[caret.index("^") :].startswith("sine(x)")
+
+
+def test_what_cannot_be_seen_does_not_reach_the_terminal() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        read("x # \u202e\x1b[2J\n + \ud800|\ud800|")
+    assert all(line.isprintable() for line in str(caught.value).splitlines())
+
+
+def test_an_error_survives_pickling() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        read("x + 2y")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.line, copy.column) == (str(caught.value), 1, 6)
+
+
+def test_errors_about_values_need_no_place() -> None:
+    error = UnknownNameError("there is no variable `z`", suggestion="x")
+    assert (error.line, error.column) == (None, None)
+    assert str(error) == "there is no variable `z`\nDid you mean `x`?"
+    assert issubclass(MissingValueError, ExpressionError)
+    assert issubclass(ExpressionError, ValueError)
+
+
+def test_no_suggestion_where_nothing_is_close() -> None:
+    assert suggest("velocity", function_names()) is None
+    assert suggest("s" * 10_000, function_names()) is None
+
+
+def test_a_text_beyond_the_limit_is_refused_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser, "LONGEST_TEXT", 10)
+    assert read("x" * 10).leaves
+    with pytest.raises(ExpressionError, match=r"11 characters.*10"):
+        read("x" * 11)
+
+
+def test_functions_that_expand_without_end_are_refused_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "MOST_STEPS", 5_000)
+    doubling = "".join(f"f{i}(t) = f{i - 1}(f{i - 1}(t))\n" for i in range(1, 60))
+    with pytest.raises(ExpressionError, match="more than 5,000 operations"):
+        read(f"f0(t) = t\n{doubling}f59(x)")
+
+
+PIECES = [
+    *function_names(),
+    *"xyeπ₁²⁻√|&!=<>~;:,.+-*/%^()[]{}#\n\r\t\0\u202e\ud800½٣本",
+    *("and", "or", "not", "1e", "2.5", "==", "**", "f(t) =", "a =", "x̂", "\r\n"),
+]
+
+
+@given(
+    st.one_of(
+        st.text(), st.lists(st.sampled_from(PIECES)).map("".join), st.lists(st.sampled_from(PIECES)).map(" ".join)
+    )
+)
+@example("(" * 50)
+@example("f(f)=f(f")
+@example("f(t)(u)=t")
+@example("x=y~z")
+def test_any_text_reads_or_says_why_not(text: str) -> None:
+    error = refusal(text)
+    if error is None:
+        return
+    str(error).encode()  # halves of surrogate pairs would not
+    assert error.line is not None
+    assert error.column is not None
+    assert 1 <= error.line <= text.count("\n") + text.count("\r") + 1
+    assert 1 <= error.column <= len(text) + 1
+    for internal in ("LPAR", "RPAR", "NAME", "NUMBER", "SEPARATOR", "OTHER", "$END", "SIGN", "TIMES"):
+        assert internal not in error.message
+
+
+def refusal(text: str) -> ExpressionError | None:
+    """Why a text is not in the language; None if it is."""
+    try:
+        read(text)
+    except ExpressionError as error:
+        return error
+    return None

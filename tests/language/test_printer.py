@@ -1,0 +1,203 @@
+"""What is printed reads back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.tape import Tape, topological
+from autodiff_cli.language.lowering import read
+from autodiff_cli.language.printer import labels, to_text
+from autodiff_cli.ops import all_ops
+from tests.graphs import graphs
+from tests.language.compare import identical
+
+
+@given(graphs(), st.data())
+def test_shared_text_reads_back_to_the_same_graph_and_names(
+    graph: tuple[Node, list[Node]], data: st.DataObject
+) -> None:
+    root, _ = graph
+    interior = [node for node in topological((root,)) if node.op is not None]
+    named = data.draw(st.lists(st.sampled_from(interior), unique=True)) if interior else []
+    names = {node: f"t{i}" for i, node in enumerate(named)}
+    program = read(to_text(root, names))
+    assert identical(program.output, root)
+    assert set(names.values()) <= set(program.source.names.values())
+    assert dict(zip(names.values(), map(kind, names), strict=True)) == {
+        name: kind(node) for node, name in program.source.names.items() if name in names.values()
+    }
+
+
+def kind(node: Node) -> str:
+    """The name of a node's operation."""
+    assert node.op is not None
+    return node.op.name
+
+
+@given(graphs())
+def test_text_without_sharing_is_the_same_formula_and_no_longer_than_repeating(graph: tuple[Node, list[Node]]) -> None:
+    root, _ = graph
+    text = to_text(root, share=False)
+    assert identical(unshared(read(text).output), unshared(root))
+    assert len(text) <= len(to_text(unshared(root)))
+
+
+def unshared(root: Node) -> Node:
+    """The graph as a tree, leaves apart; small graphs only."""
+    leaves: dict[str, Node] = {}
+
+    def copy(node: Node) -> Node:
+        if node.op is None:
+            return leaves.setdefault(node.text, node)
+        return Node(node.op, tuple(map(copy, node.inputs)))
+
+    return copy(root)
+
+
+@given(graphs(most=6))
+def test_no_bracket_can_be_left_out(graph: tuple[Node, list[Node]]) -> None:
+    root, _ = graph
+    text = to_text(root)
+    for opening, closing in bare_brackets(text):
+        without = f"{text[:opening]} {text[opening + 1 : closing]} {text[closing + 1 :]}"
+        try:
+            program = read(without)
+        except ValueError:
+            continue
+        assert not identical(program.output, root), without
+
+
+def bare_brackets(text: str) -> list[tuple[int, int]]:
+    """The places of the brackets that are not those of a call."""
+    found, opened = [], []
+    for i, character in enumerate(text):
+        if character == "(":
+            opened.append(i)
+        elif character == ")":
+            opening = opened.pop()
+            if opening == 0 or not (text[opening - 1].isalnum() or text[opening - 1] == "_"):
+                found.append((opening, i))
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x*y + sin(x)",
+        "(w*x + b - t)^2",
+        "a - (b - c)",
+        "a/(b*c)",
+        "a%b*c",
+        "-x^2",
+        "(-x)^2",
+        "x^-1",
+        "2^-x^y",
+        "(x^y)^z",
+        "x*-y",
+        "--x",
+        "-(x + y)",
+        "(-2)^x",
+        "0 < x + y <= 1",
+        "(a < b) < c",
+        "a < b and b2 < c",
+        "x and a < b < c",
+        "not (x or y) and z",
+        "(not x) + 1",
+        "max(x, y, 2.50)",
+        "log(x, 1e-3)",
+        "a = x + y; b = x - y; a*b",
+        "c = 2; c*x",
+        "c = a < b; c and b < d",
+        "t1 = a < b; (t1 and b < d) + t1",
+        "a = x + 1; b = a*2",
+        "t = x + 1; 0 < t < 1 and t*t",
+    ],
+)
+def test_the_usual_way_to_write(text: str) -> None:
+    program = read(text)
+    assert to_text(program.output, program.source.names) == text
+
+
+def test_generated_names_clash_with_nothing() -> None:
+    program = read("m = t1*t2; m^m*t4")
+    assert to_text(program.output) == "t3 = t1*t2; t3^t3*t4"
+    other = read("a = x*y; b = a + 1; b*b + a")
+    assert to_text(other.output, {other.output.inputs[1]: "t1"}) == "t1 = x*y; t2 = t1 + 1; t2*t2 + t1"
+
+
+def test_a_name_that_an_input_has_is_not_given_again() -> None:
+    program = read("(x + 1)*y")
+    assert to_text(program.output, {program.output.inputs[0]: "y"}) == "t1 = x + 1; t1*y"
+
+
+def test_a_constant_whose_name_means_something_else_is_written_out() -> None:
+    pi = variable("pi")
+    text = to_text(pi * constant("pi") + constant("inf"))
+    program = read(text, variables=["pi"])
+    assert text.startswith("pi*3.14159265358979")
+    assert list(program.leaves) == ["pi"]
+    bound = constant("nan") + variable("x")
+    assert to_text(bound * constant("nan"), {bound: "nan"}).startswith("nan = (0/0) + x; nan*(0/0)")
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.helper], ids=lambda op: op.name)
+def test_helpers_are_printed_as_what_they_stand_for(op: object) -> None:
+    helper = next(candidate for candidate in all_ops() if candidate is op)
+    inputs = [variable(name) for name in "xy"[: helper.least]]
+    text = to_text(1 + helper(*inputs))
+    assert helper.name not in text
+    assert {node.op.helper for node in topological((read(text).output,)) if node.op} == {False}
+
+
+def test_derivatives_print_in_the_language() -> None:
+    program = read("x^y*hypot(x, y) + erf(x)*where(x > y, x, y)")
+    for slope in gradient_nodes(program.output, list(program.leaves.values())):
+        for share in (True, False):
+            assert read(to_text(slope, share=share)).leaves
+
+
+def test_repetition_stops_where_a_name_is_shorter() -> None:
+    x = variable("x")
+    node = x * x
+    for _ in range(200):
+        node = node * node
+    text = to_text(node, share=False)
+    assert len(text) < len(to_text(node))
+    assert read(text).output.op is node.op
+    assert to_text((x + 1) * (x + 1), share=False) == "(x + 1)*(x + 1)"
+    compared = x <= constant("0.5")
+    assert to_text(compared + compared, share=False) == "t1 = x <= 0.5; t1 + t1"
+    shared = x + 1
+    assert to_text(shared * shared, share=False) == "(x + 1)*(x + 1)"
+    assert to_text(shared * shared) == "t1 = x + 1; t1*t1"
+
+
+def labels_of(text: str) -> list[str]:
+    program = read(text)
+    tape = Tape((program.output,))
+    return labels(tape.nodes, tape.inputs, program.source.names)
+
+
+def test_labels_are_names_constants_and_sub_expressions() -> None:
+    assert labels_of("x*y + sin(x)") == ["x", "y", "x*y", "sin(x)", "x*y + sin(x)"]
+    assert labels_of("a = x + 1; (a*2.50)^2") == ["x", "1", "a", "2.50", "a*2.50", "2", "(a*2.50)^2"]
+    assert labels_of("0 < -x <= 1")[-1] == "0 < -x <= 1"
+
+
+def test_long_labels_lose_their_middle() -> None:
+    label = labels_of("exp(" + " + ".join(f"term{i}" for i in range(50)) + ")")[-1]
+    assert len(label) <= 40
+    assert label.count("…") == 1
+    assert label.startswith("exp(term0 + term1")
+    assert label.endswith("term48 + term49)")
+
+
+@given(graphs(), st.integers(5, 60))
+def test_labels_stay_within_the_limit(graph: tuple[Node, list[Node]], limit: int) -> None:
+    tape = Tape((graph[0],))
+    found = labels(tape.nodes, tape.inputs, {}, limit)
+    assert all(len(label) <= limit for label in found)

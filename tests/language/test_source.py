@@ -1,0 +1,66 @@
+"""Where nodes stand in the text."""
+
+from __future__ import annotations
+
+import pytest
+
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.tape import topological
+from autodiff_cli.language.lowering import Program, read
+
+
+def quoted(program: Program) -> dict[str, list[str]]:
+    """For each op name or leaf text, the pieces of source that its nodes were read from, in order."""
+    found: dict[str, list[str]] = {}
+    for node in topological((program.output,)):
+        span = program.source.span(node)
+        assert span is not None
+        found.setdefault(node.op.name if node.op else node.text, []).append(program.text[slice(*span)])
+    return found
+
+
+def test_a_span_is_the_text_of_a_sub_expression() -> None:
+    found = quoted(read("a = (x + y)*2 # two\n -max( a , x²)"))
+    assert found == {
+        "x": ["x"],
+        "y": ["y"],
+        "add": ["x + y"],
+        "2": ["2", "x²"],
+        "mul": ["(x + y)*2"],
+        "pow": ["x²"],
+        "max": ["max( a , x²)"],
+        "neg": ["-max( a , x²)"],
+    }
+
+
+def test_the_links_of_a_chain_have_spans_of_their_own() -> None:
+    found = quoted(read("0 < (x) <= 1"))
+    assert (found["lt"], found["le"], found["and"]) == (["0 < (x)"], ["(x) <= 1"], ["0 < (x) <= 1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("x*y + sin(x)", (1, 5)), ("sin(x)", (1, 1)), ("\n 1 +\r\n 2", (2, 4)), ("-x", (1, 1)), ("é^2", (1, 2))],
+)
+def test_the_place_of_an_operation_is_its_operator_or_name(text: str, place: tuple[int, int]) -> None:
+    program = read(text)
+    assert program.source.place(program.output) == place
+
+
+def test_an_expanded_node_knows_its_calls_and_stands_in_the_body() -> None:
+    program = read("f(t) = sin(t)\ng(u) = f(u)^2\ng(x)*f(y)")
+    first, second = program.output.inputs
+    source = program.source
+    assert source.calls(program.output) == ()
+    assert source.calls(first) == ("g",)
+    assert source.calls(first.inputs[0]) == ("g", "f")
+    assert source.calls(second) == ("f",)
+    assert source.place(first.inputs[0]) == source.place(second) == (1, 8)
+    assert source.calls(first.inputs[0].inputs[0]) == ()
+
+
+def test_a_node_of_another_graph_has_no_place() -> None:
+    source = read("x").source
+    assert source.place(variable("x")) is None
+    assert source.span(variable("x")) is None
+    assert source.calls(variable("x")) == ()
