@@ -128,7 +128,8 @@ class Expression:
             from autodiff_cli.backends.blocks import evaluate
 
             return evaluate([self.output], place)[0]
-        return forward(self.tape, FLOATS, place)[-1]
+        value: float = forward(self.tape, FLOATS, place)[-1]
+        return value
 
     def value(self, point: Point | None = None, /, **values: ArrayLike) -> Result:
         """The same as calling the expression."""

@@ -239,4 +239,4 @@ def _times(local: Node, adjoint: Node) -> Node:
         return local
     if is_literal(local, 1):
         return adjoint
-    return local * adjoint
+    return adjoint * local

@@ -1,0 +1,1 @@
+"""The command line: read options, call the floors below, print. Thin on purpose."""

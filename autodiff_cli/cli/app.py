@@ -1,0 +1,60 @@
+"""The Typer app: its commands, and what the whole of it says.
+
+Each command is a function in a module of its own, both of the command's name. Modules are imported, and options made,
+only for the command that runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from autodiff_cli import __version__
+from autodiff_cli.cli.options import HELP
+
+COMMANDS = ("grad", "trace", "train")
+
+_HELP = """Type a formula: get its gradient, watch backpropagation, fit it to data.
+
+\b
+  autodiff grad  "x*y + sin(x)" --x 2 --y 3     value, gradient, every node
+  autodiff grad  "x*y + sin(x)"                 the derivatives as formulas
+  autodiff trace "x*y + sin(x)" --x 2 --y 3     both passes, step by step
+  autodiff train "y ~ a*exp(-b*x)" decay.csv    parameters from data
+
+`autodiff COMMAND --help` says more, with examples.
+"""
+
+
+def commands(wanted: str) -> TyperGroup:
+    """The command `wanted` alone, or all of them if there is none of that name."""
+    app = typer.Typer(
+        name="autodiff",
+        help=_HELP,
+        callback=_autodiff,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": [*HELP]},
+    )
+    for name in [wanted] if wanted in COMMANDS else COMMANDS:
+        command = getattr(importlib.import_module(f"autodiff_cli.cli.{name}"), name)
+        app.command(options_metavar="[--VARIABLE VALUE]... [OPTIONS]")(command)
+    return get_group(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"autodiff {__version__}")
+        raise typer.Exit
+
+
+def _autodiff(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """What holds for all commands."""

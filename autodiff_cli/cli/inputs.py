@@ -1,0 +1,129 @@
+"""What commands read from their arguments: expressions, and values of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import typer
+
+from autodiff_cli.cli.call import Call
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.cli.options import close_option
+from autodiff_cli.explain.steps import Trace, trace
+from autodiff_cli.expression import Expression, parse
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
+from autodiff_cli.language.lexer import canonical
+
+
+def text_of(argument: str, environment: Environment) -> str:
+    """The text of an expression: the argument itself, `-` for standard input, `@file` for a file.
+
+    Raises:
+        BadInput: for a file that cannot be read.
+    """
+    if argument == "-":
+        return _decoded("standard input", environment.stdin.read)
+    if argument.startswith("@"):
+        return _decoded(f"`{argument[1:]}`", lambda: Path(argument[1:]).read_text(encoding="utf-8"))
+    return argument
+
+
+def constant_value(name: str, text: str) -> float:
+    """The value of an option: any constant expression, as `pi/4`.
+
+    Raises:
+        BadInput: for a text that is not one.
+    """
+    try:
+        expression = parse(text)
+    except ExpressionError as error:
+        raise BadInput(f"the value of {name}: {error}") from error
+    if expression.variables:
+        raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
+    return float(expression.value())
+
+
+def constant_values(texts: Mapping[str, str]) -> dict[str, float]:
+    """The values of several variables. Raises as `constant_value` does."""
+    return {name: constant_value(f"`{name}`", text) for name, text in texts.items()}
+
+
+def formula(context: typer.Context, text: str, given: Iterable[str]) -> Expression:
+    """Read an expression for which the variables `given` have values, and pass on its notes.
+
+    A given name that is a constant of the language (`e`) is a variable then.
+
+    Raises:
+        ExpressionError: for a text that is not an expression, and for a name that it does not have.
+    """
+    names = [*given]
+    expression = parse(text, names)
+    for name in names:
+        if name not in expression.leaves:
+            raise unknown(name, expression.leaves, expression.names.values(), "expression has no variable", context)
+    for note in expression.notes:
+        Call.of(context).environment.note(f"note: {note}")
+    return expression
+
+
+def unknown(
+    name: str, names: Iterable[str], bound: Iterable[str], lacks: str, context: typer.Context
+) -> UnknownNameError:
+    """The error for a value of a name that is not there, which may also be a misspelt option.
+
+    Args:
+        names: those that take a value; `bound` have one from the text itself.
+        lacks: what is missing where, in words.
+    """
+    if name in bound:
+        return UnknownNameError(f"`{name}` is defined by the expression itself, so it takes no value")
+    message = f"the {lacks} `{name}`"
+    close = suggest(name, names)
+    if close is not None:
+        return UnknownNameError(message, suggestion=f"--{close}")
+    options = [option for parameter in context.command.params for option in parameter.opts]
+    return UnknownNameError(f"{message}, and there is no option --{name}", suggestion=close_option(name, options))
+
+
+def traced(expression: Expression, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
+    """Both passes over an expression at the point that was given.
+
+    Raises:
+        MissingValueError: naming all variables without a value.
+        BadInput: for a value that is not a constant expression.
+    """
+    missing = [name for name in expression.variables if name not in given]
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        example = " ".join(f"--{name} 2" for name in missing)
+        raise MissingValueError(f"no value for {names}; add {example}")
+    values = constant_values(given)
+    return trace(expression, {name: values[name] for name in expression.variables}, wrt)
+
+
+def chosen(expression: Expression, names: str | None) -> tuple[str, ...]:
+    """The variables that a list like `x,y` names; all of the expression's for None.
+
+    Raises:
+        UnknownNameError: for a name that the expression lacks.
+    """
+    if names is None:
+        return expression.variables
+    wanted = tuple(dict.fromkeys(canonical(name.strip()) for name in names.split(",")))
+    for name in wanted:
+        if name not in expression.leaves:
+            message = f"--wrt {names}: the expression has no variable `{name}`"
+            raise UnknownNameError(message, suggestion=suggest(name, expression.leaves))
+    return wanted
+
+
+def _decoded(what: str, read: Callable[[], str]) -> str:
+    try:
+        return read()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{what} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadInput(f"cannot read {what}: {reason}") from error

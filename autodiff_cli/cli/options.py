@@ -1,0 +1,173 @@
+"""Splitting the arguments, before Typer sees them.
+
+A variable's value is an option of its own name, and an expression may begin with `-`: only we can tell these from
+options, because only we know both. Which options exist, which take a value and which may be repeated is read from the
+Typer app, so that each is declared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.language.errors import suggest
+from autodiff_cli.language.lexer import canonical, first_strange
+
+HELP = ("-h", "--help")
+# Never expressions, in any command: a script means the same whichever options a command has.
+ALONE = (*HELP, "-o")
+
+
+class Arguments(NamedTuple):
+    """A command line, taken apart.
+
+    Attributes:
+        options: those that the command declares, with their values, as Typer reads them.
+        positionals: expressions and files, in order.
+        values: the text that was given for each variable, by its canonical name.
+    """
+
+    options: list[str]
+    positionals: list[str]
+    values: dict[str, str]
+
+
+def arrange(group: TyperGroup, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """What to give to Typer, and the values of variables.
+
+    Raises:
+        BadInput: for an unknown command, an option given twice or without its value, a word too many.
+    """
+    if not words:
+        return ["--help"], {}
+    first, *rest = words
+    command = group.commands.get(first)
+    if isinstance(command, TyperCommand):
+        arguments = split(command, rest)
+        return [first, *arguments.options, "--", *arguments.positionals], arguments.values
+    if first in HELP or first in _declared(group):
+        return [first], {}
+    close = suggest(first, [*group.commands, *_declared(group)])
+    hint = f"did you mean `{close}`?" if close else f"the commands are {', '.join(group.commands)}"
+    raise BadInput(f"there is no command `{first}`; {hint}")
+
+
+def split(command: TyperCommand, words: Sequence[str]) -> Arguments:
+    """Tell a command's own options, values of variables, and positional arguments apart."""
+    declared = _declared(command)
+    found = Arguments([], [], {})
+    seen: set[tuple[str, str]] = set()
+    queue = list(words)[::-1]
+    while queue:
+        word = queue.pop()
+        if word == "--":
+            found.positionals.extend(queue[::-1])
+            break
+        name, equals, text = word.partition("=")
+        if not _is_option(name, declared) or (equals and name in ALONE):
+            found.positionals.append(word)
+            continue
+        option = declared.get(name)
+        if name in HELP:
+            return Arguments(["--help"], [], {})
+        if option is None and name in ALONE:
+            raise BadInput(f"this command has no option {name}; for the expression, write it in brackets: `({name})`")
+        if option is not None and option.is_flag:
+            if equals:
+                raise BadInput(f"{name} takes no value")
+            _once(seen, name, option.name or name)
+            found.options.append(name)
+            continue
+        if not equals:
+            text = _value(name, queue, declared)
+        if option is None:
+            variable = canonical(name[2:])
+            _once(seen, name, variable)
+            found.values[variable] = text
+        else:
+            _once(seen, name, option.name or name, text.partition("=")[0] if option.multiple else "")
+            found.options.append(f"{name}={text}" if name.startswith("--") else name + text)
+    _check_count(command, found, declared)
+    return found
+
+
+def assignments(values: Mapping[str, str], more: Iterable[str], option: str = "--set") -> dict[str, str]:
+    """The values of variables, with those of `--set NAME=VALUE`.
+
+    Raises:
+        BadInput: for one that is not of this form, or for a name that has a value already.
+    """
+    merged = dict(values)
+    for assignment in more:
+        name, equals, text = assignment.partition("=")
+        name = name.strip()
+        if not equals or not is_name(name):
+            raise BadInput(f"{option} takes NAME=VALUE, as {option} x=2, not `{assignment}`")
+        name = canonical(name)
+        if name in merged:
+            raise BadInput(f"`{name}` is given two values: `{merged[name]}` and `{text}`")
+        merged[name] = text
+    return merged
+
+
+def is_name(text: str) -> bool:
+    """Whether the text can be the name of a variable."""
+    return text.isidentifier() if text.isascii() else first_strange(text) is None
+
+
+def close_option(word: str, options: Iterable[str]) -> str | None:
+    """The option that a word like `--jsn` may be a misspelling of. The dashes do not count."""
+    close = suggest(word.lstrip("-"), [option.lstrip("-") for option in options])
+    return None if close is None else f"--{close}"
+
+
+def _declared(command: TyperCommand | TyperGroup) -> dict[str, TyperOption]:
+    """The options of a command, by every name that they have."""
+    return {
+        name: parameter
+        for parameter in command.params
+        if isinstance(parameter, TyperOption)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+
+
+def _is_option(name: str, declared: Mapping[str, TyperOption]) -> bool:
+    return name in declared or name in ALONE or (name.startswith("--") and is_name(name[2:]))
+
+
+def _value(name: str, queue: list[str], declared: Mapping[str, TyperOption]) -> str:
+    """The next word, which is the value of `name`."""
+    if queue and not _is_option(queue[-1].partition("=")[0], declared):
+        return queue.pop()
+    if name not in declared:
+        close = close_option(name, declared)
+        if close:
+            raise BadInput(f"there is no option {name}; did you mean {close}?")
+    found = f", but {queue[-1]} follows" if queue else ""
+    raise BadInput(f"{name} needs a value, as {name} 2{found}")
+
+
+def _once(seen: set[tuple[str, str]], name: str, key: str, part: str = "") -> None:
+    if (key, part) in seen:
+        raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
+    seen.add((key, part))
+
+
+def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str, TyperOption]) -> None:
+    """Explain a word too many or too few: a misspelt option, or an expression without its quotes."""
+    wanted = [p.metavar or p.name or "" for p in command.params if not isinstance(p, TyperOption)]
+    if len(found.positionals) == len(wanted):
+        return
+    suspects = [f"--{name}" for name in found.values] + [word for word in found.positionals if word.startswith("--")]
+    for suspect in suspects:
+        close = close_option(suspect.partition("=")[0], declared)
+        if close:
+            raise BadInput(f"there is no option {suspect}; did you mean {close}?")
+    if len(found.positionals) < len(wanted):
+        missing = wanted[len(found.positionals) :]
+        raise BadInput(f"{' and '.join(missing)} missing: autodiff {command.name} {' '.join(wanted)}, in quotes")
+    extra = found.positionals[len(wanted)]
+    raise BadInput(f'`{extra}` is one word too many; put an expression in quotes, as autodiff {command.name} "x*y"')

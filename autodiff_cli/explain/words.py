@@ -1,0 +1,117 @@
+"""Both passes in the words of someone explaining at a blackboard.
+
+What a sentence says comes from the operation's gate pattern and from its rule: the local derivative is printed from the
+rule itself, with the numbers put in (`cos(2) = -0.416147`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autodiff_cli.explain.formulas import applied, applied_to_numbers, is_loose, literal
+from autodiff_cli.explain.steps import BackwardStep, Contribution, ForwardStep, Trace
+from autodiff_cli.graph.op import Gate, Op, Precedence, registered
+from autodiff_cli.graph.tape import rebuild
+from autodiff_cli.language.printer import to_text
+
+LONGEST_FORMULA = 40  # a longer local derivative is given as a number only
+
+
+class Words:
+    """The steps of a trace in words.
+
+    Args:
+        show: how to write numbers.
+    """
+
+    def __init__(self, trace: Trace, show: Callable[[float], str]) -> None:
+        self._trace = trace
+        self._show = show
+
+    def forward(self, step: ForwardStep) -> str:
+        """A forward step with its numbers filled in: `x*y = 2 × 3 = 6`."""
+        numbers = [self._show(self._trace.values[j]) for j in step.inputs]
+        with_numbers = applied_to_numbers(step.op, numbers)
+        if _is_truth(step.op):
+            verdict = "true" if step.value else "false"
+            return f"{self._name(step)}: {with_numbers} is {verdict}, so {self._show(step.value)}"
+        sides = [self._name(step), with_numbers, self._show(step.value)]
+        return " = ".join(dict.fromkeys(sides))
+
+    def hands_on(self, step: BackwardStep) -> bool:
+        """Whether the node has anything to hand on: structurally, something arrived at it."""
+        return self._trace.arrived[step.node] is not None
+
+    def backward(self, step: BackwardStep) -> str:
+        """What a node does with its adjoint, as a sentence that ends without a stop."""
+        if not self.hands_on(step):
+            return "nothing reaches it from the output, so it hands on nothing"
+        match step.op.gate:
+            case Gate.DISTRIBUTE if step.op.symbol == "-":
+                return "a difference hands its adjoint to the first term as it is, to the second with its sign turned"
+            case Gate.DISTRIBUTE:
+                return "a sum hands its adjoint to each term, unchanged"
+            case Gate.SWAP:
+                return "a product swaps: each factor gets the adjoint times the value of the other factor"
+            case Gate.ROUTE:
+                return self._routed(step)
+            case Gate.BLOCK:
+                return f"{_title(step.op)} is flat wherever it does not jump, so it hands on nothing"
+            case Gate.SCALE:
+                return f"{_title(step.op)} scales by its slope{self._slopes(step)}"
+
+    def contribution(self, step: BackwardStep, given: Contribution) -> str:
+        """What one input is handed, `x: 3 × 1 = 3`, and where it is used several times, its running total."""
+        factors = applied_to_numbers(registered("mul"), [self._show(given.local), self._show(step.adjoint)])
+        words = f"{self._trace.labels[given.to]}: {factors} = {self._show(given.amount)}"
+        if given.uses == 1:
+            return words
+        return f"{words}, total{' so far' if given.use < given.uses else ''} {self._show(given.total)}"
+
+    def _name(self, step: ForwardStep) -> str:
+        """The node's label; for a named intermediate also what it stands for: `a = x + y`."""
+        label = self._trace.labels[step.node]
+        names, nodes = self._trace.expression.names, self._trace.tape.nodes
+        if nodes[step.node] not in names:
+            return label
+        operands = [self._trace.labels[j] for j in step.inputs]
+        loose = [is_loose(step.op, k, nodes[j]) and nodes[j] not in names for k, j in enumerate(step.inputs)]
+        return f"{label} = {applied(step.op, operands, loose)}"
+
+    def _routed(self, step: BackwardStep) -> str:
+        title = _title(step.op)
+        chosen = [given for given in step.contributions if given.local != 0]
+        if len(step.op.placeholders(len(self._trace.tape.inputs[step.node]))) == 1:
+            return f"{title} {'lets its adjoint pass' if chosen else 'is flat here and blocks its adjoint'}"
+        if not chosen:
+            return f"{title} chose something that does not depend on a variable, so its adjoint ends here"
+        labels = " and ".join(dict.fromkeys(self._trace.labels[given.to] for given in chosen))
+        share = chosen[0].local
+        if share != 1:
+            return f"{title} is tied and shares its adjoint equally: {self._show(share)} of it for {labels}"
+        return f"{title} routes its adjoint to what it chose, {labels}; nothing goes elsewhere"
+
+    def _slopes(self, step: BackwardStep) -> str:
+        """The local derivatives with their numbers: `, cos(2) = -0.416147`."""
+        if len(step.contributions) == 1 and len(self._trace.tape.inputs[step.node]) == 1:
+            return f", {self._slope(step, step.contributions[0])}"
+        parts = [f"{self._slope(step, given)} towards {self._trace.labels[given.to]}" for given in step.contributions]
+        return ": " + ", ".join(parts) if parts else ""
+
+    def _slope(self, step: BackwardStep, given: Contribution) -> str:
+        number = self._show(given.local)
+        rule = step.op.partials(len(self._trace.tape.inputs[step.node]))
+        values = [self._trace.values[j] for j in (step.node, *self._trace.tape.inputs[step.node])]
+        place = {leaf: literal(self._show(x)) for leaf, x in zip((rule.output, *rule.inputs), values, strict=True)}
+        formula = to_text(rebuild([rule.partials[given.position].local], place)[0], share=False)
+        return number if formula == number or len(formula) > LONGEST_FORMULA else f"{formula} = {number}"
+
+
+def _is_truth(op: Op) -> bool:
+    return Precedence.OR <= op.precedence <= Precedence.COMPARISON
+
+
+def _title(op: Op) -> str:
+    """What to call an operation at the beginning of a sentence."""
+    titles = {"div": "a quotient", "neg": "a minus sign", "pow": "a power", "mod": "a remainder"}
+    return titles.get(op.name, f"`{op.symbol}`" if op.symbol else op.spelling or op.name)

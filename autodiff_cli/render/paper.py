@@ -1,0 +1,98 @@
+"""What reports are written on: headings, lines, tables.
+
+`Paper` is for pipes and files: plain aligned lines, nothing wrapped, nothing left out. `TerminalPaper` (in `terminal`)
+has the same methods for people at a terminal; only there is Rich imported.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TextIO
+
+from autodiff_cli.render.text import columns, counted, on_one_line, visible
+
+
+class Style(enum.Enum):
+    """What a line is, which a terminal may show by colour."""
+
+    PLAIN = ""
+    STRONG = "bold"
+    FAINT = "dim"
+    WARNING = "yellow"
+
+
+class Column(NamedTuple):
+    """A column of a table. Numbers stand on the right and are never broken; where room is scarce, a dispensable column
+    is not shown."""
+
+    title: str
+    is_number: bool = False
+    is_dispensable: bool = False
+
+
+class Table(NamedTuple):
+    """Columns and rows of text."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+class Paper:
+    """Plain lines on a stream.
+
+    Attributes:
+        most: how many rows or steps of one kind to show; None for all.
+        longest: how many characters of one formula to show; None for all.
+    """
+
+    most: int | None = None
+    longest: int | None = None
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:  # noqa: ARG002 - paper has no colour
+        """A line of text, or several."""
+        self._stream.write(visible(text) + "\n")
+
+    def verbatim(self, text: str) -> None:
+        """A line to copy: it is never broken, so that a terminal that wraps it still copies one line."""
+        self._stream.write(f"  {visible(text)}\n")
+
+    def flush(self) -> None:
+        """Let whoever reads see what has been written so far."""
+        self._stream.flush()
+
+    def heading(self, text: str) -> None:
+        """A line that begins a part."""
+        self.line()
+        self.line(text, Style.STRONG)
+
+    def table(self, table: Table) -> None:
+        """A table under the titles of its columns."""
+        for row in aligned(table):
+            self._stream.write(row + "\n")
+
+    def shown(self, count: int) -> tuple[int, int]:
+        """Of `count` rows, how many to show from the beginning and from the end."""
+        if self.most is None or count <= self.most:
+            return count, 0
+        return self.most // 2, self.most // 2
+
+    def left_out(self, count: int, thing: str) -> None:
+        """Say how many things are not shown, and where to see them."""
+        if count:
+            self.line(f"  … {counted(count, thing)} left out; a pipe (| less) and --json show all", Style.FAINT)
+
+
+def aligned(table: Table) -> Iterable[str]:
+    """The lines of a table, titles first, in columns that are as wide as they need to be."""
+    rows = [tuple(column.title for column in table.columns), *([*map(on_one_line, row)] for row in table.rows)]
+    widths = [max(columns(row[k]) for row in rows) for k in range(len(table.columns))]
+    for row in rows:
+        cells = [
+            " " * (width - columns(cell)) + cell if column.is_number else cell + " " * (width - columns(cell))
+            for cell, width, column in zip(row, widths, table.columns, strict=True)
+        ]
+        yield ("  " + "  ".join(cells)).rstrip()

@@ -1,0 +1,110 @@
+"""Paper for people at a terminal: colour, boxes, and never more rows than one can read.
+
+Imported only where there is a terminal, because it imports Rich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO, TypeAlias
+
+import rich.box
+import rich.table
+from rich.console import Console
+from rich.text import Text
+
+from autodiff_cli.render.paper import Column, Paper, Style, Table
+from autodiff_cli.render.text import columns, fitting, on_one_line, visible
+
+Columns: TypeAlias = Sequence[Column]
+Rows: TypeAlias = Sequence[Sequence[str]]
+
+LEAST_TEXT = 12  # columns that a column of text needs to be readable
+GAP = 2
+
+
+class TerminalPaper(Paper):
+    """Lines and tables through Rich. Text is never read as Rich's markup."""
+
+    most = 60
+    longest = 300
+
+    def __init__(self, stream: TextIO, width: int, colour: bool) -> None:
+        super().__init__(stream)
+        self._width = width
+        self._console = Console(
+            file=stream,
+            width=width,
+            color_system="standard" if colour else None,
+            force_terminal=True,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+
+    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
+        """A line of text; one that is too long goes on below, further in."""
+        for line in visible(text).split("\n"):
+            room, indent = self._width, ""
+            while (end := fitting(line, room)) < len(line):
+                self._print(indent + line[:end], style)
+                if not indent:
+                    hanging = len(line) - len(line.lstrip()) + GAP
+                    indent = " " * min(hanging, self._width // 2)
+                    room = self._width - len(indent)
+                line = line[end:].lstrip()
+            self._print(indent + line, style)
+
+    def table(self, table: Table) -> None:
+        """The table; without its dispensable columns, or a few lines for each row, where numbers would not fit."""
+        first, last = self.shown(len(table.rows))
+        rows = [
+            [on_one_line(cell) for cell in row] for row in [*table.rows[:first], *table.rows[len(table.rows) - last :]]
+        ]
+        gap_after = first if first + last < len(table.rows) else None
+        needed = [k for k, column in enumerate(table.columns) if not column.is_dispensable]
+        narrow = [table.columns[k] for k in needed], [[row[k] for k in needed] for row in rows]
+        if self._fits(table.columns, rows):
+            self._side_by_side(table.columns, rows, gap_after)
+        elif self._fits(*narrow):
+            self._side_by_side(*narrow, gap_after)
+        else:
+            self._stacked(*narrow, gap_after)
+        self.left_out(len(table.rows) - first - last, "row")
+
+    def _fits(self, titles: Columns, rows: Rows) -> bool:
+        needed = 0
+        for k, column in enumerate(titles):
+            widest = max(columns(text) for text in (column.title, *(row[k] for row in rows)))
+            needed += GAP + (widest if column.is_number else min(widest, LEAST_TEXT))
+        return needed <= self._width
+
+    def _side_by_side(self, titles: Columns, rows: Rows, gap_after: int | None) -> None:
+        drawn = rich.table.Table(box=rich.box.SIMPLE_HEAD, padding=(0, GAP // 2), show_edge=False)
+        for column in titles:
+            drawn.add_column(
+                column.title,
+                justify="right" if column.is_number else "left",
+                no_wrap=column.is_number,
+                overflow="fold",
+                style="" if column.is_number else "cyan",
+            )
+        for count, row in enumerate(rows, 1):
+            drawn.add_row(*row)
+            if count == gap_after:
+                drawn.add_row(*["…" for _ in titles], style=Style.FAINT.value)
+        self._console.print(drawn)
+
+    def _stacked(self, titles: Columns, rows: Rows, gap_after: int | None) -> None:
+        width = max(columns(column.title) for column in titles)
+        for count, row in enumerate(rows, 1):
+            for column, cell in zip(titles, row, strict=True):
+                if column.is_number:
+                    self.line(f"    {column.title:<{width}} {cell}")
+                else:
+                    self.line(f"  {cell}", Style.STRONG)
+            if count == gap_after:
+                self.line("  …", Style.FAINT)
+
+    def _print(self, line: str, style: Style) -> None:
+        self._console.print(Text(line, style=style.value), soft_wrap=True)

@@ -1,0 +1,99 @@
+"""The loop of the gradient methods: one record per epoch, and no idea of a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.numbers.arrays import quiet
+from autodiff_cli.training.objective import Objective
+from autodiff_cli.training.optimizers import Optimizer
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Where a fit stands after an epoch: a pass over all rows, or a step of a method that sees all rows at once.
+
+    Attributes:
+        number: 0 is the start, before any step.
+        loss: over all rows at `theta`; with mini-batches, the mean of the batches' losses during the epoch.
+        theta: the free parameters, of shape (P,).
+    """
+
+    number: int
+    loss: float
+    theta: Array
+
+
+Observer = Callable[[Epoch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an optimization ended.
+
+    Attributes:
+        converged: whether it stopped because nothing more was to gain.
+        failure: why it stopped, if that was neither convergence nor the number of epochs asked for; else empty.
+    """
+
+    theta: Array
+    converged: bool
+    failure: str = ""
+
+
+class Diverged(ArithmeticError):  # noqa: N818 - what happened
+    """A loss that is nan or infinite, or has such a derivative.
+
+    Attributes:
+        epoch: the epoch during which it came up; 0 at the start.
+    """
+
+    def __init__(self, epoch: int, loss: float) -> None:
+        what = "a derivative is not finite" if math.isfinite(loss) else f"the loss is {loss}"
+        super().__init__(f"{what} {f'in epoch {epoch}' if epoch else 'at the start'}")
+        self.epoch = epoch
+
+
+def full_batch(objective: Objective, optimizer: Optimizer, theta: Array, epochs: int) -> Iterator[Epoch]:
+    """One step per epoch, on the gradient over all rows. Raises Diverged."""
+    loss, gradient = objective.value_and_grad(theta)
+    for number in range(epochs + 1):
+        if number:
+            theta = _step(optimizer, theta, gradient)
+            loss, gradient = objective.value_and_grad(theta)
+        yield _checked(Epoch(number, loss, theta))
+
+
+def mini_batches(
+    objective: Objective, optimizer: Optimizer, theta: Array, epochs: int, size: int, seed: int
+) -> Iterator[Epoch]:
+    """One step per batch of `size` rows, which each epoch draws anew, by a generator seeded once. Raises Diverged."""
+    generator = np.random.default_rng(seed)
+    yield _checked(Epoch(0, objective.value_and_grad(theta)[0], theta))
+    for number in range(1, epochs + 1):
+        losses = []
+        for batch in objective.batches(size, generator):
+            if not batch.total_weight:
+                continue  # it says nothing
+            loss, gradient = batch.value_and_grad(theta)
+            losses.append(loss)
+            theta = _step(optimizer, theta, gradient)
+        yield _checked(Epoch(number, float(np.mean(losses)), theta))
+
+
+def _step(optimizer: Optimizer, theta: Array, gradient: Array) -> Array:
+    with quiet():
+        return optimizer.step(theta, gradient)
+
+
+def _checked(epoch: Epoch) -> Epoch:
+    if not (math.isfinite(epoch.loss) and np.isfinite(epoch.theta).all()):
+        raise Diverged(epoch.number, epoch.loss)
+    return epoch

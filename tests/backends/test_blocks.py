@@ -1,0 +1,110 @@
+"""Evaluation over rows gives what evaluation row by row gives, in bounded memory, whatever the blocks."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.backends import blocks
+from autodiff_cli.backends.blocks import BLOCK, Kernel, evaluate, slices
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.lowering import read
+from autodiff_cli.numbers.arrays import quiet
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.elementary import exp, sin
+
+FORMULAS = (
+    "a*exp(-b*x) + c",
+    "where(x > a, log(x - a), b*x)",
+    "max(x, a, c*x^2) - min(x, b)",
+    "s = sin(a*x); s*s + s/(1 + s^2)",
+    "sigmoid(a*x + b)*exp(c) + log(c)*x",
+    "a + b*c",
+)
+
+numbers = st.floats(-3, 3)
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+@given(st.lists(numbers, min_size=1, max_size=5), numbers, numbers, numbers)
+def test_rows_are_evaluated_as_one_by_one(text: str, xs: list[float], a: float, b: float, c: float) -> None:
+    output = read(text).output
+    found = evaluate([output], {"x": np.array(xs), "a": a, "b": b, "c": c})[0]
+    one_by_one = [forward(Tape([output]), FLOATS, {"x": x, "a": a, "b": b, "c": c})[-1] for x in xs]
+    assert found.shape == (len(xs),)
+    np.testing.assert_allclose(found, one_by_one, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+def test_blocks_leave_no_seam(rows: int) -> None:
+    x = np.linspace(0, 9, rows)
+    output = read("sin(x)*a + x^2").output
+    np.testing.assert_array_equal(evaluate([output], {"x": x, "a": 2.0})[0], np.sin(x) * 2 + x**2)
+    assert sum(part.stop - part.start for part in slices(rows)) == rows
+
+
+def test_arrays_broadcast_by_the_rules_of_numpy() -> None:
+    column, row = np.arange(3.0)[:, None], np.arange(4.0)
+    total, same = evaluate([read("x + y").output, read("7").output], {"x": column, "y": row})
+    np.testing.assert_array_equal(total, column + row)
+    np.testing.assert_array_equal(same, np.full((3, 4), 7.0))
+
+
+def test_no_rows_give_no_values() -> None:
+    assert evaluate([read("x + 1").output], {"x": np.empty(0)})[0].shape == (0,)
+
+
+def _chain(start: Node, length: int) -> Node:
+    node = start
+    for _ in range(length):
+        node = sin(node)
+    return node
+
+
+def test_memory_does_not_grow_as_rows_times_nodes() -> None:
+    rows, length = 40 * BLOCK, 500
+    output = _chain(variable("x"), length)
+    x = np.ones(rows)
+    tracemalloc.start()
+    evaluate([output], {"x": x})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes + 20 * BLOCK * x.itemsize + 2000 * length
+
+
+def test_a_chain_of_100000_nodes() -> None:
+    assert evaluate([_chain(variable("x"), 100_000)], {"x": np.zeros(2)})[0].tolist() == [0.0, 0.0]
+
+
+def test_what_no_column_reaches_is_computed_once_and_equal_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    real = blocks.ARRAYS.function
+
+    def counting(op: object, count: int) -> object:
+        function = real(op, count)  # type: ignore[arg-type]
+        return lambda *xs: calls.append(op) or function(*xs)
+
+    monkeypatch.setattr(blocks.ARRAYS, "function", counting)
+    a, x = variable("a"), variable("x")
+    kernel = Kernel([exp(a) * sin(x) + sin(x), exp(a)], {"x"})
+    with quiet():
+        prepared = kernel.prepare({"a": 1.0})
+        for _ in range(5):
+            kernel.block(prepared, {"x": np.ones(2)})
+    assert calls.count(exp) == 1
+    assert calls.count(sin) == 5
+
+
+def test_a_kernel_can_be_used_again() -> None:
+    kernel = Kernel([read("a*x").output], {"x"})
+    with quiet():
+        first = kernel.prepare({"a": 2.0})
+        second = kernel.prepare({"a": 3.0})
+        assert kernel.block(second, {"x": np.ones(1)})[0].tolist() == [3.0]
+        assert kernel.block(first, {"x": np.ones(1)})[0].tolist() == [2.0]

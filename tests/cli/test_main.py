@@ -1,0 +1,76 @@
+"""Every way to end has its status, and none shows a traceback."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli import __version__
+from autodiff_cli.cli import environment, main
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.errors import ExitStatus
+from tests.support import run_cli
+
+
+@given(st.lists(st.text(), max_size=4))
+def test_no_words_whatever_give_a_traceback(words: list[str]) -> None:
+    output = run_cli(["grad", *words])
+    assert output.status in (0, 2)
+    assert (output.status == 2) == bool(output.stderr)
+    assert output.status == 0 or output == ""
+
+
+@given(st.text())
+def test_a_value_is_a_number_or_bad_input(value: str) -> None:
+    assert run_cli(["grad", "x", f"--x={value}", "--json"]).status in (0, 2)
+
+
+def test_version_and_help() -> None:
+    assert run_cli("--version") == f"autodiff {__version__}\n"
+    for line in ("", "--help", "-h"):
+        output = run_cli(line)
+        assert output.status == 0
+        assert "grad" in output
+        assert "trace" in output
+
+
+def test_an_unknown_command_is_bad_input() -> None:
+    output = run_cli("gard x")
+    assert (output.status, output) == (2, "")
+    assert "did you mean `grad`" in output.stderr
+
+
+class Broken(io.StringIO):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, _: str) -> int:
+        raise self.error
+
+
+def test_output_that_cannot_be_written_is_a_failure() -> None:
+    stderr = io.StringIO()
+    world = Environment(io.StringIO(), Broken(OSError(28, "No space left on device")), stderr)
+    assert main.run(["grad", "x", "--x", "1"], world) == ExitStatus.FAILED
+    assert stderr.getvalue() == "error: cannot write: No space left on device\n"
+
+
+def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    world = Environment(io.StringIO(), Broken(KeyboardInterrupt()), io.StringIO())
+    monkeypatch.setattr(environment.Environment, "of_process", classmethod(lambda cls: world))
+    monkeypatch.setattr("sys.argv", ["autodiff", "grad", "x", "--x", "1"])
+    monkeypatch.setattr(main.gc, "set_threshold", lambda count: None)
+    monkeypatch.setattr(main.gc, "freeze", lambda: None)
+    assert main.main() == ExitStatus.INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_messages_have_no_control_characters(tmp_path: Path) -> None:
+    output = run_cli(["grad", f"@{tmp_path}/\x1b[31m"])
+    assert output.status == 2
+    assert "\x1b" not in output.stderr

@@ -1,0 +1,126 @@
+"""The arguments are told apart as the interface says: options, values of variables, expressions that begin with `-`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli.cli.app import COMMANDS, commands
+from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.cli.options import Arguments, arrange, assignments, split
+from tests.support import run_cli
+
+GRAD = commands("grad").commands["grad"]
+
+
+def parts(*words: str) -> Arguments:
+    return split(GRAD, words)
+
+
+# fmt: off
+SPLIT = [
+    (["x*y", "--x", "2"],              [],                          ["x*y"],  {"x": "2"}),
+    (["--x", "2", "x*y"],              [],                          ["x*y"],  {"x": "2"}),
+    (["--x=-1.5", "x"],                [],                          ["x"],    {"x": "-1.5"}),
+    (["x", "--x", "-3"],               [],                          ["x"],    {"x": "-3"}),
+    (["x", "--x", "-pi/4"],            [],                          ["x"],    {"x": "-pi/4"}),
+    (["-x^2", "--x", "2"],             [],                          ["-x^2"], {"x": "2"}),
+    (["--x", "2", "-x^2"],             [],                          ["-x^2"], {"x": "2"}),
+    (["-x", "--x", "2"],               [],                          ["-x"],   {"x": "2"}),
+    (["-o*2", "--o", "3"],             [],                          ["-o*2"], {"o": "3"}),
+    (["--x*2", "--x", "3"],            [],                          ["--x*2"], {"x": "3"}),
+    (["--x-y", "--x", "3"],            [],                          ["--x-y"], {"x": "3"}),
+    (["-", "--x", "2"],                [],                          ["-"],    {"x": "2"}),
+    (["--json", "-x^2"],               ["--json"],                  ["-x^2"], {}),
+    (["x", "--digits", "3"],           ["--digits=3"],              ["x"],    {}),
+    (["x", "--digits=3"],              ["--digits=3"],              ["x"],    {}),
+    (["x", "--set", "a=1", "--set", "b=1"], ["--set=a=1", "--set=b=1"], ["x"], {}),
+    (["--λ", "2", "λ"],                [],                          ["λ"],    {"λ": "2"}),
+    (["--x₁=2", "x₁"],                 [],                          ["x₁"],   {"x₁": "2"}),
+    (["--e\u0301", "2", "é"],          [],                          ["é"],    {"é": "2"}),
+    (["--µ", "2", "μ"],                [],                          ["μ"],    {"μ": "2"}),
+    (["--π", "3", "π"],                [],                          ["π"],    {"pi": "3"}),
+    (["--x", "a=b", "x"],              [],                          ["x"],    {"x": "a=b"}),
+    (["--x", "1", "--", "--x"],        [],                          ["--x"],  {"x": "1"}),
+    (["--jsn", "2", "-h"],             ["--help"],                  [],       {}),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("words", "options", "positionals", "values"), SPLIT)
+def test_split(words: list[str], options: list[str], positionals: list[str], values: dict[str, str]) -> None:
+    assert parts(*words) == Arguments(options, positionals, values)
+
+
+# fmt: off
+WRONG = [
+    (["x", "--x", "2", "--x", "3"],         "--x is given twice"),
+    (["é", "--é", "2", "--e\u0301", "3"],   "is given twice"),
+    (["x", "--json", "--json"],             "--json is given twice"),
+    (["x", "--digits", "3", "--digits=4"],  "--digits is given twice"),
+    (["x", "--set", "a=1", "--set", "a=2"], "--set a is given twice"),
+    (["x", "--json=1"],                     "--json takes no value"),
+    (["x", "--x"],                          "--x needs a value"),
+    (["x", "--x", "--y", "2"],              "--x needs a value, as --x 2, but --y follows"),
+    (["x", "--digits"],                     "--digits needs a value"),
+    (["x", "--jsn"],                        "there is no option --jsn; did you mean --json?"),
+    (["--jsn", "x"],                        "there is no option --jsn; did you mean --json?"),
+    (["x", "*", "y"],                       "`*` is one word too many"),
+    ([],                                    "EXPR missing"),
+    (["x", "-o"],                           "no option -o"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
+    with pytest.raises(BadInput) as error:
+        parts(*words)
+    assert message in str(error.value)
+
+
+@given(
+    st.lists(st.sampled_from(["--x", "--json", "-x", "-", "--", "x", "--set", "a=1", "=", "--=", "-h", "--x=", "-o"]))
+)
+def test_any_words_are_split_or_refused(words: list[str]) -> None:
+    try:
+        found = parts(*words)
+    except BadInput:
+        return
+    assert all(word.startswith("-") for word in found.options)
+
+
+def test_set_gives_values_and_refuses_a_second_one() -> None:
+    assert assignments({"x": "1"}, ["json=2", " µ =3"]) == {"x": "1", "json": "2", "μ": "3"}
+    with pytest.raises(BadInput, match="`x` is given two values"):
+        assignments({"x": "1"}, ["x=2"])
+    with pytest.raises(BadInput, match="--set takes NAME=VALUE"):
+        assignments({}, ["x"])
+
+
+def test_an_unknown_command_gets_a_suggestion() -> None:
+    with pytest.raises(BadInput, match="did you mean `grad`"):
+        arrange(commands("gard"), ["gard", "x"])
+    with pytest.raises(BadInput, match="the commands are grad, trace"):
+        arrange(commands("x*y"), ["x*y"])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_known_to_the_splitter(name: str) -> None:
+    command = commands(name).commands[name]
+    for parameter in command.params:
+        for option in parameter.opts if parameter.param_type_name == "option" else ():
+            words = [option] if parameter.is_flag else [option, "1"]  # type: ignore[attr-defined]
+            needed = ["x" for other in command.params if other.param_type_name == "argument"]
+            assert split(command, [*needed, *words]).values == {}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_examples_and_every_option_explained(name: str) -> None:
+    text = run_cli(f"{name} --help")
+    assert text.status == 0
+    assert f"  autodiff {name} " in text[text.index("Examples:") :]
+    for parameter in commands(name).commands[name].params:
+        assert parameter.help, parameter.name  # type: ignore[attr-defined]
+        assert all(option in text for option in parameter.opts if option.startswith("-"))

@@ -1,0 +1,60 @@
+"""Warnings name the spot where a derivative is not what one may assume, and only such spots."""
+
+from __future__ import annotations
+
+import pytest
+
+from autodiff_cli.explain.steps import trace
+from autodiff_cli.expression import parse
+
+# expression, point, the warnings as (kind, label of the node, words of the message)
+# fmt: off
+TABLE = [
+    ("abs(x)",                     {"x": 0},          [("kink", "abs(x)", "the slopes are -1 and 1; 0 is taken")]),
+    ("abs(x)",                     {"x": 1},          []),
+    ("max(x, y)",                  {"x": 2, "y": 2},  [("kink", "max(x, y)", "equal shares")]),
+    ("hypot(x, y)",                {"x": 0, "y": 0},  [("kink", "hypot(x, y)", "tip of a cone")]),
+    ("log(x)",                     {"x": -1},         [("domain", "log(x)", "log(-1) is not defined")]),
+    ("x*log(-1)",                  {"x": 2},          [("domain", "log(-1)", "so nan")]),
+    ("inf*(x - x)",                {"x": 2},          [("domain", "inf*(x - x)", "inf × 0 is not defined"),
+                                                       ("singular", "x", "inf - inf")]),
+    ("x^n",                        {"x": -2, "n": 3}, [("domain", "x^n", "the slope towards n needs log(-2)")]),
+    ("x^y",                        {"x": 0, "y": 0},  [("singular", "x^y", "towards y is not defined")]),
+    ("sqrt(x)",                    {"x": 0},          [("singular", "sqrt(x)", "the slope towards x is inf")]),
+    ("sqrt(x)^2",                  {"x": 0},          [("singular", "sqrt(x)", "0 × inf")]),
+    ("1/x",                        {"x": 0},          [("singular", "1/x", "the value is inf")]),
+    ("atan2(y, x)",                {"x": 0, "y": 0},  [("singular", "atan2(y, x)", "slope towards y is nan")]),
+    ("exp(x)*0.5",                 {"x": 1000},       [("overflow", "exp(x)", "too large for a float")]),
+    ("1e308*x + 1e308*x",          {"x": 1e-9},       [("overflow", "x", "add up to more")]),
+    ("x*1e300*1e300",              {"x": 1e-300},     [("overflow", "x*1e300", "slope times adjoint")]),
+    ("where(x > 0, x, log(x))",    {"x": 1},          []),
+    ("where(x > 0, x, x*log(-1))", {"x": 1},          []),
+    ("where(x > 0, x, log(-1))",   {"x": 1},          []),
+    ("where(x > 0, x, log(x))",    {"x": -1},         [("domain", "log(x)", "log(-1)")]),
+    ("max(x, abs(y))",             {"x": 1, "y": 0},  []),
+    ("0*abs(x) + x",               {"x": 0},          []),
+    ("log(x) + abs(log(x))",       {"x": -1},         [("domain", "log(x)", ""), ("domain", "log(x)", "")]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "point", "expected"), TABLE)
+def test_warnings(text: str, point: dict[str, float], expected: list[tuple[str, str, str]]) -> None:
+    found = trace(parse(text), {name: float(value) for name, value in point.items()})
+    at = [(warning.kind, found.labels[warning.node]) for warning in found.warnings]
+    assert sorted(at) == sorted((kind, label) for kind, label, _ in expected)
+    for kind, label, words in expected:
+        message = found.warnings[at.index((kind, label))].message
+        assert label in message
+        assert words in message
+
+
+def test_a_warning_says_where_the_expression_stands() -> None:
+    (warning,) = trace(parse("x + abs(x)"), {"x": 0.0}).warnings
+    assert "(column 5)" in warning.message
+    (warning,) = trace(parse("a = x + 1\nb = x^2\na*b + abs(x)"), {"x": 0.0}).warnings
+    assert "(line 3, column 7)" in warning.message
+
+
+def test_nothing_is_said_about_a_variable_that_is_not_asked_for() -> None:
+    assert trace(parse("x + abs(y)"), {"x": 1.0, "y": 0.0}, "x").warnings == []

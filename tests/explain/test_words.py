@@ -1,0 +1,87 @@
+"""The steps as someone would say them at a blackboard."""
+
+from __future__ import annotations
+
+import pytest
+
+from autodiff_cli.explain.steps import trace
+from autodiff_cli.explain.words import Words
+from autodiff_cli.expression import parse
+
+
+def forward(text: str, **point: float) -> list[str]:
+    found = trace(parse(text), point)
+    words = Words(found, "{:.6g}".format)
+    return [words.forward(step) for step in found.forward]
+
+
+def backward(text: str, **point: float) -> list[str]:
+    found = trace(parse(text), point)
+    words = Words(found, "{:.6g}".format)
+    said = []
+    for step in found.backward:
+        said += [words.backward(step), *(words.contribution(step, given) for given in step.contributions)]
+    return said
+
+
+# fmt: off
+FORWARD = [
+    ("x*y",                {"x": 2, "y": 3},   "x*y = 2 × 3 = 6"),
+    ("x - y",              {"x": 2, "y": -3},  "x - y = 2 - (-3) = 5"),
+    ("x*y",                {"x": -2, "y": -3}, "x*y = -2 × (-3) = 6"),
+    ("x^y",                {"x": -2, "y": 3},  "x^y = (-2)^3 = -8"),
+    ("-x",                 {"x": -2},          "-x = -(-2) = 2"),
+    ("sin(x)",             {"x": 2},           "sin(x) = sin(2) = 0.909297"),
+    ("max(x, 1, y)",       {"x": 2, "y": 3},   "max(x, 1, y) = max(2, 1, 3) = 3"),
+    ("x > y",              {"x": 2, "y": 3},   "x > y: 2 > 3 is false, so 0"),
+    ("a = x + y",          {"x": 2, "y": 3},   "a = x + y = 2 + 3 = 5"),
+    ("a = (x + 1)*(x*2)",  {"x": 2},           "a = (x + 1) × (x*2) = 3 × 4 = 12"),
+    ("2 + 3",              {},                 "2 + 3 = 5"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "point", "last"), FORWARD)
+def test_a_forward_step_has_its_numbers_filled_in(text: str, point: dict[str, float], last: str) -> None:
+    assert forward(text, **point)[-1] == last
+
+
+SUM = "a sum hands its adjoint to each term, unchanged"
+DIFFERENCE = "a difference hands its adjoint to the first term as it is, to the second with its sign turned"
+PRODUCT = "a product swaps: each factor gets the adjoint times the value of the other factor"
+CONSTANT = "max chose something that does not depend on a variable, so its adjoint ends here"
+# fmt: off
+BACKWARD = [
+    ("x + y",              {"x": 2, "y": 3}, SUM),
+    ("x - y",              {"x": 2, "y": 3}, DIFFERENCE),
+    ("x*y",                {"x": 2, "y": 3}, PRODUCT),
+    ("max(x, y)",          {"x": 2, "y": 3}, "max routes its adjoint to what it chose, y; nothing goes elsewhere"),
+    ("max(x, y)",          {"x": 2, "y": 2}, "max is tied and shares its adjoint equally: 0.5 of it for x and y"),
+    ("max(x, 3)",          {"x": 2},         CONSTANT),
+    ("where(x > 0, x, y)", {"x": 2, "y": 3}, "where routes its adjoint to what it chose, x; nothing goes elsewhere"),
+    ("relu(x)",            {"x": 2},         "relu lets its adjoint pass"),
+    ("relu(x)",            {"x": -2},        "relu is flat here and blocks its adjoint"),
+    ("floor(x)",           {"x": 1.5},       "floor is flat wherever it does not jump, so it hands on nothing"),
+    ("sin(x)",             {"x": 2},         "sin scales by its slope, cos(2) = -0.416147"),
+    ("exp(x)",             {"x": 1},         "exp scales by its slope, 2.71828"),
+    ("x^3",                {"x": 2},         "a power scales by its slope: 3*2^(3 - 1) = 12 towards x"),
+    ("x/4",                {"x": 1},         "a quotient scales by its slope: 1/4 = 0.25 towards x"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "point", "first"), BACKWARD)
+def test_a_backward_step_says_what_its_gate_does(text: str, point: dict[str, float], first: str) -> None:
+    assert backward(text, **point)[0] == first
+
+
+def test_contributions_have_all_three_numbers_and_the_total_of_what_is_used_twice() -> None:
+    said = backward("x*y + sin(x)", x=2, y=3)
+    assert "x: -0.416147 × 1 = -0.416147, total so far -0.416147" in said
+    assert "x: 3 × 1 = 3, total 2.58385" in said
+    assert "y: 2 × 1 = 2" in said
+
+
+def test_what_nothing_reaches_hands_on_nothing() -> None:
+    said = backward("where(x > 0, x, log(x))", x=2)
+    assert "nothing reaches it from the output, so it hands on nothing" in said

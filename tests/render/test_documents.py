@@ -1,0 +1,80 @@
+"""JSON documents are those that the interface promises."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from autodiff_cli.explain.steps import trace
+from autodiff_cli.expression import parse
+from autodiff_cli.render.documents import dumps, formulas_document, gradient_document, trace_document
+
+POINT = {"x": 2.0, "y": 3.0}
+X, Y = 3 + math.cos(2), 2.0
+
+
+def test_the_document_of_the_gradient() -> None:
+    document = json.loads(dumps(gradient_document(trace(parse("x*y + sin(x)"), POINT))))
+    s = math.sin(2)
+    assert document == {
+        "expression": "x*y + sin(x)",
+        "variables": POINT,
+        "value": 6 + s,
+        "gradient": {"x": X, "y": Y},
+        "nodes": [
+            {"id": 0, "label": "x", "op": "input", "inputs": [], "value": 2.0, "adjoint": X},
+            {"id": 1, "label": "y", "op": "input", "inputs": [], "value": 3.0, "adjoint": Y},
+            {"id": 2, "label": "x*y", "op": "mul", "inputs": [0, 1], "value": 6.0, "adjoint": 1.0},
+            {"id": 3, "label": "sin(x)", "op": "sin", "inputs": [0], "value": s, "adjoint": 1.0},
+            {"id": 4, "label": "x*y + sin(x)", "op": "add", "inputs": [2, 3], "value": 6 + s, "adjoint": 1.0},
+        ],
+        "order": [0, 1, 2, 3, 4],
+        "warnings": [],
+    }
+    assert [*document] == ["expression", "variables", "value", "gradient", "nodes", "order", "warnings"]
+
+
+def test_the_document_of_the_trace_adds_both_passes() -> None:
+    found = trace(parse("x*y + sin(x)"), POINT)
+    document = json.loads(dumps(trace_document(found)))
+    assert {key: document[key] for key in gradient_document(found)} == json.loads(dumps(gradient_document(found)))
+    assert document["forward"][0] == {"step": 1, "node": 2, "op": "mul", "inputs": [0, 1], "value": 6.0}
+    assert document["backward"][2] == {
+        "step": 3,
+        "node": 2,
+        "op": "mul",
+        "adjoint": 1.0,
+        "contributions": [
+            {"to": 0, "local": 3.0, "amount": 3.0, "total": X},
+            {"to": 1, "local": 2.0, "amount": 2.0, "total": 2.0},
+        ],
+    }
+
+
+def test_constants_take_no_gradient() -> None:
+    document = gradient_document(trace(parse("x^-2"), {"x": 2.0}))
+    assert [(node["label"], node["op"], node["adjoint"]) for node in document["nodes"]] == [
+        ("x", "input", -0.25),
+        ("2", "constant", None),
+        ("-2", "neg", None),
+        ("x^-2", "pow", 1.0),
+    ]
+
+
+def test_what_is_not_finite_is_a_word() -> None:
+    document = json.loads(dumps(trace_document(trace(parse("1/x + log(-x) + nan"), {"x": 0.0}))))
+    assert document["value"] == "nan"
+    assert {node["value"] for node in document["nodes"]} >= {"inf", "-inf", "nan"}
+    assert document["gradient"] == {"x": "nan"}
+
+
+def test_the_label_of_a_named_intermediate_is_its_name() -> None:
+    document = gradient_document(trace(parse("a = x + 1; a*a"), {"x": 2.0}))
+    assert [node["label"] for node in document["nodes"]] == ["x", "1", "a", "a*a"]
+
+
+def test_derivatives_as_formulas_read_back() -> None:
+    expression = parse("x*y + sin(x)")
+    document = formulas_document(expression, {name: expression.derivative(name) for name in "xy"})
+    assert document["variables"] == ["x", "y"]
+    assert parse(document["derivatives"]["x"])(**POINT) == X

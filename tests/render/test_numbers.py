@@ -1,0 +1,28 @@
+"""Numbers are shown in full, or to as many digits as were asked for."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli.render.numbers import in_full, shows
+
+
+@given(st.floats(allow_nan=False))
+def test_in_full_reads_back_the_same(x: float) -> None:
+    assert float(in_full(x)) == x
+    assert not in_full(x).endswith(".0")
+
+
+@given(st.floats(-1e300, 1e300), st.integers(1, 17))
+def test_digits_bound_the_error(x: float, digits: int) -> None:
+    result, brief = shows(digits)
+    assert result(x) == brief(x)
+    assert math.isclose(float(result(x)), x, rel_tol=0.5001 * 10.0 ** (1 - digits), abs_tol=1e-320)
+
+
+def test_without_digits_results_are_in_full_and_tables_are_brief() -> None:
+    result, brief = shows(None)
+    assert (result(math.pi), brief(math.pi)) == ("3.141592653589793", "3.14159")

@@ -1,0 +1,50 @@
+"""The command line in a test: `run_cli("grad x^2 --x 3")` reads as a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.main import run
+
+
+class Output(str):
+    """What a command wrote on standard output, with `.stderr` and the exit `.status`."""
+
+    stderr: str
+    status: int
+
+    @cached_property
+    def json(self) -> Any:
+        """Standard output as the one JSON document that it is."""
+        return json.loads(self, parse_constant=_refuse)
+
+
+def _refuse(name: str) -> None:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def run_cli(line: str | Sequence[str], stdin: str = "", terminal: int | None = None, colour: bool = False) -> Output:
+    """Run a command line in this process.
+
+    Args:
+        line: what follows `autodiff`, as one would type it in a shell, or as separate words.
+        terminal: the columns of a terminal to write to; none by default.
+    """
+    words = shlex.split(line) if isinstance(line, str) else [*line]
+    stdout, stderr = io.StringIO(), io.StringIO()
+    environment = Environment(
+        io.StringIO(stdin), stdout, stderr, terminal=terminal is not None, width=terminal or 80, colour=colour
+    )
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        status = run(words, environment)
+    output = Output(stdout.getvalue())
+    output.stderr = stderr.getvalue()
+    output.status = int(status)
+    return output

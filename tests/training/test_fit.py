@@ -1,0 +1,352 @@
+"""Fits as users see them: what the record says, what is reproducible, and how a fit that fails says so."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import DataError, ExpressionError, MissingValueError, Objective, UnknownNameError, fit, parse
+from autodiff_cli.training.fit import Interrupted
+from autodiff_cli.training.loop import Epoch
+from autodiff_cli.training.objective import OptionError
+from autodiff_cli.training.optimizers import OPTIMIZERS
+
+MODEL = "y ~ a*exp(-b*x) + c"
+TRUTH = {"a": 2.5, "b": 1.3, "c": 0.1}
+
+
+def decay(rows: int = 200, noise: float = 0.02) -> dict[str, Any]:
+    x = np.linspace(0, 4, rows)
+    clean = TRUTH["a"] * np.exp(-TRUTH["b"] * x) + TRUTH["c"]
+    return {"x": x, "y": clean + np.random.default_rng(0).normal(0, noise, rows)}
+
+
+def line(**columns: Any) -> dict[str, Any]:
+    return {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 4.0, 8.0], **columns}
+
+
+# --- what is found
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "lm", "lbfgs"])
+def test_methods_that_run_to_convergence(optimizer: str) -> None:
+    found = fit(MODEL, decay(noise=0), optimizer=optimizer)
+    assert found.parameters == pytest.approx(TRUTH, rel=1e-6)
+    assert found.converged
+    assert found.optimizer == ("lm" if optimizer == "auto" else optimizer)
+    assert not found.failure
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("batch_size", [None, 32])
+def test_gradient_methods_go_down_and_are_the_same_again(optimizer: str, batch_size: int | None) -> None:
+    runs = [fit(MODEL, decay(), optimizer=optimizer, epochs=20, batch_size=batch_size, seed=3) for _ in range(2)]
+    assert runs[0].parameters == runs[1].parameters
+    assert runs[0].history == runs[1].history
+    assert runs[0].loss < runs[0].history[0]["loss"]
+    assert runs[0].epochs == 20
+
+
+def test_another_seed_is_another_order() -> None:
+    runs = [fit(MODEL, decay(), batch_size=32, epochs=3, seed=seed).parameters for seed in (0, 1)]
+    assert runs[0] != runs[1]
+
+
+def test_the_defaults_of_auto() -> None:
+    assert fit(MODEL, decay(), batch_size=50, epochs=1).optimizer == "adam"
+    assert fit(MODEL, decay(), loss="huber").optimizer == "lbfgs"
+    assert fit("(y - a)^2", line()).parameters["a"] == pytest.approx(4.0)
+    assert fit(MODEL, decay(), optimizer="sgd").epochs == 100
+
+
+def test_robust_losses_resist_an_outlier() -> None:
+    data = {"x": np.arange(20.0), "y": 2 * np.arange(20.0) + 1}
+    data["y"][7] = 1e4
+    for loss in ("mae", "huber"):
+        found = fit("y ~ a*x + b", data, loss=loss)
+        assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.2)
+        assert found.stderr == {"a": None, "b": None}
+        assert f"the loss {loss} is not a likelihood" in found.warnings[-1]
+
+
+def test_better_starts_are_looked_for_and_said() -> None:
+    x = np.linspace(0, 10, 100)
+    found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": 3 * np.sin(2.2 * x + 0.4)})
+    assert found.rss == pytest.approx(0, abs=1e-9)
+    assert any("better ones were found in the data: a = " in warning for warning in found.warnings)
+    assert [record["epoch"] for record in found.history] == [*range(found.epochs + 1)]
+
+
+def test_a_start_that_is_given_and_works_is_kept() -> None:
+    x = np.linspace(0, 10, 100)
+    data = {"x": x, "y": 3 * np.sin(2.2 * x + 0.4)}
+    found = fit("y ~ a*sin(w*x + p)", data, {"a": 1, "w": 5, "p": 0})
+    first = Objective("y ~ a*sin(w*x + p)", data).value_and_grad([1, 5, 0])[0]
+    assert found.history[0]["loss"] == pytest.approx(first, rel=1e-14)
+    assert not found.warnings
+
+
+def test_points_outside_the_domain_on_the_way_do_not_stop_it() -> None:
+    x = np.linspace(0.1, 5, 50)
+    found = fit("y ~ sqrt(a*x) + log(b + x)", {"x": x, "y": np.sqrt(0.01 * x) + np.log(0.02 + x)}, {"a": 9, "b": 9})
+    assert found.parameters == pytest.approx({"a": 0.01, "b": 0.02}, rel=1e-6)
+
+
+# --- history
+
+
+def test_history_begins_before_the_first_step_and_ends_at_the_loss() -> None:
+    data = decay()
+    objective = Objective(MODEL, data)
+    seen: list[Epoch] = []
+    for optimizer in ("lm", "lbfgs", "adam"):
+        seen.clear()
+        found = fit(MODEL, data, {"a": 2}, optimizer=optimizer, epochs=5, on_epoch=seen.append)
+        assert [record["epoch"] for record in found.history] == [*range(6)]
+        assert found.history[0]["loss"] == pytest.approx(objective.value_and_grad([2, 1, 1])[0], rel=1e-14)
+        assert found.history[-1]["loss"] == pytest.approx(found.loss, rel=1e-14)
+        assert [{"epoch": epoch.number, "loss": epoch.loss} for epoch in seen] == found.history
+        for epoch in seen:
+            assert epoch.loss == pytest.approx(objective.value_and_grad(epoch.theta)[0], rel=1e-13)
+
+
+def test_with_batches_history_is_the_mean_of_the_batches_and_loss_is_over_all_rows() -> None:
+    data = {"y": [1.0, 1.0, 1.0, 1.0]}
+    found = fit("y ~ a", data, {"a": 0}, optimizer="sgd", learning_rate=0.25, batch_size=2, epochs=1)
+    # Each batch halves the distance: the losses are 1 and 1/4.
+    assert found.history == [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": (1 + 0.25) / 2}]
+    assert found.loss == 0.0625
+
+
+def test_batches_without_weight_are_passed_over() -> None:
+    found = fit("y ~ a", {"y": [1.0, 1.0, 9.0, 9.0]}, {"a": 0}, batch_size=1, weights=[1, 1, 0, 0], epochs=200)
+    assert found.parameters == pytest.approx({"a": 1}, abs=0.1)
+
+
+def test_no_epochs_is_the_start() -> None:
+    found = fit(MODEL, decay(), TRUTH, optimizer="adam", epochs=0)
+    assert found.parameters == TRUTH
+    assert found.history == [{"epoch": 0, "loss": found.loss}]
+
+
+# --- statistics
+
+
+def test_errors_of_a_straight_line() -> None:
+    found = fit("y ~ a + b*x", line())
+    # By the textbook: b = 2.2, a = 0.7, rss = 1.8, standard errors sqrt(0.9/5) and sqrt(0.9*14/(4*5)).
+    assert found.parameters == pytest.approx({"a": 0.7, "b": 2.2}, rel=1e-14)
+    assert (found.rss, found.dof, found.loss) == (pytest.approx(1.8), 2, pytest.approx(0.45))
+    assert found.stderr == pytest.approx({"a": math.sqrt(0.9 * 14 / 20), "b": math.sqrt(0.9 / 5)}, rel=1e-13)
+    np.testing.assert_allclose(found.covariance, 0.9 * np.array([[14, -6], [-6, 4]]) / 20, rtol=1e-13)
+    assert found.r_squared == pytest.approx(1 - 1.8 / 26, rel=1e-14)
+
+
+def test_weights_count_rows() -> None:
+    twice = {name: [values[0], *values] for name, values in line().items()}
+    weighted = fit("y ~ a + b*x", line(), weights=[2, 1, 1, 1])
+    repeated = fit("y ~ a + b*x", twice)
+    assert weighted.parameters == pytest.approx(repeated.parameters, rel=1e-13)
+    assert weighted.rss == pytest.approx(repeated.rss, rel=1e-13)
+    assert weighted.loss == pytest.approx(repeated.loss, rel=1e-13)
+    assert weighted.r_squared == pytest.approx(repeated.r_squared, rel=1e-13)
+    assert weighted.dof == 2
+
+
+def test_sigma_scaled_and_absolute() -> None:
+    scaled = fit("y ~ a + b*x", line(s=[3.0] * 4), sigma="s")
+    absolute = fit("y ~ a + b*x", line(), sigma=[3.0] * 4, absolute_sigma=True)
+    plain = fit("y ~ a + b*x", line())
+    assert scaled.stderr == pytest.approx(plain.stderr, rel=1e-13)
+    assert absolute.stderr == pytest.approx({"a": 3 * math.sqrt(14 / 20), "b": 3 * math.sqrt(1 / 5)}, rel=1e-13)
+    assert scaled.rss == pytest.approx(plain.rss / 9, rel=1e-13)
+    assert len({scaled.definition, absolute.definition, plain.definition}) == 3
+
+
+def test_errors_of_a_likelihood_come_from_its_hessian() -> None:
+    generator = np.random.default_rng(0)
+    z = generator.normal(size=400)
+    t = generator.random(400) < 1 / (1 + np.exp(0.5 - 2 * z))
+    found = fit("t ~ sigmoid(a*z + b)", {"z": z, "t": t}, loss="bce")
+    p = found.predict({"z": z})
+    design = np.stack([z, np.ones(400)], axis=1)
+    expected = np.linalg.inv(design.T @ (design * (p * (1 - p))[:, None]))
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-6)
+    assert found.converged
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "unknown", "reason"),
+    [
+        ("y ~ a*b*x + c", line(), {"a", "b"}, "only a combination of `a`, `b`"),
+        ("y ~ a + b*x + 0*c*x", line(), {"c"}, "`c` is undetermined: .* no effect"),
+        ("y ~ a + where(x > 9, b, 0)", line(), {"b"}, "`b` is undetermined"),
+        ("y ~ a + b*x + c*x^2 + d*x^3", line(), {"a", "b", "c", "d"}, "no more rows than parameters"),
+        ("y ~ a + b*x + c*x^2 + d*x^3 + f*x^4", line(), {"a", "b", "c", "d", "f"}, "no more rows than parameters"),
+    ],
+)
+def test_undetermined_parameters_have_no_error_but_a_reason(
+    model: str, data: dict[str, Any], unknown: set[str], reason: str
+) -> None:
+    found = fit(model, data)
+    assert {name for name, error in found.stderr.items() if error is None} == unknown
+    assert re.search(reason, "\n".join(found.warnings))
+    assert found.dof == 4 - len(found.parameters)
+
+
+def test_a_perfect_fit_has_errors_of_0() -> None:
+    found = fit("y ~ a + b*x", {"x": [0, 1, 2], "y": [1, 3, 5]})
+    assert found.parameters == pytest.approx({"a": 1, "b": 2}, rel=1e-14)
+    assert found.stderr == pytest.approx({"a": 0, "b": 0}, abs=1e-14)
+    assert found.r_squared == 1
+
+
+def test_a_target_that_does_not_vary_has_no_r_squared() -> None:
+    assert math.isnan(fit("y ~ a", {"y": [2, 2, 2]}).r_squared or 0)
+
+
+def test_an_expression_has_a_loss_only() -> None:
+    found = fit("(y - a)^2", line())
+    assert (found.rss, found.r_squared, found.dof) == (None, None, 3)
+    assert "no residuals" in found.warnings[-1]
+
+
+def test_transformed_targets_are_judged_on_their_scale() -> None:
+    data = {"x": [0.0, 1.0, 2.0], "y": np.exp([1.0, 3.0, 4.0])}
+    found = fit("log(y) ~ a + b*x", data)
+    assert found.rss == pytest.approx(fit("y ~ a + b*x", {**data, "y": [1.0, 3.0, 4.0]}).rss, rel=1e-12)
+
+
+# --- names
+
+
+def test_a_column_replaces_a_constant_with_a_warning() -> None:
+    found = fit("y ~ a*e", {"e": [1.0, 2.0], "y": [3.0, 6.0]})
+    assert found.parameters == pytest.approx({"a": 3})
+    assert any("`e` is a variable here, not the constant" in warning for warning in found.warnings)
+
+
+def test_columns_that_are_no_names_do_not_matter() -> None:
+    assert fit("y ~ a*x", line(**{"2nd col": ["u"] * 4, "": [0] * 4})).parameters["a"] > 0
+
+
+def test_a_likely_misspelling_is_pointed_out() -> None:
+    data = {"price": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]}
+    assert any("`price` meant" in warning for warning in fit("y ~ a*price + pricee", data).warnings)
+    assert any("`price` meant" in warning for warning in fit("y ~ a*price + Price", data).warnings)
+    assert not fit("y ~ a*price + pricee", data, {"pricee": 1}).warnings
+    assert not fit("y ~ a*price + b", data).warnings
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"start": {"aa": 1}}, UnknownNameError, "no parameter `aa`(.|\n)*Did you mean `a`"),
+        ({"start": {"x": 1}}, UnknownNameError, "`x` is a column"),
+        ({"fixed": {"a": 1, "b": 1, "c": 1}}, OptionError, "every parameter is fixed"),
+        ({"optimizer": "adm"}, OptionError, "did you mean adam?"),
+        ({"optimizer": "lm", "loss": "mae"}, OptionError, "lm minimises squares"),
+        ({"optimizer": "lm", "batch_size": 2}, OptionError, "lm sees all rows at once"),
+        ({"batch_size": 0}, OptionError, "at least one row"),
+        ({"epochs": -1}, OptionError, "cannot be negative: -1"),
+        ({"seed": -1}, OptionError, "cannot be negative: -1"),
+        ({"learning_rate": 0}, OptionError, "must be positive, not 0"),
+        ({"learning_rate": math.nan}, OptionError, "must be positive, not nan"),
+        ({"absolute_sigma": True}, OptionError, "but not sigma"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        fit(MODEL, decay(5), **options)
+
+
+def test_a_bad_cell_stops_the_fit_unless_it_is_left_out() -> None:
+    data = line(y=[1.0, 3.0, math.nan, 8.0])
+    with pytest.raises(DataError, match="row 3, column `y`: nan"):
+        fit("y ~ a*x + b", data)
+    found = fit("y ~ a*x + b", data, drop_missing=True)
+    assert found.rows == 3
+    assert "rows left out because a cell is missing: 1" in found.warnings
+
+
+def test_a_model_that_is_no_text_of_the_language() -> None:
+    with pytest.raises(ExpressionError):
+        fit("y ~ a*", line())
+
+
+# --- what a fit can do
+
+
+def test_predictions_and_the_formula_agree() -> None:
+    found = fit(MODEL, decay(), fixed={"c": -0.25})
+    x = np.linspace(0, 9, 5)
+    formula = parse(found.formula)
+    assert formula.variables == ("x",)
+    np.testing.assert_array_equal(formula(x=x), found.predict({"x": x}))
+    np.testing.assert_array_equal(found.predict({"x": [1.0], "other": ["text"]}), found.predict({"x": np.array([1.0])}))
+    with pytest.raises(MissingValueError, match="`x`"):
+        found.predict({"z": x})
+
+
+def test_a_prediction_without_columns_has_one_value_per_row() -> None:
+    assert fit("y ~ a", line()).predict({"x": [1.0, 2.0, 3.0]}) == pytest.approx([4.0] * 3)
+
+
+# --- fits that fail
+
+
+def test_divergence_gives_the_parameters_before_it_and_advice() -> None:
+    found = fit(MODEL, decay(), optimizer="sgd", learning_rate=1e4)
+    assert not found.converged
+    assert found.epochs == len(found.history) - 1
+    assert f"in epoch {found.epochs + 1}; the parameters are those of epoch {found.epochs}" in found.failure
+    assert "smaller learning rate" in found.failure
+    assert all(math.isfinite(value) for value in found.parameters.values())
+    assert found.loss == found.history[-1]["loss"] > found.history[0]["loss"]
+    assert found.stderr == dict.fromkeys("abc")
+    assert found.warnings[-1] == found.failure
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])
+def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
+    found = fit("y ~ log(a) + b*x", line(), {"a": -1, "b": 2}, optimizer=optimizer)
+    if optimizer == "lm":
+        assert any("better ones were found" in warning for warning in found.warnings)
+        assert found.converged
+        return
+    first = "first in row 1 (y = 1, x = 0)"
+    assert found.failure == f"the loss is nan at the start, {first}: other starting values are needed"
+    assert found.parameters == {"a": -1, "b": 2}
+    assert (found.epochs, found.history, found.converged) == (0, [], False)
+
+
+@pytest.mark.parametrize("model", ["y ~ sqrt(a)", "y ~ a + where(a > 2, 0, nan)"])
+def test_the_edge_of_a_domain_is_no_solution(model: str) -> None:
+    found = fit(model, {"y": [-1.0, -1.1, -1.3]}, {"a": 5})
+    assert not found.converged
+    assert "stuck at the edge of the model's domain" in found.failure
+
+
+def test_stopping_early_is_not_convergence_and_no_failure() -> None:
+    for optimizer in ("lm", "lbfgs", "adam"):
+        found = fit(MODEL, decay(), optimizer=optimizer, epochs=2)
+        assert (found.converged, found.failure, found.epochs) == (False, "", 2)
+        assert "not converged" in found.warnings[-1]
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])
+def test_an_interruption_keeps_the_best_parameters(optimizer: str) -> None:
+    def interrupt(epoch: Epoch) -> None:
+        if epoch.number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        fit(MODEL, decay(), optimizer=optimizer, on_epoch=interrupt)
+    found = caught.value.fit
+    assert found.failure == "interrupted"
+    assert len(found.history) == 4
+    assert found.loss == pytest.approx(min(record["loss"] for record in found.history), rel=1e-13)

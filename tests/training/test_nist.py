@@ -1,0 +1,43 @@
+"""The NIST problems: default options reach the certified values from both starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autodiff_cli import fit
+from autodiff_cli.training.files import DataFile
+
+FOLDER = Path(__file__).parents[1] / "data" / "nist"
+PROBLEMS: dict[str, Any] = json.loads((FOLDER / "problems.json").read_text())
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_certified_values(name: str, start: int) -> None:
+    problem = PROBLEMS[name]
+    certified = problem["certified"]
+    found = fit(problem["model"], DataFile(str(FOLDER / problem["data"])), problem["starts"][start])
+    assert found.parameters == pytest.approx(certified["parameters"], rel=1e-9)
+    assert found.stderr == pytest.approx(certified["stderr"], rel=1e-9)
+    assert found.rss == pytest.approx(certified["rss"], rel=1e-9)
+    assert found.dof == certified["dof"]
+    assert found.converged
+    assert not found.warnings
+
+
+def test_adam_gets_within_a_percent() -> None:
+    problem = PROBLEMS["DanWood"]
+    file = DataFile(str(FOLDER / problem["data"]))
+    found = fit(problem["model"], file, problem["starts"][1], optimizer="adam", learning_rate=0.01, epochs=3000)
+    assert found.rss == pytest.approx(problem["certified"]["rss"], rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["Misra1a", "DanWood", "Kirby2", "Hahn1", "MGH17", "BoxBOD", "Rat42", "Chwirut2"])
+def test_without_starting_values(name: str) -> None:
+    problem = PROBLEMS[name]
+    found = fit(problem["model"], DataFile(str(FOLDER / problem["data"])))
+    assert found.rss == pytest.approx(problem["certified"]["rss"], rel=1e-9)
