@@ -13,18 +13,20 @@ y + cos(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.autodiff.forward import forward, tangents
 from autodiff_cli.autodiff.reverse import reverse
 from autodiff_cli.autodiff.simplify import share, simplify
-from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import ZERO
+from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import ZERO, Shape
+from autodiff_cli.graph.shapes import ShapeError, in_words, shapes
 from autodiff_cli.graph.tape import Tape, pack, topological, unpack
-from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, shape_error, suggest
 from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
@@ -55,14 +57,25 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
         raise ExpressionError(
             "`~` states a model, for `train` and `fit`; an expression has only a right side", text, start
         )
-    return Expression(program.output, program.leaves, text=text, source=program.source, notes=program.notes)
+    return Expression(
+        program.output,
+        program.leaves,
+        text=text,
+        source=program.source,
+        notes=program.notes,
+        shapes=program.shapes,
+        arrays=program.arrays,
+    )
 
 
 class Expression:
     """A formula that can be evaluated and differentiated.
 
-    Values are given as keywords or as one mapping. Numbers give a number; arrays give an array, broadcast against each
-    other, one gradient per element. Outside a function's domain the result is nan, as in NumPy; nothing is raised.
+    Values are given as keywords or as one mapping. Numbers give a number. An array given for a scalar variable is a
+    batch: the result is an array, with one value or gradient per element; batches broadcast against each other. A
+    variable that is an array itself (`v` in `sum(v)`) takes an array as one point, and, if its shape is declared
+    (`v: 3`), one with further axes in front as a batch. Outside a function's domain the result is nan, as in NumPy;
+    nothing is raised.
 
     Attributes:
         output: the graph.
@@ -70,6 +83,8 @@ class Expression:
         text: the formula as it was given, or as printed if it was derived.
         source: where each node stands in the text; None if it was derived.
         notes: what a reader of the text may want to know (a binding that nothing uses).
+        shapes: the shapes of variables that the text declares.
+        arrays: the other variables that stand where an array is required; their shape is that of their value.
     """
 
     def __init__(
@@ -80,12 +95,17 @@ class Expression:
         text: str | None = None,
         source: Source | None = None,
         notes: tuple[str, ...] = (),
+        shapes: Mapping[str, Shape] | None = None,
+        arrays: Iterable[str] = (),
     ) -> None:
         self.output = output
         self.leaves = dict(leaves)
         self.source = source
         self.notes = notes
+        self.shapes = dict(shapes or {})
+        self.arrays = frozenset(arrays)
         self._text = text
+        self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -107,14 +127,20 @@ class Expression:
         """The graph's nodes in topological order."""
         return Tape((self.output,))
 
+    @cached_property
+    def is_scalar(self) -> bool:
+        """Whether every node is a number as long as the variables are."""
+        return not self.shapes and not any(node.op is not None and node.op.structural for node in self.tape.nodes)
+
     def __str__(self) -> str:
-        return to_text(self.output, self.names, share=self.source is not None)
+        return to_text(self.output, self.names, share=self.source is not None, shapes=self.shapes)
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (pack((self.output, *self.leaves.values())), tuple(self.leaves), self._text)
+        packed = pack((self.output, *self.leaves.values()))
+        return _unpickle, (packed, tuple(self.leaves), self._text, self.notes, self.shapes, self.arrays)
 
     def __call__(self, point: Point | None = None, /, **values: ArrayLike) -> Result:
         """The value at a point.
@@ -122,13 +148,13 @@ class Expression:
         Raises:
             UnknownNameError: for a name that the expression lacks.
             MissingValueError: for a variable without a value.
+            ExpressionError: where shapes do not fit together.
         """
-        place = self._point(point, values)
-        if _has_arrays(place):
-            from autodiff_cli.backends.blocks import evaluate
-
-            return evaluate([self.output], place)[0]
-        value: float = forward(self.tape, FLOATS, place)[-1]
+        place = self.at(point, **values)
+        if self.is_one_point_of_scalars(place):
+            value: Result = forward(self.tape, FLOATS, place)[-1]
+        else:
+            value = self.evaluate([self.output], place)[0]
         return value
 
     def value(self, point: Point | None = None, /, **values: ArrayLike) -> Result:
@@ -140,49 +166,219 @@ class Expression:
         return self.value_and_grad(point, **values)[1]
 
     def value_and_grad(self, point: Point | None = None, /, **values: ArrayLike) -> tuple[Result, dict[str, Result]]:
-        """The value and the gradient, in one forward and one reverse pass. Raises as calling does."""
-        place = self._point(point, values)
-        if _has_arrays(place):
-            from autodiff_cli.backends.blocks import evaluate
+        """The value and the gradient, in one forward and one reverse pass.
 
-            value, *slopes = evaluate([self.output, *self._gradient], place)
+        The derivative towards a variable of shape s has the shape s. Raises as calling does, and ExpressionError if the
+        output itself is an array; then `jacobian` has the derivatives.
+        """
+        place = self.at(point, **values)
+        if not self.is_one_point_of_scalars(place):
+            value, *slopes = self.evaluate([self.output, *self._gradient(self.sizes_of_scalar_output(place))], place)
             return value, dict(zip(self.variables, slopes, strict=True))
         tape = self.tape
         numbers = forward(tape, FLOATS, place)
         adjoints = reverse(tape, FLOATS, numbers, 1.0)
         found = (adjoints[tape.index[leaf]] if leaf in tape.index else None for leaf in self.leaves.values())
-        return numbers[-1], {
-            name: 0.0 if slope is None else slope for name, slope in zip(self.leaves, found, strict=True)
-        }
+        slopes = [0.0 if slope is None else slope for slope in found]
+        return numbers[-1], dict(zip(self.variables, slopes, strict=True))
 
     def jvp(
-        self, direction: Mapping[str, float], point: Mapping[str, float] | None = None, /, **values: float
-    ) -> tuple[float, float]:
-        """The value, and the directional derivative by forward mode.
+        self, direction: Mapping[str, ArrayLike], point: Point | None = None, /, **values: ArrayLike
+    ) -> tuple[Result, Result]:
+        """The value, and the derivative along a direction, by forward mode.
 
         Args:
-            direction: how fast each variable moves; a variable not named stands still. Raises as calling does.
+            direction: how fast each variable moves; a variable not named stands still.
+
+        Raises as calling does, and UnknownNameError for a name in `direction`.
         """
-        self._check_names(direction)
-        place = self._point(point, values)
-        numbers = forward(self.tape, FLOATS, place)
-        tangent = tangents(self.tape, FLOATS, numbers, {name: float(rate) for name, rate in direction.items()})[-1]
-        return numbers[-1], 0.0 if tangent is None else tangent
+        place = self.at(point, **values)
+        rates = self._rates(direction)
+        if self.is_one_point_of_scalars({**place, **rates}):
+            numbers = forward(self.tape, FLOATS, place)
+            rate = tangents(self.tape, FLOATS, numbers, rates)[-1]
+            return numbers[-1], 0.0 if rate is None else rate
+        moving = self._moving(rates)
+        sizes = self._sizes_with(moving, place)
+        with self.placed():
+            ahead = tangent(self.output, {self.leaves[name]: leaf for name, leaf in moving.items()}, sizes)
+        value, slope = self.evaluate([self.output, ahead], self._with_rates(place, moving, rates), sizes)
+        return value, slope
+
+    def hvp(
+        self, direction: Mapping[str, ArrayLike], point: Point | None = None, /, **values: ArrayLike
+    ) -> dict[str, Result]:
+        """The Hessian times a direction, by variable: the gradient of the derivative along the direction.
+
+        Args:
+            direction: a number or an array per variable; a variable not named stands still. Raises as `jvp` does.
+        """
+        place = self.at(point, **values)
+        return dict(zip(self.variables, self._hessian_times(self._rates(direction), place), strict=True))
+
+    def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:
+        """The matrix of second derivatives, of shape (n, n), in the order of `variables`.
+
+        n counts numbers: an array variable of shape s has as many as s has elements, in the order of its rows.
+        """
+        import numpy as np
+
+        place = self.at(point, **values)
+        slopes = self._hessian_times(self._basis(place), place)
+        count = len(np.atleast_1d(slopes[0])) if slopes else 0
+        hessian = (
+            np.concatenate([np.reshape(slope, (count, -1)) for slope in slopes], axis=1) if slopes else np.zeros((0, 0))
+        )
+        return np.asarray((hessian + hessian.T) / 2)
+
+    def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, NDArray[np.float64]]:
+        """The derivative of an array output towards each variable, of the output's shape and then the variable's."""
+        import numpy as np
+
+        place = self.at(point, **values)
+        basis = self._basis(place)
+        _, slopes = self.jvp(basis, place) if basis else (None, np.zeros(0))
+        found, start = {}, 0
+        for name in self.variables:
+            shape = self.sizes(place).get(name, ())
+            count = int(np.prod(shape))
+            columns = np.moveaxis(np.asarray(slopes)[start : start + count], 0, -1)
+            found[name] = columns.reshape((*columns.shape[:-1], *shape))
+            start += count
+        return found
 
     def derivative(self, name: str) -> Expression:
-        """The derivative towards a variable, as an expression; `0` for a name that does not occur."""
+        """The derivative towards a variable, as an expression; `0` for a name that does not occur.
+
+        Raises:
+            ExpressionError: if it depends on the shape of a variable that is not declared (`v: 3`).
+        """
         leaf = self.leaves.get(name)
         if leaf is None:
             return Expression(ZERO, {})
-        shared = share([self.output])
-        slope = simplify(gradient_nodes(shared[0], [leaf]))[0]
-        return Expression(slope, {node.text: node for node in topological([slope]) if node.is_input})
+        for unknown in sorted(self.arrays):
+            raise ExpressionError(
+                f"the derivative depends on the shape of `{unknown}`: declare it", suggestion=f"{unknown}: 3"
+            )
+        self._check_output(self.shapes)
+        with self.placed():
+            slope = simplify(gradient_nodes(share([self.output])[0], [leaf], self.shapes))[0]
+        leaves = {node.text: node for node in topological([slope]) if node.is_input}
+        return Expression(slope, leaves, shapes={name: shape for name, shape in self.shapes.items() if name in leaves})
+
+    def sizes(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+        """The shapes of the variables that are no scalars: as declared, else those of their values.
+
+        An array for a name that an elementwise operation combines with an array (`b` in `W @ x + b`) is one point if it
+        fits as one, else a batch.
+        """
+        given = {name: array.shape for name, array in place.items() if not isinstance(array, float)}
+        for name, shape in self.shapes.items():
+            found = given.get(name, ())
+            if found[-len(shape) :] != shape:
+                words = f"`{name}` is declared with the shape {in_words(shape)}; its value has {in_words(found)}"
+                raise ExpressionError(words)
+        certain = {**{name: given[name] for name in self.arrays & given.keys()}, **self.shapes}
+        wider = {**{name: given[name] for name in self._possible_arrays & given.keys()}, **certain}
+        if len(wider) > len(certain):
+            with contextlib.suppress(ShapeError):
+                shapes(self.tape, wider)
+                return wider
+        return certain
 
     @cached_property
-    def _gradient(self) -> list[Node]:
-        return gradient_nodes(share([self.output])[0], list(self.leaves.values()))
+    def _possible_arrays(self) -> frozenset[str]:
+        if self.is_scalar:
+            return frozenset()
+        from autodiff_cli.language.arrays import possible_array_names
 
-    def _point(self, point: Point | None, values: Mapping[str, ArrayLike]) -> dict[str, Any]:
+        return possible_array_names((self.output,), self.shapes)
+
+    def _gradient(self, sizes: Mapping[str, Shape]) -> list[Node]:
+        key = tuple(sorted(sizes.items()))
+        if key not in self._gradients:
+            with self.placed():
+                self._gradients[key] = gradient_nodes(share([self.output])[0], list(self.leaves.values()), sizes)
+        return self._gradients[key]
+
+    def _hessian_times(self, rates: Mapping[str, Any], place: Mapping[str, Any]) -> Sequence[Result]:
+        moving = self._moving(rates)
+        sizes = self._sizes_with(moving, place)
+        self._check_output(sizes)
+        with self.placed():
+            output = share([self.output])[0]
+            ahead = tangent(output, {self.leaves[name]: leaf for name, leaf in moving.items()}, sizes)
+            slopes = gradient_nodes(ahead, list(self.leaves.values()), sizes)
+        return self.evaluate(slopes, self._with_rates(place, moving, rates), sizes)
+
+    def _basis(self, place: Mapping[str, Any]) -> dict[str, Any]:
+        """All directions along one number of one variable, as a batch."""
+        import numpy as np
+
+        sizes = self.sizes(place)
+        counts = {name: int(np.prod(sizes.get(name, ()))) for name in self.variables}
+        total, start, basis = sum(counts.values()), 0, {}
+        for name, count in counts.items():
+            rows = np.eye(total, count, -start)
+            basis[name] = rows.reshape(total, *sizes.get(name, ()))
+            start += count
+        return basis
+
+    def _moving(self, rates: Iterable[str]) -> dict[str, Node]:
+        """A leaf for the rate of change of every variable that moves; its name is none that a text can have."""
+        return {name: variable(f"rate of {name}") for name in rates}
+
+    def _sizes_with(self, moving: Mapping[str, Node], place: Mapping[str, Any]) -> dict[str, Shape]:
+        sizes = self.sizes(place)
+        return sizes | {leaf.text: sizes[name] for name, leaf in moving.items() if name in sizes}
+
+    def _with_rates(
+        self, place: Mapping[str, Any], moving: Mapping[str, Node], rates: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return {**place, **{leaf.text: rates[name] for name, leaf in moving.items()}}
+
+    def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
+        self._check_names(direction)
+        return {name: _number(rate) for name, rate in direction.items()}
+
+    def is_one_point_of_scalars(self, place: Mapping[str, Any]) -> bool:
+        """Whether floats are all there is to compute with."""
+        return self.is_scalar and all(isinstance(value, float) for value in place.values())
+
+    def sizes_of_scalar_output(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+        """The same as `sizes`. Raises ExpressionError if under them the output is an array, which has no gradient."""
+        sizes = self.sizes(place)
+        self._check_output(sizes)
+        return sizes
+
+    def _check_output(self, sizes: Mapping[str, Shape]) -> None:
+        if self.is_scalar and not sizes:
+            return
+        with self.placed():
+            shape = shapes(self.tape, sizes)[-1]
+        if shape:
+            raise ExpressionError(f"the output is an array of shape {in_words(shape)}; only a number has a gradient")
+
+    def evaluate(
+        self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None
+    ) -> list[Any]:
+        """The values of graphs over the leaves, at a point with arrays: floats where a value is one number."""
+        from autodiff_cli.backends.blocks import evaluate
+
+        with self.placed():
+            found = evaluate(outputs, place, self.sizes(place) if sizes is None else sizes)
+        return [array if array.ndim else float(array) for array in found]
+
+    @contextlib.contextmanager
+    def placed(self) -> Iterator[None]:
+        """Inside, shapes that do not fit raise an ExpressionError that shows the place in the text."""
+        try:
+            yield
+        except ShapeError as error:
+            raise shape_error(error, self.source) from None
+
+    def at(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Any]:
+        """The values of a point, as floats and arrays of floats, one for every variable. Raises as calling does."""
         given = {**(point or {}), **values}
         self._check_names(given)
         missing = [name for name in self.leaves if name not in given]
@@ -207,10 +403,8 @@ def _number(value: Any) -> Any:
     return np.asarray(value, dtype=np.float64)
 
 
-def _has_arrays(place: Mapping[str, Any]) -> bool:
-    return any(not isinstance(value, float) for value in place.values())
-
-
-def _unpickle(packed: Any, names: tuple[str, ...], text: str | None) -> Expression:
+def _unpickle(packed: Any, names: tuple[str, ...], text: str | None, *rest: Any) -> Expression:
     output, *leaves = unpack(packed)
-    return Expression(output, dict(zip(names, leaves, strict=True)), text=text)
+    notes, shapes_declared, arrays = rest
+    found = dict(zip(names, leaves, strict=True))
+    return Expression(output, found, text=text, notes=notes, shapes=shapes_declared, arrays=arrays)

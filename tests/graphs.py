@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.shapes import ShapeError, shape_of
 from autodiff_cli.ops import all_ops
 
+ELEMENTWISE = tuple(op for op in all_ops() if not op.structural and not op.helper)
+STRUCTURAL = tuple(op for op in all_ops() if op.structural)
 # Order-n families take whole numbers for their first argument; random graphs leave them out.
-OPS = tuple(op for op in all_ops() if not op.helper and op.name != "sinc_derivative")
+OPS = tuple(op for op in ELEMENTWISE if op.name != "sinc_derivative")
 SMOOTH = tuple(
     op for op in OPS if op.name in {"add", "sub", "mul", "neg", "sin", "cos", "tanh", "sigmoid", "exp", "atan"}
 )
+
+SHAPES: dict[str, Shape] = {"x": (), "y": (), "v": (3,), "w": (2,), "A": (2, 3), "B": (3, 2)}
+# The inputs that are whole numbers, of the operations that have such.
+NUMBERS = {"index": (1, 2), "place": (2, 3), "part": (1, 2), "pad": (1, 2)}
 
 
 @st.composite
@@ -22,7 +31,30 @@ def graphs(draw: st.DrawFn, ops: tuple[Op, ...] = OPS, names: str = "xyz", most:
     nodes: list[Node] = [*leaves, constant("0"), constant("1"), constant("2"), constant("0.5"), constant("pi")]
     for _ in range(draw(st.integers(1, most))):
         op = draw(st.sampled_from(ops))
-        most_inputs = op.most if op.most is not None else 3
-        count = draw(st.integers(op.least, most_inputs))
-        nodes.append(op(*(draw(st.sampled_from(nodes)) for _ in range(count))))
+        nodes.append(op(*(draw(st.sampled_from(nodes)) for _ in range(draw(counts(op))))))
     return nodes[-1], leaves
+
+
+@st.composite
+def array_graphs(draw: st.DrawFn, ops: Sequence[Op] = OPS, most: int = 12) -> tuple[Node, list[Node]]:
+    """A graph of up to `most` operations on arrays and numbers, and its leaves, which have the shapes `SHAPES`."""
+    leaves = [variable(name) for name in SHAPES]
+    shapes: dict[Node, Shape] = dict(zip(leaves, SHAPES.values(), strict=True))
+    shapes |= {constant("1"): (), constant("0.5"): ()}
+    for _ in range(draw(st.integers(1, most))):
+        op = draw(st.one_of(st.sampled_from(STRUCTURAL), st.sampled_from(ops)))
+        inputs = [draw(st.sampled_from(list(shapes))) for _ in range(draw(counts(op)))]
+        for k in NUMBERS.get(op.name, ()):
+            if k < len(inputs):
+                inputs[k] = constant(str(draw(st.integers(0, 2))))
+        node = op(*inputs)
+        try:
+            shapes[node] = shape_of(node, [shapes.get(child, ()) for child in inputs])
+        except ShapeError:
+            continue  # these inputs do not fit together
+    return list(shapes)[-1], leaves
+
+
+def counts(op: Op) -> st.SearchStrategy[int]:
+    """How many inputs an operation can have."""
+    return st.integers(op.least, op.most if op.most is not None else 3)

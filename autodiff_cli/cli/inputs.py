@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -24,14 +25,14 @@ def text_of(argument: str, environment: Environment) -> str:
         BadInput: for a file that cannot be read.
     """
     if argument == "-":
-        return _decoded("standard input", environment.stdin.read)
+        return _decoded("standard input", environment.stdin.read).rstrip()
     if argument.startswith("@"):
-        return _decoded(f"`{argument[1:]}`", lambda: Path(argument[1:]).read_text(encoding="utf-8"))
+        return _decoded(f"`{argument[1:]}`", lambda: Path(argument[1:]).read_text(encoding="utf-8")).rstrip()
     return argument
 
 
-def constant_value(name: str, text: str) -> float:
-    """The value of an option: any constant expression, as `pi/4`.
+def constant_value(name: str, text: str) -> Any:
+    """The value of an option: any constant expression, as `pi/4`; an array for one like `[1, 2, 3]`.
 
     Raises:
         BadInput: for a text that is not one.
@@ -42,10 +43,10 @@ def constant_value(name: str, text: str) -> float:
         raise BadInput(f"the value of {name}: {error}") from error
     if expression.variables:
         raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
-    return float(expression.value())
+    return expression.value()
 
 
-def constant_values(texts: Mapping[str, str]) -> dict[str, float]:
+def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
     """The values of several variables. Raises as `constant_value` does."""
     return {name: constant_value(f"`{name}`", text) for name, text in texts.items()}
 

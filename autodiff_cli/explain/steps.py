@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.reverse import reverse
@@ -28,11 +28,21 @@ class ForwardStep(NamedTuple):
     node: int
     op: Op
     inputs: tuple[int, ...]
-    value: float
+    value: Any
+
+
+class Handed(NamedTuple):
+    """What goes from a node to one of its inputs: `amount = local * adjoint`.
+
+    An operation on whole arrays, as a product of matrices, has no local derivative; its `local` is None.
+    """
+
+    local: Any
+    amount: Any
 
 
 class Contribution(NamedTuple):
-    """What a node hands one of its inputs: `amount = local * adjoint`.
+    """What a node hands one of its inputs: `amount = local * adjoint`, see `Handed`.
 
     `total` is what the input has been handed so far, this amount included; this is the `use`-th of the `uses` of that
     input, and `position` says which input of the node it is. An input that structurally gets nothing (the branch not
@@ -41,9 +51,9 @@ class Contribution(NamedTuple):
 
     position: int
     to: int
-    local: float
-    amount: float
-    total: float
+    local: Any
+    amount: Any
+    total: Any
     use: int
     uses: int
 
@@ -54,13 +64,13 @@ class BackwardStep(NamedTuple):
     step: int
     node: int
     op: Op
-    adjoint: float
+    adjoint: Any
     contributions: tuple[Contribution, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Both passes over an expression at a point.
+    """Both passes over an expression at a point. Numbers are floats, or arrays where a node is one.
 
     Attributes:
         expression: what was differentiated.
@@ -72,31 +82,36 @@ class Trace:
     """
 
     expression: Expression
-    point: Mapping[str, float]
+    point: Mapping[str, Any]
     wrt: tuple[str, ...]
     tape: Tape
-    values: list[float]
-    arrived: list[float | None]
+    values: list[Any]
+    arrived: list[Any]
 
     @property
-    def value(self) -> float:
+    def is_scalar(self) -> bool:
+        """Whether every node is a number."""
+        return True
+
+    @property
+    def value(self) -> Any:
         """The value of the output."""
         return self.values[self.tape.outputs[0]]
 
     @cached_property
-    def adjoints(self) -> list[float | None]:
+    def adjoints(self) -> list[Any]:
         """The adjoint of every node; None for one that no variable of `wrt` reaches, which takes no gradient."""
         return [
-            (0.0 if adjoint is None else adjoint) if reached else None
-            for adjoint, reached in zip(self.arrived, self.tape.reached, strict=True)
+            (_nothing(value) if adjoint is None else adjoint) if reached else None
+            for adjoint, reached, value in zip(self.arrived, self.tape.reached, self.values, strict=True)
         ]
 
     @cached_property
-    def gradient(self) -> dict[str, float]:
+    def gradient(self) -> dict[str, Any]:
         """The derivative towards each variable of `wrt`; 0 for one that the output does not depend on."""
         index, leaves = self.tape.index, self.expression.leaves
         found = {name: self.arrived[index[leaves[name]]] if leaves[name] in index else None for name in self.wrt}
-        return {name: 0.0 if slope is None else slope for name, slope in found.items()}
+        return {name: _nothing(self.point[name]) if slope is None else slope for name, slope in found.items()}
 
     @cached_property
     def labels(self) -> list[str]:
@@ -121,37 +136,42 @@ class Trace:
     def backward(self) -> Iterator[BackwardStep]:
         """The operations that a variable reaches, from the output down; each after all its users."""
         uses = Counter(j for inputs in self.tape.inputs for j in inputs)
-        totals: dict[int, float] = {}
+        totals: dict[int, Any] = {}
         used: Counter[int] = Counter()
         step = 0
         for i in range(len(self.tape) - 1, -1, -1):
             op, adjoint = self.tape.nodes[i].op, self.adjoints[i]
             if op is None or adjoint is None:
                 continue
-            slopes = self.locals_at(i)
+            handed = self.handed_at(i)
             contributions = []
             for k, j in enumerate(self.tape.inputs[i]):
                 if not self.tape.reached[j]:
                     continue
-                local, amount = slopes.get(k, 0.0), 0.0
-                if k in slopes:
-                    amount = local * adjoint
+                nothing = _nothing(self.values[j])
+                local, amount = handed.get(k, (nothing, nothing))
+                if k in handed:
                     totals[j] = totals[j] + amount if j in totals else amount
                 used[j] += 1
-                contributions.append(Contribution(k, j, local, amount, totals.get(j, 0.0), used[j], uses[j]))
+                contributions.append(Contribution(k, j, local, amount, totals.get(j, nothing), used[j], uses[j]))
             step += 1
             yield BackwardStep(step, i, op, adjoint, tuple(contributions))
 
-    def locals_at(self, i: int) -> dict[int, float]:
-        """The local derivatives of a node, by input position, where something is handed on."""
-        op, inputs, live = self.tape.nodes[i].op, self.tape.inputs[i], self.tape.edges[i]
-        if op is None or not live or self.arrived[i] is None:
+    def handed_at(self, i: int) -> dict[int, Handed]:
+        """What a node hands on, by input position; inputs that structurally get nothing are left out."""
+        op, inputs, live, adjoint = self.tape.nodes[i].op, self.tape.inputs[i], self.tape.edges[i], self.arrived[i]
+        if op is None or not live or adjoint is None:
             return {}
         partials = FLOATS.partials(op, len(inputs), live)(self.values[i], *[self.values[j] for j in inputs])
-        return {k: local for k, local in zip(live, partials, strict=True) if local is not None}
+        return {k: Handed(d, d * adjoint) for k, d in zip(live, partials, strict=True) if d is not None}
 
 
-def trace(expression: Expression, point: Mapping[str, float], wrt: Iterable[str] | None = None) -> Trace:
+def _nothing(value: Any) -> Any:
+    """Zero, in the shape of a value."""
+    return 0.0 if isinstance(value, float) else value - value
+
+
+def trace(expression: Expression, point: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Trace:
     """Run both passes at a point.
 
     Args:
@@ -159,9 +179,15 @@ def trace(expression: Expression, point: Mapping[str, float], wrt: Iterable[str]
         wrt: the variables to differentiate towards; all by default. The others count as constants.
 
     Raises:
-        KeyError: for a variable that has no value, or a name in `wrt` that the expression lacks.
+        KeyError: for a name in `wrt` that the expression lacks.
+        ExpressionError: for a variable that has no value, where shapes do not fit, for an output that is an array.
     """
+    point = expression.at(point)
     chosen = expression.variables if wrt is None else tuple(wrt)
+    if not expression.is_one_point_of_scalars(point):
+        from autodiff_cli.explain.arrays import array_trace
+
+        return array_trace(expression, point, chosen)
     everything = set(chosen) == set(expression.variables)
     tape = expression.tape if everything else Tape((expression.output,), [expression.leaves[name] for name in chosen])
     values = forward(tape, FLOATS, point)

@@ -38,13 +38,17 @@ class Caveat(NamedTuple):
 
 def caveats(trace: Trace) -> list[Caveat]:
     """The warnings of a trace, from the inputs to the output."""
-    taken = _taken(trace)
+    if not trace.is_scalar:
+        from autodiff_cli.explain.arrays import array_caveats
+
+        return array_caveats(trace)
+    taken = taken_part(trace)
     worst = [0] * len(trace.tape)  # how bad the amounts are that arrived at each node
     found: list[Caveat] = []
     for i in range(len(trace.tape) - 1, -1, -1):
         if not taken[i]:
             continue
-        adjoint, slopes = trace.arrived[i], trace.locals_at(i)
+        adjoint, slopes = trace.arrived[i], {k: handed.local for k, handed in trace.handed_at(i).items()}
         here: dict[str, str] = {}  # the first reason of each kind
         if adjoint is not None:
             if _severity(adjoint) > worst[i]:
@@ -52,13 +56,13 @@ def caveats(trace: Trace) -> list[Caveat]:
             for k, local in slopes.items():
                 j = trace.tape.inputs[i][k]
                 worst[j] = max(worst[j], _severity(local * adjoint))
-        for kind, reason in _of_the_node(trace, i, slopes):
+        for kind, reason in of_the_node(trace, i, slopes):
             here.setdefault(kind, reason)
-        found.extend(Caveat(i, kind, f"{_where(trace, i)}: {reason}") for kind, reason in here.items())
+        found.extend(Caveat(i, kind, f"{where(trace, i)}: {reason}") for kind, reason in here.items())
     return found[::-1]
 
 
-def _taken(trace: Trace) -> list[bool]:
+def taken_part(trace: Trace) -> list[bool]:
     """Which nodes take part in the output: those that an adjoint reaches, and the constants that these work on."""
     tape = trace.tape
     taken = [adjoint is not None for adjoint in trace.arrived]
@@ -76,7 +80,7 @@ def _taken(trace: Trace) -> list[bool]:
     return taken
 
 
-def _of_the_node(trace: Trace, i: int, slopes: Mapping[int, float]) -> Iterator[Reason]:
+def of_the_node(trace: Trace, i: int, slopes: Mapping[int, float]) -> Iterator[Reason]:
     """What there is to say about an operation at its inputs, the most telling first."""
     op, adjoint = trace.tape.nodes[i].op, trace.arrived[i]
     inputs, value = _values(trace, i), trace.values[i]
@@ -183,7 +187,7 @@ def _shown(x: float) -> str:
     return f"{x:.6g}"
 
 
-def _where(trace: Trace, i: int) -> str:
+def where(trace: Trace, i: int) -> str:
     """The sub-expression, its place in the text, and the values that it works on."""
     node, source = trace.tape.nodes[i], trace.expression.source
     place = None if source is None else source.place(node)

@@ -29,7 +29,8 @@ NOTHING = Partial(ZERO)
 class Contribution:
     """What one node hands back to one of its inputs: to the input at `position`, local × adjoint = amount.
 
-    A structural operation has no local derivative of its own; its `local` is None.
+    `local` is 0 where a choice did not take the input. A structural operation has no local derivative of its own; its
+    `local` is None.
     """
 
     position: int
@@ -134,7 +135,7 @@ def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: list[Shape] | No
         amount = Partial(_times(partial.local, adjoint.local), _both(adjoint.mask, partial.mask))
         if sizes is not None and sizes[inputs[k]] != sizes[i]:
             amount = Partial(registered("sum_like")(selected(amount), node.inputs[k]))
-        yield Contribution(k, partial.local, amount)
+        yield Contribution(k, selected(partial), amount)
 
 
 def _tangent_amounts(

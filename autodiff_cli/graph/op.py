@@ -54,7 +54,8 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An op's derivative rule for one number of inputs, as graphs over placeholder leaves."""
+    """An op's derivative rule for one number of inputs, as graphs over placeholder leaves; without partials for a
+    structural operation."""
 
     output: Node
     inputs: tuple[Node, ...]
@@ -175,6 +176,8 @@ class Op:
     def _trace(self, count: int) -> Rule:
         output = variable("z")
         inputs = tuple(variable(f"x{i}") for i in range(count))
+        if self.structural:
+            return Rule(output, inputs, ())  # it differentiates by its passage, which depends on shapes
         if self.rule is not None:
             # A rule with optional inputs gives a partial for each; those not given are left out.
             partials = [Partial(as_node(local)) for local in self.rule(output, *inputs)[:count]]

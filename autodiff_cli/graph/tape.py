@@ -10,7 +10,6 @@ from typing import Any
 
 from autodiff_cli.graph.node import Node, is_literal
 
-
 _POSITIONS = ((), (0,), (0, 1), (0, 1, 2))  # the usual numbers of inputs, made once
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LAYERS = ("dense", "mlp")  # the functions that bring parameters of their own
+
 
 class Lexeme:
     """A piece of text that means something, and, once in code, an instruction.
 
-    `type` is the terminal of the grammar, or `CALL` for the name of a function that is called; `text` is as written,
-    a name in its canonical form. `start` and `end` are positions in the source; those of a call or of brackets reach
-    to the closing bracket. `operands` is the number of values it takes.
+    `type` is the terminal of the grammar, or `CALL` for the name of a function that is called, `ARRAY` and `INDEX` for
+    the bracket that opens an array or an index; `text` is as written, a name in its canonical form. `start` and `end`
+    are positions in the source; those of a call or of brackets reach to the closing bracket. `operands` is the number
+    of values it takes.
     """
 
     __slots__ = ("end", "operands", "start", "text", "type")
@@ -44,16 +47,29 @@ class Chain(Lexeme):
         self.operands = len(links) + 1
 
 
+class Layer(Lexeme):
+    """The instruction for a call of one of `LAYERS`: `activation` is its third argument, if that is a bare name."""
+
+    __slots__ = ("activation",)
+
+    def __init__(self, function: Lexeme, activation: Lexeme | None) -> None:
+        super().__init__("LAYER", function.text, function.start, function.end)
+        self.activation = activation
+
+
 Code = list[Lexeme]
 
 
 class Statement(NamedTuple):
-    """One statement of a text: an expression, `name = code`, `name(parameters) = code` or `target ~ code`.
+    """One statement of a text: an expression, `name = code`, `name(parameters) = code`, `target ~ code` or
+    `name: shape`.
 
-    `parameters` is the code before the `=` of a function's definition: leaves, if the definition is right.
+    `parameters` is the code before the `=` of a function's definition: leaves, if the definition is right. `shape` is
+    the colon and what follows it; such a statement has no code.
     """
 
     code: Code
     name: Lexeme | None = None
     parameters: Code | None = None
     target: Code | None = None
+    shape: Lexeme | None = None

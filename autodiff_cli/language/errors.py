@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autodiff_cli.graph.shapes import ShapeError
+    from autodiff_cli.language.source import Source
 
 WINDOW = 72  # characters of a long line that are shown
 LONGEST_NAME = 60  # nothing close is sought for longer ones
@@ -53,6 +58,12 @@ class UnknownNameError(ExpressionError):
 
 class MissingValueError(ExpressionError):
     """A name of the expression has no value."""
+
+
+def shape_error(error: ShapeError, source: Source | None) -> ExpressionError:
+    """The error for shapes that do not fit together, at the operation whose inputs they are if the text has it."""
+    start = None if source is None or error.node is None else source.start(error.node)
+    return ExpressionError(str(error), "" if source is None else source.text, start)
 
 
 def line_and_column(text: str, start: int) -> tuple[int, int]:

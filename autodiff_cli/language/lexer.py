@@ -52,9 +52,9 @@ class Lexer:
                     name = canonical(word)
                     known = names[word] = RESERVED.get(name, "NAME"), name
                 kind, word = known
-            elif kind == "LPAR":
+            elif kind == "LPAR" or kind == "LSQB":
                 depth += 1
-            elif kind == "RPAR":
+            elif kind == "RPAR" or kind == "RSQB":
                 depth -= 1
             elif kind == "SEPARATOR":
                 if previous == "SEPARATOR" or (word != ";" and (depth > 0 or previous in OPEN)):
@@ -76,12 +76,13 @@ def canonical(name: str) -> str:
 def first_strange(name: str) -> int | None:
     """The position of the first character that a name may not have; None if there is none.
 
-    Names have letters, digits, subscripts, marks on these, and `_`; they begin with a letter or `_`.
+    Names have letters, digits, subscripts, marks on these, `_`, and dots between their parts; they begin with a letter
+    or `_`.
     """
     if name.isascii():
         return None
     for i, character in enumerate(name):
-        if character.isalpha() or character == "_":
+        if character.isalpha() or character in "_.":
             continue
         if not (
             i and (character.isdecimal() or "₀" <= character <= "₉" or unicodedata.category(character) in ("Mn", "Mc"))

@@ -10,12 +10,16 @@ from typing import NamedTuple
 
 from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import registered
-from autodiff_cli.language.code import Chain, Code, Lexeme, Statement
-from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.graph.op import Shape, registered
+from autodiff_cli.graph.shapes import ShapeError
+from autodiff_cli.language.arrays import Shapes, array_names
+from autodiff_cli.language.code import Chain, Code, Layer, Lexeme, Statement
+from autodiff_cli.language.errors import ExpressionError, shape_error
+from autodiff_cli.language.layers import Initial, Layers
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.language.scope import Function, Scope
 from autodiff_cli.language.source import Calls, Source, spans
+from autodiff_cli.ops.structural import whole_number
 
 MOST_STEPS = 2_000_000  # instructions of functions that one text may come to
 
@@ -24,6 +28,7 @@ _INFIX = {op.symbol: op for op in ops.all_ops() if op.symbol and op.least == 2}
 _INFIX |= {spelling: _INFIX[symbol] for spelling, symbol in _SPELLINGS.items()}
 _NEG, _NOT, _AND, _POW = (registered(name) for name in ("neg", "not", "and", "pow"))
 _PREFIX = {"-": _NEG, "−": _NEG, "not": _NOT}
+_CALLS = frozenset({"CALL", "LAYER", "ARRAY", "INDEX"})
 _DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", "⁺⁻")
 
 
@@ -35,7 +40,12 @@ class Program:
         text: as given.
         output: the value of the last statement; for a model `target ~ prediction`, the prediction.
         target: the left side of `~`; None without one.
-        leaves: the free names, in the order in which they first stand in the text, and the input leaf of each.
+        leaves: the free names, in the order in which they first stand in the text, and the input leaf of each;
+            parameters of layers are among them.
+        shapes: those of the leaves that are declared, or are parameters of layers, by name.
+        arrays: the names of other leaves that stand where an array is required (see `array_names`); what is in neither
+            is a number.
+        initial: what each parameter of a layer is, by name.
         notes: what the reader may want to know, as sentences.
         source: where the nodes stand in the text.
     """
@@ -44,15 +54,20 @@ class Program:
     output: Node
     target: Node | None
     leaves: dict[str, Node]
+    shapes: dict[str, Shape]
+    arrays: frozenset[str]
+    initial: dict[str, Initial]
     notes: tuple[str, ...]
     source: Source
 
 
-def read(text: str, variables: Iterable[str] = ()) -> Program:
+def read(text: str, variables: Iterable[str] = (), outputs: int | None = None) -> Program:
     """Read a text of the expression language.
 
     Args:
         variables: names of constants (`pi tau e inf nan`) that are variables here.
+        outputs: how wide the last layer of an `mlp` is; by default as wide as the model's target, and one element of
+            it, a number, where that is a number or missing.
 
     Raises:
         ExpressionError: the text is not in the language; the first mistake is reported, with its place.
@@ -61,16 +76,48 @@ def read(text: str, variables: Iterable[str] = ()) -> Program:
 
     with _collector_paused():
         statements, error = parse(text)
-        scope = Scope(text, statements, frozenset(map(canonical, variables)))
-        lowering = _Lowering(text, scope)
-        if error is not None:
-            lowering.run_all(statements)  # an earlier mistake is reported first
-            raise error
-        output, target = lowering.run_all(statements)
-        assert output is not None
-        codes = [code for s in statements for code in (s.target, s.code) if code is not None]
-        source = Source(text, lowering.names, lowering.origin, lowering.calls, codes)
-        return Program(text, output, target, scope.leaves, tuple(scope.notes()), source)
+        replaced = frozenset(map(canonical, variables))
+        if outputs is None and error is None:
+            outputs = _target_length(text, statements, replaced)
+        lowering = _Lowering(text, statements, replaced, outputs)
+        try:
+            output, target = lowering.run_all(statements)
+            if error is not None:  # an earlier mistake has been reported first
+                raise error
+            assert output is not None
+            arrays = lowering.check([output] if target is None else [target, output])
+        except ShapeError as mismatch:
+            raise shape_error(mismatch, lowering.source) from None
+        scope, initial = lowering.scope, lowering.layers.initial
+        leaves = scope.used_leaves()
+        shapes = {name: shape for name, shape in scope.shapes.items() if name in leaves}
+        return Program(text, output, target, leaves, shapes, arrays, initial, tuple(scope.notes()), lowering.source)
+
+
+def _target_length(text: str, statements: list[Statement], variables: frozenset[str]) -> int | None:
+    """How long the target of a model with an `mlp` is; None if it is a number, or there is none.
+
+    It is found before the model is read, from the target and the statements that it needs, since a network may stand
+    before it.
+    """
+    target = statements[-1].target if "mlp" in text else None
+    if target is None:
+        return None
+    names = {lexeme.text for lexeme in target}
+    needed = [Statement(target)]
+    for statement in reversed(statements[:-1]):
+        if statement.name is not None and statement.name.text in names:
+            needed.append(statement)
+            names |= {lexeme.text for lexeme in statement.code}
+    needed.reverse()
+    lowering = _Lowering(text, needed, variables, None)
+    try:
+        value, _ = lowering.run_all(needed)
+        assert value is not None
+        shape = Shapes(lowering.scope.shapes).of(value)
+    except (ExpressionError, ShapeError):  # reported when the whole text is read
+        return None
+    return shape[0] if shape else None
 
 
 @contextlib.contextmanager
@@ -96,12 +143,15 @@ class _Frame(NamedTuple):
 class _Lowering:
     """Runs the code of one text, statement after statement, and remembers where its nodes come from."""
 
-    def __init__(self, text: str, scope: Scope) -> None:
+    def __init__(self, text: str, statements: list[Statement], variables: frozenset[str], outputs: int | None) -> None:
         self.text = text
-        self.scope = scope
+        self.scope = Scope(text, statements, variables)
         self.names: dict[Node, str] = {}
         self.origin: dict[Node, Lexeme] = {}
         self.calls: dict[Node, Calls] = {}
+        self.layers = Layers(self.scope, self.origin, outputs)
+        codes = [code for s in statements for code in (s.target, s.code) if code is not None]
+        self.source = Source(text, self.names, self.origin, self.calls, codes)
         self.steps = 0
 
     def run_all(self, statements: list[Statement]) -> tuple[Node | None, Node | None]:
@@ -116,14 +166,33 @@ class _Lowering:
                     raise self.misplaced(statement)
                 target = None if statement.target is None else self.run(statement.target)
                 output = self.run(statement.code)
-            elif statement.parameters is None:
-                output = self.bind(statement, name)
-            else:
+            elif statement.shape is not None:
+                self.scope.declare(name, statement.shape)
+                self.expect_more(last, name, "declares a shape")
+            elif statement.parameters is not None:
                 self.define(statement)
-                if last:
-                    message = "the last statement is the output, and this one only defines a function"
-                    raise self.scope.error(message, name)
+                self.expect_more(last, name, "defines a function")
+            else:
+                output = self.bind(statement, name)
         return output, target
+
+    def expect_more(self, last: bool, name: Lexeme, does: str) -> None:
+        """Refuse a statement without a value as the last one."""
+        if last:
+            raise self.scope.error(f"the last statement is the output, and this one only {does}", name)
+
+    def check(self, outputs: list[Node]) -> frozenset[str]:
+        """Refuse shapes that do not fit together, as far as they are known; the names that have to be arrays."""
+        if not self.scope.has_arrays():
+            return frozenset()
+        roots = [*self.scope.values.values(), *outputs]
+        arrays = array_names(roots, self.scope.shapes)
+        self.layers.check_names(self.scope.leaves)
+        self.layers.check_inputs(arrays)
+        shapes = Shapes(self.scope.shapes, arrays)
+        for root in roots:
+            shapes.of(root)
+        return arrays
 
     def define(self, statement: Statement) -> None:
         """Enter a function in the scope, once its body is checked."""
@@ -177,12 +246,16 @@ class _Lowering:
                         self.origin.setdefault(found, lexeme)
                     stack.append(found)
                     continue
-                if kind == "CALL":
+                if kind in _CALLS:
                     inputs = tuple(stack[len(stack) - count :])
                     del stack[len(stack) - count :]
                     function = functions.get(lexeme.text)
-                    if function is None:
+                    if isinstance(lexeme, Layer):
+                        node = self.layer(lexeme, inputs, calls, expand)
+                    elif function is None:
                         node = Node(scope.operation(lexeme, known), inputs)
+                        if kind == "INDEX" and expand:
+                            self.check_index(inputs)
                     elif expand:
                         frames.append(self.enter(function, lexeme, inputs, calls))
                         break
@@ -215,6 +288,30 @@ class _Lowering:
             else:
                 frames.pop()
         return stack[-1] if stack else None
+
+    def layer(self, call: Layer, inputs: tuple[Node, ...], calls: Calls | None, expand: bool) -> Node:
+        """The value of a call of `dense` or `mlp`; a stand-in if the code is only checked."""
+        self.layers.check(call)
+        if not expand:
+            return variable(call.text)
+        x, sizes = inputs
+        node = x
+        for node in self.layers.nodes(call, x, sizes):
+            self.origin.setdefault(node, call)
+            if calls is not None:
+                self.calls.setdefault(node, calls)
+        return node
+
+    def check_index(self, inputs: tuple[Node, ...]) -> None:
+        """Refuse an index that is not a whole number."""
+        base, *positions = inputs
+        for position in positions:
+            if whole_number(position) is None:
+                if base.is_input and ops.function(base.text):
+                    message = f"`{base.text}` is a function; its arguments stand in round brackets"
+                    raise self.scope.error(message, self.origin[base], f"{base.text}(")
+                message = "an index is a whole number, counted from 0 and written as a number"
+                raise self.scope.error(message, self.origin[position])
 
     def enter(self, function: Function, lexeme: Lexeme, inputs: tuple[Node, ...], calls: Calls | None) -> _Frame:
         """The expansion of a call of a function of the text."""

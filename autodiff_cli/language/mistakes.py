@@ -6,11 +6,13 @@ import unicodedata
 from collections.abc import Iterable, Set
 
 from autodiff_cli import ops
-from autodiff_cli.language.code import Lexeme
+from autodiff_cli.language.code import LAYERS, Lexeme
 from autodiff_cli.language.errors import LONGEST_QUOTE, ExpressionError, is_quotable, line_and_column
 
-ENDS_OPERAND = {"NUMBER", "NAME", "RPAR", "SUPERSCRIPT"}
+ENDS_OPERAND = {"NUMBER", "NAME", "RPAR", "RSQB", "SUPERSCRIPT"}
 BEGINS_OPERAND = {"NUMBER", "NAME", "LPAR"}
+CLOSING = {"LPAR": "RPAR", "LSQB": "RSQB"}
+ENDS_EXPRESSION = {"RPAR", "RSQB", "SEPARATOR", "COMMA"}
 OPERATORS = {"OR", "AND", "NOT", "COMPARE", "SIGN", "TIMES", "POWER", "EQUAL", "TILDE"}
 
 # What other languages write, and what stands for it here.
@@ -19,9 +21,6 @@ CHARACTERS = {
     "√": "sqrt(x)",
     "∞": "inf",
     "?": "where(condition, a, b)",
-    ":": "=",
-    "[": "(",
-    "]": ")",
     "{": "(",
     "}": ")",
     "⋅": "*",
@@ -60,14 +59,16 @@ def syntax_error(text: str, lexemes: Iterable[Lexeme], found: Lexeme, accepts: S
 
 
 def expected(accepts: Set[str]) -> str:
-    """The terminals that would fit, as words: "a number, a name or `(`"."""
+    """The terminals that would fit, as words: "a number, a name, `(` or `[`"."""
     words = {
         "a number": "NUMBER" in accepts,
         "a name": "NAME" in accepts,
         "`(`": {"LPAR", "NUMBER"} <= accepts,
+        "`[`": {"LSQB", "NUMBER"} <= accepts,
         "an operator": not accepts.isdisjoint({"SIGN", "TIMES", "POWER", "COMPARE"}) and "NUMBER" not in accepts,
         "`,`": "COMMA" in accepts,
         "`)`": "RPAR" in accepts,
+        "`]`": "RSQB" in accepts,
         "the end of the statement": "$END" in accepts,
     }
     *most, last = [word for word, fits in words.items() if fits] or ["another statement"]
@@ -80,7 +81,7 @@ def _at_end(text: str, read: list[Lexeme], accepts: Set[str]) -> ExpressionError
         return ExpressionError(f"{what}; expected an expression", text, 0)
     last = read[-1]
     opening = _unclosed(read)
-    if "RPAR" in accepts and opening is not None:
+    if opening is not None and CLOSING[opening.type] in accepts:
         message = f"{_at(text, opening)} is never closed; expected {expected(accepts)}"
     else:
         message = f"something must follow {_shown(last)}; expected {expected(accepts)}"
@@ -104,19 +105,25 @@ def _explain(
     if found.type == "TILDE":
         return "a model has one `~`, between its target and its prediction: `y ~ a*x`", None
     opening = _unclosed(before)
-    if found.type == "RPAR" and opening is None:
-        return f"this `)` closes nothing; expected {expected(accepts)}", None
+    if found.type == "SHAPE":
+        if opening is not None and opening.type == "LSQB":
+            return "`:` is not in the language here: an index is one whole number, as in `v[0]`", None
+        return "a `:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
+    if found.type in CLOSING.values() and opening is None:
+        return f"this `{found.text}` closes nothing; expected {expected(accepts)}", None
+    if last is not None and (last.type, found.type) == ("LSQB", "RSQB"):
+        return "there is nothing between these brackets; an array has at least one element", None
     if found.type == "COMMA" and opening is None:
         decimal = last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER"
         suggestion = f"{last.text}.{after[0].text}" if last is not None and decimal else None
         return "a `,` stands between the arguments of a function; numbers have a decimal point", suggestion
-    if found.type == "SEPARATOR" and opening is not None:
+    if opening is not None and found.type in {"SEPARATOR", *CLOSING.values()} - {CLOSING[opening.type]}:
         return f"{_at(text, opening)} is not closed; expected {expected(accepts)}", None
     if found.type in ("OR", "AND", "NOT") and (not accepts.isdisjoint(BEGINS_OPERAND) or last is None):
         if found.type == "NOT" and last is not None:
             return "`not` binds more loosely than the operator before it, and needs brackets", "(not x)"
         return f"`{found.text}` is a reserved word, not a name; expected {expected(accepts)}", None
-    if last is not None and last.type in {*OPERATORS, "COMMA"} and found.type in ("RPAR", "SEPARATOR", "COMMA"):
+    if last is not None and last.type in {*OPERATORS, "COMMA"} and found.type in ENDS_EXPRESSION:
         return f"something must follow {_shown(last)}; expected {expected(accepts)}", None
     return f"unexpected {_shown(found)}; expected {expected(accepts)}", None
 
@@ -126,13 +133,17 @@ def _side_by_side(text: str, before: list[Lexeme], found: Lexeme, after: list[Le
     last = before[-1]
     opening = _unclosed(before)
     if opening is not None and any(newline in text[last.end : found.start] for newline in "\r\n"):
-        return f"{_at(text, opening)} is not closed; expected `)` or an operator", None
+        closing = ")" if opening.type == "LPAR" else "]"
+        return f"{_at(text, opening)} is not closed; expected `{closing}` or an operator", None
     operand = _quote(text, found, after)
-    if last.type == "NAME" and (ops.function(last.text) or _defined(before, last.text)):
+    if last.type == "NAME" and (ops.function(last.text) or last.text in LAYERS or _defined(before, last.text)):
         return f"`{last.text}` is a function; its arguments stand in brackets", f"{last.text}({operand})"
     if last.type == "SUPERSCRIPT" and len(before) > 1 and ops.function(before[-2].text) and found.type == "LPAR":
         function = before[-2].text
         return f"`{function}` is a function; a power of its value stands after it", f"{function}{operand}{last.text}"
+    if opening is not None and opening.type == "LSQB":
+        pair = f"{text[last.start : last.end]}, {operand}"
+        return f"expected `,` or an operator before {_shown(found)}", pair
     adjacent = last.end == found.start
     if last.type == "NUMBER" and adjacent and found.text.startswith("_") and found.text.strip("_0123456789") == "":
         return "digits are written without separators", last.text + found.text.replace("_", "")
@@ -187,9 +198,9 @@ def _unclosed(lexemes: Iterable[Lexeme]) -> Lexeme | None:
     """The last bracket that is open after these lexemes."""
     opened: list[Lexeme] = []
     for lexeme in lexemes:
-        if lexeme.type == "LPAR":
+        if lexeme.type in CLOSING:
             opened.append(lexeme)
-        elif lexeme.type == "RPAR" and opened:
+        elif opened and lexeme.type == CLOSING[opened[-1].type]:
             opened.pop()
     return opened[-1] if opened else None
 
@@ -199,7 +210,7 @@ def _quote(text: str, found: Lexeme, after: list[Lexeme]) -> str:
     whole = [found, *after[:LONGEST_QUOTE]]
     depth = 0
     for lexeme, following in zip(whole, [*whole[1:], None], strict=True):
-        depth += (lexeme.type == "LPAR") - (lexeme.type == "RPAR")
+        depth += (lexeme.type in CLOSING) - (lexeme.type in CLOSING.values())
         called = lexeme.type == "NAME" and following is not None and following.type == "LPAR"
         if depth == 0 and not called:
             quoted = text[found.start : lexeme.end]
@@ -216,4 +227,4 @@ def _shown(lexeme: Lexeme) -> str:
 
 def _at(text: str, opening: Lexeme) -> str:
     line, column = line_and_column(text, opening.start)
-    return f"the `(` at line {line}, column {column}"
+    return f"the `{opening.text}` at line {line}, column {column}"

@@ -20,7 +20,7 @@ from typing import Any
 import lark
 import lark.lexer
 
-from autodiff_cli.language.code import Chain, Code, Lexeme, Statement
+from autodiff_cli.language.code import LAYERS, Chain, Code, Layer, Lexeme, Statement
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import Lexer
 
@@ -96,10 +96,31 @@ class _Emitter(lark.Transformer[Any, Any]):
         self._call(children[0], children[2], children[3])
 
     def _call(self, function: Lexeme, count: int, closing: Lexeme) -> None:
-        function.type = "CALL"
-        function.operands = count
-        function.end = closing.end
-        self.code.append(function)
+        if function.text in LAYERS:
+            named = count == 3 and self.code[-1].type == "NAME"
+            function = Layer(function, self.code.pop() if named else None)
+            self._instruction("LAYER", function, count - named, closing)
+        else:
+            self._instruction("CALL", function, count, closing)
+
+    def array_of_one(self, children: list[Any]) -> None:
+        self._instruction("ARRAY", children[0], 1, children[2])
+
+    def array_of_many(self, children: list[Any]) -> None:
+        self._instruction("ARRAY", children[0], children[1], children[2])
+
+    def element_by_one(self, children: list[Any]) -> None:
+        self._instruction("INDEX", children[1], 2, children[3])
+
+    def element_by_many(self, children: list[Any]) -> None:
+        self._instruction("INDEX", children[1], 1 + children[2], children[3])
+
+    def _instruction(self, type: str, lexeme: Lexeme, count: int, closing: Lexeme) -> None:
+        """Append the instruction that a lexeme with its brackets is."""
+        lexeme.type = type
+        lexeme.operands = count
+        lexeme.end = closing.end
+        self.code.append(lexeme)
 
     def two(self, _children: list[Any]) -> int:
         return 2
@@ -126,6 +147,9 @@ class _Emitter(lark.Transformer[Any, Any]):
 
     def model(self, children: list[Any]) -> None:
         self.done.append(Statement(self._take(), target=children[0]))
+
+    def declaration(self, children: list[Any]) -> None:
+        self.done.append(Statement([], name=children[0], shape=children[1]))
 
     def sequence(self, _children: list[Any]) -> None:
         """Statements put themselves in `done`."""

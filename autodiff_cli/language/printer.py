@@ -8,7 +8,8 @@ from itertools import count
 from typing import TypeAlias
 
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Op, Precedence
+from autodiff_cli.graph.op import Op, Precedence, Shape
+from autodiff_cli.graph.shapes import in_words
 from autodiff_cli.graph.tape import rebuild, topological
 from autodiff_cli.language.scope import CONSTANTS
 
@@ -19,7 +20,12 @@ TIGHT = {"*", "/", "%", "^"}  # written without blanks around them
 BINDING_COST = len(" = ; ")
 
 
-def to_text(node: Node, names: Mapping[Node, str] | None = None, share: bool = True) -> str:
+def to_text(
+    node: Node,
+    names: Mapping[Node, str] | None = None,
+    share: bool = True,
+    shapes: Mapping[str, Shape] | None = None,
+) -> str:
     """The graph of a node in the expression language.
 
     Operations that serve derivative rules only are printed as what they stand for.
@@ -28,10 +34,11 @@ def to_text(node: Node, names: Mapping[Node, str] | None = None, share: bool = T
         names: names for nodes, bound where they are printed.
         share: whether each node that is used more than once, or has a name, is bound to a name, so that reading gives
             the same graph, sharing included. Otherwise only where that makes the text shorter; else it is repeated.
+        shapes: those of input leaves to declare, by name; leaves that the graph does not have are left out.
     """
     expanded = _without_helpers(node)
     given = {expanded[named]: name for named, name in (names or {}).items() if named in expanded}
-    return _Printer(expanded[node], given, share).text()
+    return _Printer(expanded[node], given, share, shapes or {}).text()
 
 
 def labels(
@@ -70,8 +77,9 @@ def labels(
 class _Printer:
     """The text of one graph: first which nodes are bound to names, then statement after statement."""
 
-    def __init__(self, root: Node, names: Mapping[Node, str], share: bool) -> None:
+    def __init__(self, root: Node, names: Mapping[Node, str], share: bool, shapes: Mapping[str, Shape]) -> None:
         self.root = root
+        self.shapes = shapes
         self.order = topological((root,))
         self.uses = Counter(child for node in self.order for child in node.inputs)
         self.chains = _chains(self.order, self.uses, names.keys() if share else frozenset())
@@ -81,7 +89,9 @@ class _Printer:
         self._bind(names, share)
 
     def text(self) -> str:
-        statements = [f"{name} = {self._expression(node)}" for node, name in self.bound.items()]
+        arrays = [node.text for node in self.order if node.is_input and self.shapes.get(node.text)]
+        statements = [f"{name}: {in_words(self.shapes[name])}" for name in arrays]
+        statements += [f"{name} = {self._expression(node)}" for node, name in self.bound.items()]
         if self.root not in self.bound:
             statements.append(self._expression(self.root))
         return "; ".join(statements)
@@ -167,12 +177,18 @@ def _pieces(node: Node, chains: Set[Node]) -> Iterator[Piece]:
         yield before, Precedence.COMPARISON
         yield f" {link.op.symbol} "
         yield link.inputs[1], Precedence.SUM
+    elif op.name == "stack":
+        yield "["
+        yield from _listed(node.inputs)
+        yield "]"
+    elif op.name == "index":
+        yield node.inputs[0], Precedence.ATOM
+        yield "["
+        yield from _listed(node.inputs[1:])
+        yield "]"
     elif not op.symbol:
         yield f"{op.spelling or op.name}("
-        for i, child in enumerate(node.inputs):
-            if i:
-                yield ", "
-            yield child, Precedence.STATEMENT
+        yield from _listed(node.inputs)
         yield ")"
     elif len(node.inputs) == 1:
         yield "not " if op.symbol == "not" else op.symbol
@@ -182,6 +198,13 @@ def _pieces(node: Node, chains: Set[Node]) -> Iterator[Piece]:
         yield node.inputs[0], left
         yield op.symbol if op.symbol in TIGHT else f" {op.symbol} "
         yield node.inputs[1], right
+
+
+def _listed(nodes: Iterable[Node]) -> Iterator[Piece]:
+    for i, node in enumerate(nodes):
+        if i:
+            yield ", "
+        yield node, Precedence.STATEMENT
 
 
 def _operand_levels(op: Op) -> tuple[Precedence, Precedence]:

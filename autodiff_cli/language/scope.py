@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Op
-from autodiff_cli.language.code import Code, Lexeme, Statement
+from autodiff_cli.graph.op import Op, Shape, registered
+from autodiff_cli.language.code import LAYERS, Code, Lexeme, Statement
 from autodiff_cli.language.errors import ExpressionError, is_quotable, line_and_column, suggest
 
 # The constants, and how to write them where their name means something else.
@@ -19,6 +20,10 @@ CONSTANTS = {
     "inf": "(1/0)",
     "nan": "(0/0)",
 }
+
+
+_BRACKETS = {"ARRAY": registered("stack"), "INDEX": registered("index")}
+_SHAPE = r"([0-9]{1,9})(?:\s*[x×*]\s*([0-9]{1,9}))?"  # compiled when a text declares a shape
 
 
 class Function(NamedTuple):
@@ -35,21 +40,24 @@ class Scope:
     Attributes:
         values: what each name means so far: the value it is bound to, a constant, or the leaf of a free name.
         leaves: the free names, in the order in which they first stand in the text.
+        shapes: those that the text declares, by name, and those of the parameters of its layers.
         functions: those defined so far.
     """
 
-    def __init__(self, text: str, statements: list[Statement], declared: frozenset[str]) -> None:
+    def __init__(self, text: str, statements: list[Statement], variables: frozenset[str]) -> None:
         self.text = text
         self.values: dict[str, Node] = {}
         self.leaves: dict[str, Node] = {}
+        self.shapes: dict[str, Shape] = {}
         self.functions: dict[str, Function] = {}
         self._statements = statements
-        self._declared = declared
+        self._variables = variables
         self._binders: dict[str, Statement] = {}  # the first statement that binds each name, in the whole text
         for statement in statements:
-            if statement.name is not None:
+            if statement.name is not None and statement.shape is None:
                 self._binders.setdefault(statement.name.text, statement)
-        self._operations: dict[tuple[str, int], Op] = {}
+        self._declarations: dict[str, Lexeme] = {}
+        self._operations: dict[tuple[str, str, int], Op] = {}
         self._replaced: dict[str, None] = {}  # constants whose names mean something else here, in order
 
     def claim(self, statement: Statement, name: Lexeme) -> None:
@@ -66,12 +74,57 @@ class Scope:
         if name in CONSTANTS:
             self._replaced[name] = None
 
+    def declare(self, name: Lexeme, shape: Lexeme) -> None:
+        """Give a free name the shape that a statement declares."""
+        text = name.text
+        first = self._declarations.setdefault(text, name)
+        if first is not name:
+            line, column = line_and_column(self.text, first.start)
+            raise self.error(f"`{text}` is declared twice; first in line {line}, column {column}", name)
+        if text in self._binders:
+            raise self.error(f"`{text}` is bound in this text; a shape is declared for a free name", name)
+        if text in CONSTANTS and text not in self._variables:
+            raise self.error(f"`{text}` is a constant; a shape is declared for a free name", name)
+        if text in self.shapes:
+            raise self.error(f"`{text}` is a parameter of a layer, which gives it its shape", name)
+        if text in self.values:
+            raise self.error(f"`{text}` is used before its declaration", name)
+        self.shapes[text] = self._shape(name, shape)
+        self.leaves[text] = variable(text)
+
+    def _shape(self, name: Lexeme, shape: Lexeme) -> Shape:
+        """The shape that is written in a declaration."""
+        written = shape.text[1:].strip()
+        start = shape.start + shape.text.index(written, 1)
+        if written.startswith("="):
+            raise self.error("`:=` is not in the language; a value is bound with `=`", shape, "=")
+        found = re.fullmatch(_SHAPE, written)
+        if found is None:
+            examples = f"`{name.text}: 3` and `{name.text}: 2x3`"
+            raise ExpressionError(f"a shape is one or two whole numbers, as in {examples}", self.text, start)
+        sizes = tuple(int(size) for size in found.groups() if size is not None)
+        if 0 in sizes:
+            raise ExpressionError("an array has no dimension of length 0", self.text, start)
+        return sizes
+
+    def parameter(self, name: str, shape: Shape, layer: Lexeme) -> Node:
+        """The leaf of a parameter that a layer brings."""
+        if name in self._binders or name in self._declarations:
+            raise self.error(f"`{name}` is a parameter of this `{layer.text}`, and is not declared or bound", layer)
+        if self.shapes.setdefault(name, shape) != shape:
+            sizes = f"{self.shapes[name][-1]} and {shape[-1]}"
+            raise self.error(f"the inputs of one `{layer.text}` have different lengths, {sizes}", layer)
+        leaf = self.values.get(name)
+        if leaf is None:
+            leaf = self.values[name] = self.leaves[name] = variable(name)
+        return leaf
+
     def define(self, statement: Statement) -> Function:
         """The function that a statement defines. It can be called once it is entered in `functions`."""
         name, parameters = statement.name, statement.parameters
         assert name is not None
         assert parameters is not None
-        if ops.function(name.text):
+        if ops.function(name.text) or name.text in LAYERS:
             raise self.error(f"`{name.text}` is built in; a function of one's own needs another name", name)
         self.claim(statement, name)
         if not parameters:
@@ -94,22 +147,30 @@ class Scope:
             return node
         if name in self._binders:
             raise self._too_early(lexeme, self._binders[name])
-        if name in CONSTANTS and name not in self._declared:
-            node = constant(name)
-        else:
-            node = self.leaves[name] = variable(name)
-            self._note_constant(name)
+        node = constant(name) if name in CONSTANTS and name not in self._variables else self._free(lexeme)
         self.values[name] = node
         return node
 
+    def _free(self, lexeme: Lexeme) -> Node:
+        """The leaf of a free name."""
+        name = lexeme.text
+        array, dot, attribute = name.rpartition(".")
+        if dot and attribute == "T" and name not in self._variables:
+            words = "`.T` is not in the language; rows are made columns by a function"
+            raise self.error(words, lexeme, f"transpose({array})")
+        self._note_constant(name)
+        return self.leaves.setdefault(name, variable(name))
+
     def operation(self, lexeme: Lexeme, known: Mapping[str, Node]) -> Op:
-        """The built-in operation that a call means."""
-        key = lexeme.text, lexeme.operands
+        """The built-in operation that a call, or a pair of square brackets, means."""
+        key = lexeme.type, lexeme.text, lexeme.operands
         found = self._operations.get(key)
         if found is None:
-            candidates = ops.function(lexeme.text)
+            candidates = (_BRACKETS[lexeme.type],) if lexeme.type in _BRACKETS else ops.function(lexeme.text)
             if not candidates:
                 raise self._not_a_function(lexeme, lexeme.text in known or lexeme.text in self.values)
+            if lexeme.type == "INDEX" and not candidates[0].accepts(lexeme.operands):
+                raise self.error("an array takes one or two indices, as in `v[0]` and `M[i, j]`", lexeme)
             self.expect(lexeme, [(op.least, op.most) for op in candidates])
             found = self._operations[key] = next(op for op in candidates if op.accepts(lexeme.operands))
         return found
@@ -128,6 +189,14 @@ class Scope:
             words = f"{' or '.join(counts)} argument{'s' if counts != ['1'] else ''}"
         raise self.error(f"`{lexeme.text}` takes {words}, not {count}", lexeme)
 
+    def has_arrays(self) -> bool:
+        """Whether anything in the text may be an array."""
+        return bool(self.shapes) or "@" in self.text or any(op.structural for op in self._operations.values())
+
+    def used_leaves(self) -> dict[str, Node]:
+        """The free names and their leaves, without names that are only declared."""
+        return {name: leaf for name, leaf in self.leaves.items() if name in self.values}
+
     def notes(self) -> Iterator[str]:
         """What the reader may want to know of a text without mistakes."""
         for name in self._replaced:
@@ -143,7 +212,8 @@ class Scope:
             assert statement.name is not None
             is_function = statement.parameters is not None
             if (statement.name.text, is_function) not in used:
-                yield f"`{statement.name.text}` is {'defined' if is_function else 'bound'} but never used"
+                done = "declared" if statement.shape is not None else "defined" if is_function else "bound"
+                yield f"`{statement.name.text}` is {done} but never used"
 
     def error(self, message: str, lexeme: Lexeme, suggestion: str | None = None) -> ExpressionError:
         """An error at a lexeme."""
@@ -175,7 +245,7 @@ class Scope:
                 return self.error(f"a function cannot call itself, directly or through others: {cycle}", lexeme)
             line, column = line_and_column(self.text, binder.name.start)
             return self.error(f"`{name}` is called before its definition in line {line}, column {column}", lexeme)
-        close = suggest(name, [*ops.function_names(), *self.functions])
+        close = suggest(name, [*ops.function_names(), *LAYERS, *self.functions])
         if is_value or close is None:
             arguments = self.text[self.text.index("(", lexeme.start) : lexeme.end]
             product = f"{name}*{arguments if is_quotable(arguments) else '('}"

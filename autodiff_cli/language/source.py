@@ -44,11 +44,16 @@ class Source:
         self._codes = codes
         self._spans: dict[Lexeme, Span] = {}
 
-    def place(self, node: Node) -> tuple[int, int] | None:
-        """The line and column, from 1, of the node's operator, function name, number or (first) name; None if the
-        node is not of this text."""
+    def start(self, node: Node) -> int | None:
+        """The position of the node's operator, function name, bracket, number or (first) name; None if the node is not
+        of this text."""
         lexeme = self._origin.get(node)
-        return None if lexeme is None else line_and_column(self.text, lexeme.start)
+        return None if lexeme is None else lexeme.start
+
+    def place(self, node: Node) -> tuple[int, int] | None:
+        """The line and column, from 1, of where the node starts; None if it is not of this text."""
+        start = self.start(node)
+        return None if start is None else line_and_column(self.text, start)
 
     def span(self, node: Node) -> Span | None:
         """The positions, start and end, of the sub-expression that the node was read from; None if it was not."""

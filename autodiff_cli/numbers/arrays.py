@@ -15,6 +15,7 @@ from scipy import special
 
 from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.kind import Kind
+from autodiff_cli.numbers.structures import STRUCTURES
 
 Array = NDArray[np.float64]
 
@@ -214,5 +215,6 @@ ARRAYS: Kind[Any] = Kind("arrays", {
     "sigmoid": _sigmoid, "logit": _logit, "softplus": lambda x: np.logaddexp(x, 0.0),
     "logsigmoid": lambda x: -np.logaddexp(-x, 0.0), "logaddexp": np.logaddexp,
     "softsign": _softsign,
+    **STRUCTURES,
 }, _read)
 # fmt: on

@@ -7,9 +7,19 @@ To add an operation, add a line to one of the modules here (and, unless it is a 
 from __future__ import annotations
 
 from autodiff_cli.graph.op import Op, all_ops
-from autodiff_cli.ops import activations, arithmetic, choice, elementary, special
+from autodiff_cli.ops import activations, arithmetic, choice, elementary, special, structural
 
-__all__ = ["activations", "all_ops", "arithmetic", "choice", "elementary", "function", "function_names", "special"]
+__all__ = [
+    "activations",
+    "all_ops",
+    "arithmetic",
+    "choice",
+    "elementary",
+    "function",
+    "function_names",
+    "special",
+    "structural",
+]
 
 _FUNCTIONS: dict[str, list[Op]] = {}
 for _op in all_ops():

@@ -13,10 +13,11 @@ Fields: TypeAlias = dict[str, Any]  # some of the fields of an Op, for several o
 
 
 def _arity(function: Callable[..., Any], leading: int) -> tuple[int, int | None]:
-    """The least and most inputs, read off the signature of a rule (its first parameter, `z`, not counted)."""
+    """The least and most inputs, read off the signature of a rule (its first parameter, `z`, not counted). One with any
+    number of inputs takes two or more."""
     parameters = list(inspect.signature(function).parameters.values())[leading:]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return 1, None
+        return 2, None
     return sum(p.default is p.empty for p in parameters), len(parameters)
 
 

@@ -39,12 +39,19 @@ def _need(holds: bool, message: str) -> None:
         raise ShapeError(message)
 
 
-def _numbers(node: Node, start: int) -> tuple[int, ...]:
-    """The whole numbers that a node's inputs from `start` on are; they are written, not computed."""
+def whole_number(node: Node) -> int | None:
+    """The index or size that a node is; None if it is not written as a whole number, or is beyond any array."""
+    return int(node.text) if node.is_constant and node.text.isdecimal() and len(node.text) < 10 else None
+
+
+def _numbers(node: Node, start: int, stop: int | None = None) -> tuple[int, ...]:
+    """The whole numbers that a node's inputs from `start` up to `stop` are; they are written, not computed."""
     found = []
-    for child in node.inputs[start:]:
-        _need(child.is_constant and child.text.isdecimal(), "an index is a whole number from 0, written as a number")
-        found.append(int(child.text))
+    for child in node.inputs[start:stop]:
+        number = whole_number(child)
+        if number is None:
+            raise ShapeError("an index is a whole number from 0, written as a number")
+        found.append(number)
     return tuple(found)
 
 
@@ -56,12 +63,12 @@ def _like_second(_: Node, __: Shape, like: Shape) -> Shape:
 
 
 broadcast_like = structural(
-    "broadcast_like", _like_second, least=2, most=2, spelling="", gate=Gate.DISTRIBUTE,
+    "broadcast_like", _like_second, least=2, most=2, gate=Gate.DISTRIBUTE,
     vjp=lambda s, g, z, x, like: (sum_like(g, x), None), jvp=lambda s, d, z, x, like: (broadcast_like(d[0], like), None),
     summary="x stretched to the shape of another array",
 )  # fmt: skip
 sum_like = structural(
-    "sum_like", _like_second, least=2, most=2, spelling="", gate=Gate.DISTRIBUTE,
+    "sum_like", _like_second, least=2, most=2, gate=Gate.DISTRIBUTE,
     vjp=lambda s, g, z, x, like: (broadcast_like(g, x), None), jvp=lambda s, d, z, x, like: (sum_like(d[0], like), None),
     summary="x summed over the axes along which another array was stretched to it",
 )  # fmt: skip
@@ -120,7 +127,7 @@ mean = composite(
 def _product_shape(_: Node, a: Shape, b: Shape) -> Shape:
     words = f"`@` multiplies vectors and matrices; it got {in_words(a)} and {in_words(b)}"
     _need(len(a) in (1, 2) and len(b) in (1, 2), words)
-    inner = "the columns of the left side are as many as the rows of the right"
+    inner = "the left side needs as many columns as the right side has rows"
     _need(a[-1] == b[0], f"{in_words(a)} @ {in_words(b)}: {inner}")
     return a[:-1] + b[1:]
 
@@ -245,11 +252,22 @@ stack = structural(
 
 
 def _indexed(node: Node, s: Shape, *_: Shape) -> Shape:
-    positions = _numbers(node, 1)
-    _need(len(positions) <= len(s), f"an array of shape {in_words(s)} takes no {len(positions)} indices")
+    return _at(s, _numbers(node, 1))
+
+
+def _at(s: Shape, positions: Sequence[int]) -> Shape:
+    """The shape of what stands at an index of an array."""
+    _need(s != (), "a number has no elements: an index needs an array")
+    _need(len(positions) <= len(s), f"a vector of {in_words(s)} takes one index, not {len(positions)}")
     for position, length in zip(positions, s, strict=False):
         _need(position < length, f"index {position} is out of range: there are {length}, counted from 0")
     return s[len(positions) :]
+
+
+def _placed(node: Node, x: Shape, like: Shape, *_: Shape) -> Shape:
+    spot = _at(like, _numbers(node, 2))
+    _need(x == spot, f"place puts an array of {in_words(x)} where one of {in_words(spot)} belongs")
+    return like
 
 
 index = structural(
@@ -259,7 +277,7 @@ index = structural(
     summary="an element, or a row, written `v[0]`, `M[i, j]`; counted from 0",
 )  # fmt: skip
 place = structural(
-    "place", lambda node, x, like, *_: like, least=3, most=4, spelling="", gate=Gate.ROUTE,
+    "place", _placed, least=3, most=4, gate=Gate.ROUTE,
     vjp=lambda s, g, z, x, like, *at: (index(g, *at), None, *(None for _ in at)),
     jvp=lambda s, d, z, x, like, *at: (place(d[0], like, *at), None, *(None for _ in at)),
     summary="zeros of the shape of another array, with x at one index",
@@ -287,14 +305,30 @@ concat = structural(
     jvp=lambda s, d, z, *xs: tuple(pad(dx, a, b, z) for dx, a, b in zip(d, _starts(s), _starts(s)[1:], strict=False)),
     summary="its arguments one after the other, along their first axis",
 )  # fmt: skip
+
+
+def _piece(node: Node, s: Shape) -> Shape:
+    """The shape of the piece of an array that a node's numbers bound."""
+    start, stop = _numbers(node, 1, 3)
+    _need(s != (), f"{node.op.name if node.op else ''} takes an array; it got a number")
+    _need(start < stop <= s[0], f"there is no piece from {start} up to {stop} of {in_words(s)}")
+    return (stop - start, *s[1:])
+
+
+def _padded(node: Node, s: Shape, like: Shape) -> Shape:
+    spot = _piece(node, like)
+    _need(s == spot, f"pad puts an array of {in_words(s)} where one of {in_words(spot)} belongs")
+    return like
+
+
 part = structural(
-    "part", lambda node, s, *_: (_numbers(node, 1)[1] - _numbers(node, 1)[0], *s[1:]), least=3, most=3, spelling="",
-    gate=Gate.ROUTE, vjp=lambda s, g, z, x, a, b: (pad(g, a, b, x), None, None),
+    "part", lambda node, s, *_: _piece(node, s), least=3, most=3, gate=Gate.ROUTE,
+    vjp=lambda s, g, z, x, a, b: (pad(g, a, b, x), None, None),
     jvp=lambda s, d, z, x, a, b: (part(d[0], a, b), None, None),
     summary="the elements from one index up to another",
 )  # fmt: skip
 pad = structural(
-    "pad", lambda node, s, start, stop, like: like, least=4, most=4, spelling="", gate=Gate.ROUTE,
+    "pad", lambda node, s, start, stop, like: _padded(node, s, like), least=4, most=4, gate=Gate.ROUTE,
     vjp=lambda s, g, z, x, a, b, like: (part(g, a, b), None, None, None),
     jvp=lambda s, d, z, x, a, b, like: (pad(d[0], a, b, like), None, None, None),
     summary="zeros of the shape of another array, with x from one index up to another",

@@ -11,12 +11,14 @@ from autodiff_cli.explain.steps import Trace
 from autodiff_cli.expression import Expression
 
 
-def number(x: float | None) -> float | str | None:
-    """A number as JSON can say it."""
-    return x if x is None or math.isfinite(x) else str(x)
+def number(x: Any) -> Any:
+    """A number as JSON can say it; an array as nested lists."""
+    if x is None or isinstance(x, float):
+        return x if x is None or math.isfinite(x) else str(x)
+    return [*map(number, x)] if isinstance(x, list) else number(x.tolist())
 
 
-def numbers(named: Mapping[str, float]) -> dict[str, float | str | None]:
+def numbers(named: Mapping[str, Any]) -> dict[str, Any]:
     """Named numbers as JSON can say them."""
     return {name: number(x) for name, x in named.items()}
 

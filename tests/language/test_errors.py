@@ -14,7 +14,7 @@ from autodiff_cli.language.errors import ExpressionError, MissingValueError, Unk
 from autodiff_cli.language.lowering import read
 from autodiff_cli.ops import function_names
 
-OPERAND = "expected a number, a name or `(`"
+OPERAND = "expected a number, a name, `(` or `[`"
 
 # text, line, column, a part of the message, suggestion
 BAD = [
@@ -77,7 +77,7 @@ BAD = [
     ("x = y = 2", 1, 7, "compared with `==`", "=="),
     ("2 = x", 1, 3, "compared with `==`", "=="),
     ("where(x = 1, 2, 3)", 1, 9, "compared with `==`", "=="),
-    ("x :=  2", 1, 3, "`:` is not in the language", "="),
+    ("x :=  2", 1, 3, "`:=` is not in the language", "="),
     # models
     ("y ~ x; z", 1, 1, "a model `target ~ prediction` is the last statement", None),
     ("a ~ b ~ c", 1, 7, "a model has one `~`", None),
@@ -116,7 +116,6 @@ BAD = [
     ("2 + |x + 1|", 1, 5, "the size of a number is a function", "abs(x + 1)"),
     ("√x", 1, 1, "`√` is not in the language", "sqrt(x)"),
     ("∞", 1, 1, "`∞` is not in the language", "inf"),
-    ("x[0]", 1, 2, "`[` is not in the language", "("),
     ("x ? y : z", 1, 3, "`?` is not in the language", "where(condition, a, b)"),
     ("x === 2", 1, 5, "`===` is not an operator", "=="),
     ("x => 2", 1, 4, "`=>` is not an operator", ">="),
@@ -133,6 +132,87 @@ BAD = [
     ("x\u202ey", 1, 2, "U+202E", None),
     ("\ud800", 1, 1, "U+D800", None),
     ("x $ y", 1, 3, "`$` is not in the language; expected an operator", None),
+    # arrays
+    ("[]", 1, 2, "there is nothing between these brackets", None),
+    ("v[]", 1, 3, "there is nothing between these brackets", None),
+    ("[1,]", 1, 4, f"something must follow `,`; {OPERAND}", None),
+    ("[1, 2", 1, 6, "the `[` at line 1, column 1 is never closed; expected `,` or `]`", None),
+    ("[1, 2)", 1, 6, "the `[` at line 1, column 1 is not closed; expected `,` or `]`", None),
+    ("(x]", 1, 3, "the `(` at line 1, column 1 is not closed; expected `)`", None),
+    ("[x; y]", 1, 3, "the `[` at line 1, column 1 is not closed", None),
+    ("[x\ny]", 2, 1, "the `[` at line 1, column 1 is not closed; expected `]` or an operator", None),
+    ("x]", 1, 2, "this `]` closes nothing", None),
+    ("[a b]", 1, 4, "expected `,` or an operator before `b`", "a, b"),
+    ("[1 2]", 1, 4, "expected `,` or an operator before `2`", "1, 2"),
+    ("[1, [2, 3]]", 1, 1, "the parts of an array have one shape; here are scalar and 2", None),
+    ("[[1, 2], [3]]", 1, 1, "the parts of an array have one shape; here are 2 and 1", None),
+    ("2*[[[1]]]", 1, 3, "at most two dimensions", None),
+    ("v[x]", 1, 3, "an index is a whole number", None),
+    ("v[-1]", 1, 3, "an index is a whole number, counted from 0", None),
+    ("v[1.0]", 1, 3, "an index is a whole number", None),
+    ("v[1:2]", 1, 4, "an index is one whole number", None),
+    ("f(v, i) = v[i]; f(v, 0.5)", 1, 22, "an index is a whole number", None),
+    ("sin[x]", 1, 1, "`sin` is a function; its arguments stand in round brackets", "sin("),
+    ("M[0, 1, 2]", 1, 2, "an array takes one or two indices", None),
+    ("[1, 2][2]", 1, 7, "index 2 is out of range: there are 2", None),
+    ("W: 2x3; W[0, 3]", 1, 10, "index 3 is out of range: there are 3", None),
+    ("v: 3; v[0, 1]", 1, 8, "a vector of 3 takes one index, not 2", None),
+    ("a = 2; a[0]", 1, 9, "a number has no elements", None),
+    ("f(v) = v[1] + v[2]; f([1, 2])", 1, 16, "index 2 is out of range", None),
+    ("2 @ 3", 1, 3, "it got scalar and scalar", None),
+    ("A: 2x3\nB: 2x3\nA @ B", 3, 3, "2x3 @ 2x3", None),
+    ("A: 2x3; B: 4; 1 + A*B", 1, 20, "shapes 2x3 and 4 do not fit together", None),
+    ("[x, y] @ [1, 2, 3]", 1, 8, "2 @ 3", None),
+    ("u = [1, 2] + [1, 2, 3]; x", 1, 12, "shapes 2 and 3 do not fit together", None),
+    ("y ~ sum([a, b] @ [[x], [x], [x]])", 1, 16, "2 @ 3x1", None),
+    ("dot([1, 2], [1, 2, 3])", 1, 1, "2 and 3", None),
+    ("concat([1, 2], 3)", 1, 1, "2 and scalar", None),
+    ("mean(A, B)", 1, 1, "`mean` takes 1 argument, not 2", None),
+    ("A.T @ x", 1, 1, "`.T` is not in the language", "transpose(A)"),
+    # declarations
+    ("W: 2y3; W", 1, 4, "one or two whole numbers, as in `W: 3` and `W: 2x3`", None),
+    ("W: 2x3x4; W", 1, 4, "one or two whole numbers", None),
+    ("W: -2; W", 1, 4, "one or two whole numbers", None),
+    ("W:; W", 1, 3, "one or two whole numbers", None),
+    (f"W: {'1' * 5000}; W", 1, 4, "one or two whole numbers", None),
+    (f"v[{'1' * 5000}]", 1, 3, "an index is a whole number", None),
+    (f"dense(x, {'1' * 5000})", 1, 10, "the size of a layer is a whole number", None),
+    (f"part([1, 2], 0, {'1' * 5000})", 1, 1, "an index is a whole number", None),
+    ("W: 0x3; W", 1, 4, "no dimension of length 0", None),
+    ("W: 2x3", 1, 1, "only declares a shape", None),
+    ("W: 2; W: 2; W", 1, 7, "`W` is declared twice; first in line 1, column 1", None),
+    ("W: 2; W: 3; W", 1, 7, "`W` is declared twice", None),
+    ("b = W\nW: 3\nb", 2, 1, "`W` is used before its declaration", None),
+    ("a = 1; a: 3; a", 1, 8, "`a` is bound in this text", None),
+    ("a: 3; a = 1; a", 1, 1, "`a` is bound in this text", None),
+    ("f(t) = t; f: 3; 2", 1, 11, "`f` is bound in this text", None),
+    ("pi: 3; pi", 1, 1, "`pi` is a constant", None),
+    (": 3", 1, 1, "a `:` declares the shape of one name", None),
+    ("x + (W: 3)", 1, 7, "a `:` declares the shape of one name", None),
+    # layers
+    ("dense(x)", 1, 1, "`dense` takes 2 or 3 arguments, not 1", None),
+    ("mlp(x, [2], tanh, 3)", 1, 1, "`mlp` takes 2 or 3 arguments, not 4", None),
+    ("mlp x", 1, 5, "`mlp` is a function", "mlp(x)"),
+    ("desne(x, 3)", 1, 1, "there is no function `desne`", "dense"),
+    ("dense(x, 10, rellu)", 1, 14, "`rellu` is not an activation", "relu"),
+    ("dense(x, 10, atan2)", 1, 14, "`atan2` is not an activation", "atan"),
+    ("dense(x, 10, norm)", 1, 14, "`norm` is not an activation", None),
+    ("dense(x, 10, tanh(x))", 1, 1, "the activation is the name of a function", None),
+    ("f(t) = dense(t, 10, rellu); 2", 1, 21, "`rellu` is not an activation", "relu"),
+    ("dense(x, 0)", 1, 10, "the size of a layer is a whole number from 1", None),
+    ("dense(x, 2.5)", 1, 10, "the size of a layer is a whole number from 1", None),
+    ("dense(x, n)", 1, 10, "the size of a layer is a whole number from 1", None),
+    ("mlp(x, [10, 0])", 1, 13, "the size of a layer is a whole number from 1", None),
+    ("mlp(x, 10)", 1, 8, "the sizes of the hidden layers stand in square brackets", "[10]"),
+    ("1 + dense([[1, 2], [3, 4]], 3)", 1, 5, "takes a vector; here it gets an array of 2x2", None),
+    ("dense(M @ x, 3)", 1, 1, "declare the shape of `M` and `x` before", "M: 3"),
+    ("dense(v, 3) + sum(v)", 1, 1, "declare the shape of `v` before", "v: 3"),
+    ("dense([1, 2] + [1, 2, 3], 3)", 1, 14, "shapes 2 and 3 do not fit together", None),
+    ("f(t) = sum(dense(t, 3)); f(x) + f([x, y])", 1, 12, "different lengths, 1 and 2", None),
+    ("mlp(x, [3]) + mlp.9.weight", 1, 15, "no parameter `mlp.9.weight` among those of `mlp`", "mlp.0.weight"),
+    ("mlp.0.bias: 3; mlp(x, [3])", 1, 16, "`mlp.0.bias` is a parameter of this `mlp`", None),
+    ("mlp.0.bias = 3; mlp(x, [3])", 1, 17, "`mlp.0.bias` is a parameter of this `mlp`", None),
+    ("mlp(t) = t; 2", 1, 1, "`mlp` is built in", None),
     # the first of several mistakes
     ("sine(x) + )", 1, 1, "there is no function `sine`", "sin"),
     ("a = cosine(x)\nb = 2x", 1, 5, "there is no function `cosine`", "cos"),
@@ -239,6 +319,7 @@ PIECES = [
     *function_names(),
     *"xyeπ₁²⁻√|&!=<>~;:,.+-*/%^()[]{}#\n\r\t\0\u202e\ud800½٣本",
     *("and", "or", "not", "1e", "2.5", "==", "**", "f(t) =", "a =", "x̂", "\r\n"),
+    *("@", "x.0", "W: 2x3;", "v: 3\n", "[x, y]", "[0]", "[1, 2]", "dense(x, 2)", "mlp(x, [3], relu)"),
 ]
 
 
@@ -260,7 +341,20 @@ def test_any_text_reads_or_says_why_not(text: str) -> None:
     assert error.column is not None
     assert 1 <= error.line <= text.count("\n") + text.count("\r") + 1
     assert 1 <= error.column <= len(text) + 1
-    for internal in ("LPAR", "RPAR", "NAME", "NUMBER", "SEPARATOR", "OTHER", "$END", "SIGN", "TIMES"):
+    for internal in (
+        "LPAR",
+        "RPAR",
+        "NAME",
+        "NUMBER",
+        "SEPARATOR",
+        "OTHER",
+        "$END",
+        "SIGN",
+        "TIMES",
+        "LSQB",
+        "RSQB",
+        "SHAPE",
+    ):
         assert internal not in error.message
 
 

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.op import registered
+from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape, topological
 from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import labels, to_text
 from autodiff_cli.ops import all_ops
-from tests.graphs import graphs
+from tests.graphs import SHAPES, SMOOTH, array_graphs, graphs
 from tests.language.compare import identical
 
 
@@ -36,6 +38,26 @@ def kind(node: Node) -> str:
     """The name of a node's operation."""
     assert node.op is not None
     return node.op.name
+
+
+@given(array_graphs())
+def test_arrays_read_back_to_the_same_graph_and_shapes(graph: tuple[Node, list[Node]]) -> None:
+    root, _ = graph
+    program = read(to_text(root, shapes=SHAPES))
+    assert identical(program.output, root)
+    assert program.shapes == {name: SHAPES[name] for name in program.leaves if SHAPES[name]}
+    assert program.arrays <= {"x", "y"}  # numbers, where a sum of one is taken
+
+
+@given(array_graphs(ops=SMOOTH, most=6))
+def test_derivatives_of_arrays_read_back(graph: tuple[Node, list[Node]]) -> None:
+    root, leaves = graph
+    for slope in gradient_nodes(registered("sum")(root), leaves, SHAPES):
+        text = to_text(slope, shapes=SHAPES)
+        output = read(text).output
+        assert to_text(output, shapes=SHAPES) == text
+        before, after = Tape((slope,)), Tape((output,))
+        assert shapes(after, SHAPES)[after.outputs[0]] == shapes(before, SHAPES)[before.outputs[0]]
 
 
 @given(graphs())
@@ -115,11 +137,34 @@ def bare_brackets(text: str) -> list[tuple[int, int]]:
         "t1 = a < b; (t1 and b < d) + t1",
         "a = x + 1; b = a*2",
         "t = x + 1; 0 < t < 1 and t*t",
+        "[[a, b], [c, d]] @ [x + 1, y < 2]",
+        "A @ (B @ x)",
+        "-A @ x + b",
+        "(a + b) @ (c*d)",
+        "v[0] + M[1, 2]*M[0][1]",
+        "(x + y)[0]^2",
+        "[x, y][1]",
+        "i = 1; v[i]",
+        "max(v) - min(v, w)",
+        "t = [x, y]; t @ t",
+        "mlp.0.weight @ x + mlp.0.bias",
+        "where(A > 0, A, sum_like(B, A)) + place(x, v, 1)",
     ],
 )
 def test_the_usual_way_to_write(text: str) -> None:
     program = read(text)
     assert to_text(program.output, program.source.names) == text
+
+
+def test_shapes_are_declared_where_they_are_given() -> None:
+    text = "W: 2x3; v: 3; h = W @ v; h*h + b"
+    program = read(text)
+    assert to_text(program.output, program.source.names, shapes=program.shapes) == text
+    network = read("y ~ mlp([a, b], [2])")
+    printed = to_text(network.output, shapes=network.shapes)
+    assert printed.startswith("mlp.1.weight: 1x2; mlp.0.weight: 2x2; mlp.0.bias: 2; mlp.1.bias: 1; ")
+    assert read(printed).shapes == network.shapes
+    assert to_text(variable("x"), shapes={"x": (), "W": (2, 3)}) == "x"
 
 
 def test_generated_names_clash_with_nothing() -> None:
@@ -185,6 +230,8 @@ def labels_of(text: str) -> list[str]:
 def test_labels_are_names_constants_and_sub_expressions() -> None:
     assert labels_of("x*y + sin(x)") == ["x", "y", "x*y", "sin(x)", "x*y + sin(x)"]
     assert labels_of("a = x + 1; (a*2.50)^2") == ["x", "1", "a", "2.50", "a*2.50", "2", "(a*2.50)^2"]
+    assert labels_of("W @ [x, y]") == ["W", "x", "y", "[x, y]", "W @ [x, y]"]
+    assert labels_of("(a + b)[0, 1]")[-1] == "(a + b)[0, 1]"
     assert labels_of("0 < -x <= 1")[-1] == "0 < -x <= 1"
 
 

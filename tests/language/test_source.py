@@ -33,6 +33,18 @@ def test_a_span_is_the_text_of_a_sub_expression() -> None:
     }
 
 
+def test_the_span_of_an_array_and_of_an_element_has_the_brackets() -> None:
+    found = quoted(read("[x, M[0, 1]] @ (v[2] + [u])"))
+    assert found["stack"] == ["[x, M[0, 1]]", "[u]"]
+    assert found["index"] == ["M[0, 1]", "v[2]"]
+    assert found["matmul"] == ["[x, M[0, 1]] @ (v[2] + [u])"]
+
+
+def test_the_nodes_of_a_layer_stand_where_it_is_called() -> None:
+    found = quoted(read("1 + dense(x, 3, relu)[0]"))
+    assert found["matmul"] == found["relu"] == found["dense.0.bias"] == ["dense(x, 3, relu)"]
+
+
 def test_the_links_of_a_chain_have_spans_of_their_own() -> None:
     found = quoted(read("0 < (x) <= 1"))
     assert (found["lt"], found["le"], found["and"]) == (["0 < (x)"], ["(x) <= 1"], ["0 < (x) <= 1"])
@@ -40,7 +52,17 @@ def test_the_links_of_a_chain_have_spans_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("x*y + sin(x)", (1, 5)), ("sin(x)", (1, 1)), ("\n 1 +\r\n 2", (2, 4)), ("-x", (1, 1)), ("é^2", (1, 2))],
+    [
+        ("x*y + sin(x)", (1, 5)),
+        ("sin(x)", (1, 1)),
+        ("\n 1 +\r\n 2", (2, 4)),
+        ("-x", (1, 1)),
+        ("é^2", (1, 2)),
+        ("2*v[0]", (1, 2)),
+        ("v[0]", (1, 2)),
+        (" [x]", (1, 2)),
+        ("A @ x", (1, 3)),
+    ],
 )
 def test_the_place_of_an_operation_is_its_operator_or_name(text: str, place: tuple[int, int]) -> None:
     program = read(text)

@@ -55,7 +55,7 @@ def same(a: float, b: float) -> bool:
 ODD = {"mod", "root", "log_base", "direction"}
 
 
-@pytest.mark.parametrize("op", list(all_ops()), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in all_ops() if not op.structural], ids=lambda op: op.name)
 def test_arrays_agree_with_floats(op: Op) -> None:
     points = inputs_of(op)
     if op.name in ODD:

@@ -1,0 +1,91 @@
+"""The trace of an expression with arrays."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.explain.steps import Trace, trace
+from tests.support import run_cli
+
+TEXT = "W: 2x3; sum(relu(W @ x + b)*v)"
+POINT = {
+    "W": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, -6.0]]),
+    "x": np.array([0.1, 0.2, 0.3]),
+    "b": np.array([1.0, 0.1]),
+    "v": np.array([1.0, -2.0]),
+}
+
+
+@pytest.fixture(scope="module")
+def traced() -> Trace:
+    return trace(ad.parse(TEXT), POINT)
+
+
+def test_the_gradient_is_that_of_the_expression(traced: Trace) -> None:
+    for name, slope in ad.parse(TEXT).grad(POINT).items():
+        np.testing.assert_allclose(traced.gradient[name], slope, rtol=1e-15)
+
+
+def test_totals_are_adjoints_and_have_the_shape_of_their_node(traced: Trace) -> None:
+    totals = {given.to: given.total for step in traced.backward for given in step.contributions}
+    for node, total in totals.items():
+        np.testing.assert_array_equal(total, traced.adjoints[node])
+        assert np.shape(total) == np.shape(traced.values[node])
+
+
+def test_elementwise_amounts_are_local_times_adjoint(traced: Trace) -> None:
+    for step in traced.backward:
+        for given in step.contributions:
+            if given.local is None:
+                assert step.op.structural
+            elif np.shape(given.amount) == np.shape(step.adjoint):
+                np.testing.assert_allclose(given.amount, given.local * step.adjoint)
+
+
+def test_the_rule_of_a_product_of_matrices_is_shown() -> None:
+    text = str(run_cli(["trace", TEXT, *(f"--{name}={value.tolist()}" for name, value in POINT.items())]))
+    assert "W: outer(adjoint, x) = [[0.1, 0.2, 0.3], [0, 0, 0]]" in text
+    assert "x: transpose(W) @ adjoint = [1, 2, 3]" in text
+
+
+def test_json_holds_arrays_as_nested_lists() -> None:
+    result = run_cli(["grad", "sum(log(v))", "--v", "[1, 0, 2]", "--json"])
+    assert result.json["variables"] == {"v": [1.0, 0.0, 2.0]}
+    assert result.json["gradient"] == {"v": [1.0, "inf", 0.5]}
+    assert result.json["value"] == "-inf"
+    json.dumps(result.json, allow_nan=False)
+
+
+def test_warnings_name_the_element() -> None:
+    (first, *_) = trace(ad.parse("sum(log(v))"), {"v": np.array([1.0, -2.0, -3.0])}).warnings
+    assert (first.kind, "element [1]" in first.message) == ("domain", True)
+    (kink,) = trace(ad.parse("sum(abs(v))"), {"v": np.array([1.0, 0.0, 2.0])}).warnings
+    assert (kink.kind, "element [1]" in kink.message) == ("kink", True)
+    assert trace(ad.parse("sum(where(v > 0, log(v), 0))"), {"v": np.array([1.0, 2.0])}).warnings == []
+
+
+def test_large_arrays_are_summarised_not_cut() -> None:
+    text = str(run_cli(["trace", "sum(v^2)", "--v", str([float(i) for i in range(200)])]))
+    assert "200 from 0 to 199" in text
+    assert max(map(len, text.splitlines()[1:])) < 200
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["grad", "x*y", "--x", "[1, 2]", "--y", "2"], "`x` is a number here"),
+        (["grad", "W @ x", "--W", "[[1, 2], [3, 4]]", "--x", "[1, 2]"], "only a number has a gradient"),
+        (["trace", "sum(W @ x)", "--W", "[[1, 2]]", "--x", "[1, 2, 3]"], "1x2 @ 3"),
+        (["grad", "v: 3; sum(v)", "--v", "[1, 2]"], "declared with the shape 3"),
+        (["grad", "sum(v)", "--v", "[]"], "line 1"),
+        (["grad", "sum(v)", "--v", "[[1, 2], [3]]"], "one shape"),
+    ],
+)
+def test_arrays_that_do_not_fit(words: list[str], message: str) -> None:
+    result = run_cli(words)
+    assert (result.status, str(result)) == (2, "")
+    assert message in result.stderr

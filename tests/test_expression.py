@@ -1,0 +1,230 @@
+"""`Expression`, as Python users hold it."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+
+
+def test_the_first_example() -> None:
+    f = ad.parse("x*y + sin(x)")
+    assert f.variables == ("x", "y")
+    assert f(x=2, y=3) == f.value({"x": 2, "y": 3}) == 6.909297426825682
+    assert f.grad(x=2, y=3) == {"x": 2.5838531634528574, "y": 2.0}
+    assert f.value_and_grad({"x": 2, "y": 3}) == (6.909297426825682, {"x": 2.5838531634528574, "y": 2.0})
+    assert isinstance(f(x=np.float32(2), y=np.int64(3)), float)
+
+
+WORKED = [
+    ("(w*x + b - t)^2", {"x": 2, "w": 3, "b": 1, "t": 5}, 4, {"w": 8, "b": 4, "x": 12, "t": -4}),
+    ("a*b + c", {"a": 2, "b": 3, "c": 10}, 16, {"a": 3, "b": 2, "c": 1}),
+    ("a*b + a", {"a": 2, "b": 3}, 8, {"a": 4, "b": 2}),
+    ("a = x + y; b = x - y; a*b", {"x": 3, "y": 2}, 5, {"x": 6, "y": -4}),
+    ("log(sigmoid(w*x + b))", {"w": 2, "x": 1, "b": -1}, math.log(1 / (1 + math.exp(-1))),
+     {"w": 1 / (1 + math.e), "x": 2 / (1 + math.e), "b": 1 / (1 + math.e)}),
+    ("tanh(a*b)", {"a": 2, "b": 3}, math.tanh(6), {"a": 3 / math.cosh(6) ** 2, "b": 2 / math.cosh(6) ** 2}),
+    ("3*x^2 + 2*x + 1", {"x": 2}, 17, {"x": 14}),
+    ("(w*x + b)^2", {"x": 3, "w": 2, "b": 1}, 49, {"w": 42, "b": 14, "x": 28}),
+    ("max(x, y)", {"x": 2, "y": 1}, 2, {"x": 1, "y": 0}),
+    ("max(x, y)", {"x": 1, "y": 1}, 1, {"x": 0.5, "y": 0.5}),
+    ("relu(x)", {"x": 2}, 2, {"x": 1}),
+    ("relu(x)", {"x": -2}, 0, {"x": 0}),
+    ("relu(x)", {"x": 0}, 0, {"x": 0}),
+    ("x^n", {"x": -2, "n": 3}, -8, {"x": 12, "n": math.nan}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "point", "value", "gradient"), WORKED)
+def test_worked_examples(text: str, point: dict[str, float], value: float, gradient: dict[str, float]) -> None:
+    found = ad.parse(text).value_and_grad(point)
+    assert found[0] == pytest.approx(value, rel=1e-15)
+    assert found[1] == pytest.approx(gradient, rel=4e-15, nan_ok=True)
+
+
+def test_what_is_wrong_with_values() -> None:
+    f = ad.parse("x*y")
+    with pytest.raises(ad.MissingValueError, match="`y`"):
+        f(x=1)
+    with pytest.raises(ad.UnknownNameError, match="`speed`"):
+        ad.parse("sped*x").grad(sped=1, x=1, speed=2)
+    assert issubclass(ad.MissingValueError, ad.ExpressionError)
+    assert issubclass(ad.ExpressionError, ValueError)
+
+
+def test_a_text_that_cannot_be_read() -> None:
+    with pytest.raises(ad.ExpressionError) as caught:
+        ad.parse("x + \n  2y")
+    assert (caught.value.line, caught.value.column) == (2, 4)
+    assert "^" in str(caught.value)
+    with pytest.raises(ad.ExpressionError, match="states a model"):
+        ad.parse("y ~ a*x")
+
+
+def test_constants_are_variables_only_if_declared() -> None:
+    assert ad.parse("e*x").variables == ("x",)
+    assert ad.parse("e*x", variables=["e"])(e=2, x=3) == 6
+
+
+def test_a_constant_has_no_gradient() -> None:
+    assert ad.parse("2 + 3").value_and_grad() == (5.0, {})
+
+
+def test_outside_the_domain_is_nan_and_nothing_is_raised() -> None:
+    assert math.isnan(ad.parse("log(x)")(x=-1))
+    assert ad.parse("1/x")(x=0) == math.inf
+    assert np.isnan(ad.parse("log(x)")(x=np.array([-1.0]))).all()
+
+
+# --- arrays as batches
+
+
+def test_arrays_for_numbers_are_a_batch() -> None:
+    f = ad.parse("x*y + sin(x)")
+    xs, ys = np.linspace(-2, 2, 5)[:, None], np.array([1.0, 2.0, 3.0])
+    value, gradient = f.value_and_grad(x=xs, y=ys)
+    assert value.shape == gradient["x"].shape == gradient["y"].shape == (5, 3)
+    for i in range(5):
+        for j in range(3):
+            one = f.value_and_grad(x=xs[i, 0], y=ys[j])
+            assert value[i, j] == pytest.approx(one[0], rel=1e-15)
+            assert gradient["x"][i, j] == pytest.approx(one[1]["x"], rel=1e-15)
+    assert f(x=[1, 2], y=1).tolist() == pytest.approx([f(x=1, y=1), f(x=2, y=1)])
+    assert f(x=np.zeros((0,)), y=1).shape == (0,)
+
+
+def test_a_slope_that_depends_on_nothing_still_has_one_element_per_point() -> None:
+    assert ad.parse("2*x").grad(x=np.arange(3.0))["x"].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_more_rows_than_a_block() -> None:
+    xs = np.linspace(0, 1, 20_001)
+    value, gradient = ad.parse("exp(-x)*x").value_and_grad(x=xs)
+    np.testing.assert_allclose(value, np.exp(-xs) * xs, rtol=1e-15)
+    np.testing.assert_allclose(gradient["x"], np.exp(-xs) * (1 - xs), rtol=1e-12, atol=1e-15)
+
+
+# --- arrays as values
+
+
+def test_the_gradient_towards_an_array_has_its_shape() -> None:
+    f = ad.parse("sum((W @ x + b)^2)")
+    w, x, b = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([1.0, 0.0, -1.0]), np.array([0.5, -0.5])
+    value, gradient = f.value_and_grad(W=w, x=x, b=b)
+    residual = w @ x + b
+    assert value == pytest.approx(np.sum(residual**2))
+    np.testing.assert_allclose(gradient["W"], 2 * np.outer(residual, x))
+    np.testing.assert_allclose(gradient["x"], 2 * w.T @ residual)
+    np.testing.assert_allclose(gradient["b"], 2 * residual)
+
+
+def test_a_declared_shape_with_an_axis_in_front_is_a_batch() -> None:
+    f = ad.parse("v: 3; sum(v^2)*s")
+    value, gradient = f.value_and_grad(v=np.arange(6.0).reshape(2, 3), s=2.0)
+    assert value.tolist() == [10.0, 100.0]
+    np.testing.assert_allclose(gradient["v"], 4 * np.arange(6.0).reshape(2, 3))
+    assert gradient["s"].tolist() == [5.0, 50.0]
+
+
+def test_an_array_beside_an_array_is_one_point_if_it_fits() -> None:
+    f = ad.parse("W: 2x2; sum(relu(W @ x + b))")
+    w = np.eye(2)
+    assert f.grad(W=w, x=[1.0, 2.0], b=[1.0, -5.0])["b"].tolist() == [1.0, 0.0]
+    assert f(W=w, x=[1.0, 2.0], b=np.arange(5.0)).tolist() == [3.0, 5.0, 7.0, 9.0, 11.0]
+
+
+def test_a_batch_inside_an_array() -> None:
+    value = ad.parse("[x, 2*x]")(x=np.arange(4.0))
+    assert value.tolist() == [[0, 0], [1, 2], [2, 4], [3, 6]]
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "message"),
+    [
+        ("sum(W @ x)", {"W": [[1, 2]], "x": [1, 2, 3]}, "1x2 @ 3"),
+        ("v: 3; v[3]", {"v": [1, 2, 3]}, "index 3 is out of range"),
+        ("v: 3; sum(v)", {"v": [1, 2]}, "declared with the shape 3"),
+        ("dot(v, w)", {"v": [1, 2], "w": [1, 2, 3]}, "2 and 3"),
+    ],
+)
+def test_shapes_that_do_not_fit(text: str, point: dict[str, list[float]], message: str) -> None:
+    with pytest.raises(ad.ExpressionError, match=message):
+        ad.parse(text)(point)
+
+
+def test_an_array_has_no_gradient_but_a_jacobian() -> None:
+    f = ad.parse("[x*y, x + y]")
+    with pytest.raises(ad.ExpressionError, match="array of shape 2"):
+        f.grad(x=2, y=3)
+    jacobian = f.jacobian(x=2, y=3)
+    assert jacobian["x"].tolist() == [3, 1]
+    assert jacobian["y"].tolist() == [2, 1]
+    by_vector = ad.parse("W @ v").jacobian(W=[[1.0, 2.0], [3.0, 4.0]], v=[5.0, 6.0])
+    assert by_vector["v"].tolist() == [[1, 2], [3, 4]]
+    assert by_vector["W"].tolist() == [[[5, 6], [0, 0]], [[0, 0], [5, 6]]]
+
+
+# --- higher orders
+
+
+def test_the_directional_derivative() -> None:
+    f = ad.parse("x*y + sin(x)")
+    value, slope = f.jvp({"x": 1.0, "y": 2.0}, x=2, y=3)
+    assert (value, slope) == pytest.approx((f(x=2, y=3), 2.5838531634528574 + 2 * 2.0))
+    assert f.jvp({}, x=2, y=3)[1] == 0.0
+    with pytest.raises(ad.UnknownNameError, match="`z`"):
+        f.jvp({"z": 1.0}, x=2, y=3)
+
+
+def test_the_hessian_and_its_products() -> None:
+    f = ad.parse("x^2*y + exp(x*y)")
+    x, y = 0.5, -1.25
+    growth = math.exp(x * y)
+    expected = np.array(
+        [[2 * y + y * y * growth, 2 * x + growth + x * y * growth], [2 * x + growth + x * y * growth, x * x * growth]]
+    )
+    np.testing.assert_allclose(f.hessian(x=x, y=y), expected, rtol=1e-14)
+    product = f.hvp({"x": 2.0, "y": -1.0}, x=x, y=y)
+    np.testing.assert_allclose([product["x"], product["y"]], expected @ [2.0, -1.0], rtol=1e-14)
+
+
+def test_the_hessian_counts_the_elements_of_arrays() -> None:
+    f = ad.parse("sum(v)^2*s")
+    hessian = f.hessian(v=[1.0, 2.0], s=3.0)
+    np.testing.assert_allclose(hessian, [[6, 6, 6], [6, 6, 6], [6, 6, 0]])
+
+
+def test_structural_zeros_hold_in_second_derivatives() -> None:
+    f = ad.parse("where(x > 0, x^3, sqrt(x)*log(x))")
+    np.testing.assert_allclose(f.hessian(x=2.0), [[12.0]])
+
+
+# --- derivatives as expressions
+
+
+def test_a_derivative_is_an_expression_that_reads_back() -> None:
+    f = ad.parse("x*y + sin(x)")
+    slope = f.derivative("x")
+    assert str(slope) == "y + cos(x)"
+    assert ad.parse(str(slope)).grad(x=1, y=2) == slope.grad(x=1, y=2)
+    assert str(f.derivative("x").derivative("x")) == "-sin(x)"
+    assert str(f.derivative("z")) == "0"
+
+
+def test_a_derivative_needs_known_shapes() -> None:
+    with pytest.raises(ad.ExpressionError, match="shape of `v`"):
+        ad.parse("sum(v^2)").derivative("v")
+    slope = ad.parse("v: 3; sum(v^2)").derivative("v")
+    np.testing.assert_allclose(slope(v=[1.0, 2.0, 3.0]), [2.0, 4.0, 6.0])
+
+
+def test_pickling() -> None:
+    f = pickle.loads(pickle.dumps(ad.parse("a = x*y; v: 2; a + sin(a)*sum(v)")))
+    assert f.variables == ("x", "y", "v")
+    assert f(x=1, y=2, v=[1.0, 1.0]) == 2 + 2 * math.sin(2)
+    deep = ad.parse("sin(" * 50_000 + "x" + ")" * 50_000)
+    assert pickle.loads(pickle.dumps(deep))(x=1.0) == deep(x=1.0)
