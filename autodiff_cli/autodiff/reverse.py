@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from autodiff_cli.graph.tape import Tape
@@ -17,23 +18,32 @@ def reverse(tape: Tape, kind: Kind[N], values: list[N], seed: N) -> list[N | Non
     The adjoint None means that structurally nothing arrived: no path leads from the node to the output, or a choice
     that was not taken stands on every path. Such a node hands nothing on, whatever its own local derivatives are.
     """
+    key = reverse, kind
+    if key not in tape.prepared:
+        tape.prepared[key] = [*_prepared(tape, kind)]
     adjoints: list[Any] = [None] * len(tape)
     adjoints[tape.outputs[0]] = seed
-    compiled: dict[Any, Any] = {}
-    nodes, tape_inputs, edges = tape.nodes, tape.inputs, tape.edges
-    for i in range(tape.outputs[0], -1, -1):
+    for i, partials, inputs, receivers in tape.prepared[key]:
         adjoint = adjoints[i]
-        live = edges[i]
-        if adjoint is None or not live:
+        if adjoint is None:
             continue
-        inputs = tape_inputs[i]
-        key = nodes[i].op, len(inputs), live
-        partials = compiled.get(key)
-        if partials is None:
-            partials = compiled[key] = kind.partials(*key)  # type: ignore[arg-type]
-        for k, local in zip(live, partials(values[i], *[values[j] for j in inputs])):  # noqa: B905
+        for j, local in zip(receivers, partials(values[i], *[values[k] for k in inputs])):  # noqa: B905
             if local is not None:
-                j = inputs[k]
                 amount = local * adjoint
-                adjoints[j] = amount if adjoints[j] is None else adjoints[j] + amount
+                so_far = adjoints[j]
+                adjoints[j] = amount if so_far is None else so_far + amount
     return adjoints
+
+
+def _prepared(tape: Tape, kind: Kind[N]) -> Iterator[tuple[int, Callable[..., Any], tuple[int, ...], tuple[int, ...]]]:
+    """From the output down, the nodes that hand something on: each with the function for its local derivatives, the
+    places of its inputs, and those of the inputs that receive."""
+    functions: dict[Any, Any] = {}
+    for i in range(tape.outputs[0], -1, -1):
+        live, inputs = tape.edges[i], tape.inputs[i]
+        if live:
+            key = tape.nodes[i].op, len(inputs), live
+            partials = functions.get(key)
+            if partials is None:
+                partials = functions[key] = kind.partials(*key)  # type: ignore[arg-type]
+            yield i, partials, inputs, tuple([inputs[k] for k in live])

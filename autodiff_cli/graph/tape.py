@@ -48,9 +48,10 @@ class Tape:
             takes no gradient.
         edges: for each node, the positions among its inputs through which a derivative travels: those that are
             reached, without those that a literal zero multiplies (`0*x`, `x^0`).
+        prepared: what loops over the tape keep for the next time, by whatever key they choose.
     """
 
-    __slots__ = ("edges", "index", "inputs", "nodes", "outputs", "reached")
+    __slots__ = ("edges", "index", "inputs", "nodes", "outputs", "prepared", "reached")
 
     def __init__(self, outputs: Sequence[Node], wrt: Iterable[Node] | None = None) -> None:
         self.nodes = topological(outputs)
@@ -59,6 +60,7 @@ class Tape:
         self.inputs = [tuple([index[child] for child in node.inputs]) for node in self.nodes]
         self.outputs = tuple(index[output] for output in outputs)
         seeds = None if wrt is None else set(wrt)
+        self.prepared: dict[object, Any] = {}
         self.reached: list[bool] = []
         self.edges: list[tuple[int, ...]] = []
         self._mark(seeds)
