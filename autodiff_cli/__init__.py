@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from autodiff_cli.training.data import DataError as DataError
     from autodiff_cli.training.fit import Fit as Fit
     from autodiff_cli.training.fit import fit as fit
+    from autodiff_cli.training.model_file import ModelFileError as ModelFileError
+    from autodiff_cli.training.model_file import load as load
     from autodiff_cli.training.objective import Objective as Objective
 
 __version__ = "0.1.0"
@@ -35,6 +37,8 @@ _HOMES = {
     "DataError": "autodiff_cli.training.data",
     "Fit": "autodiff_cli.training.fit",
     "fit": "autodiff_cli.training.fit",
+    "load": "autodiff_cli.training.model_file",
+    "ModelFileError": "autodiff_cli.training.model_file",
     "Objective": "autodiff_cli.training.objective",
 }
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, BinaryIO, TextIO
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,7 +28,9 @@ def train(
     data: Annotated[str, typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
     assignments: Assignments = None,
     optimizer: Annotated[str, typer.Option("--optimizer", metavar="NAME", help=_OPTIMIZER)] = "auto",
-    loss: Annotated[str, typer.Option("--loss", metavar="NAME", help="mse, mae, huber or bce.")] = "mse",
+    loss: Annotated[
+        str, typer.Option("--loss", metavar="NAME", help="mse, mae, huber or bce; cross_entropy for classes.")
+    ] = "mse",
     learning_rate: Annotated[
         float, typer.Option("--lr", metavar="RATE", help="The learning rate of sgd to adamw.")
     ] = 0.01,
@@ -39,7 +39,7 @@ def train(
         int | None,
         typer.Option("--batch-size", metavar="ROWS", help="Rows per step, for sgd to adamw; all by default."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the order of rows in batches.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all that is drawn at random.")] = 0,
     weights: Annotated[
         str | None, typer.Option("--weights", metavar="COLUMN", help="Weights of the squared residuals.")
     ] = None,
@@ -53,6 +53,26 @@ def train(
         list[str] | None,
         typer.Option("--fix", metavar="NAME[=VALUE]", help="Keep a parameter at its start or a value."),
     ] = None,
+    validation: Annotated[
+        float | None,
+        typer.Option("--validation", metavar="FRACTION", help="Hold out this share of the rows, to judge by."),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option("--patience", metavar="N", help="End when the validation loss has not fallen for N epochs."),
+    ] = None,
+    diagnose: Annotated[
+        bool, typer.Option("--diagnose", help="Look for idle units, and for gradients that vanish or explode.")
+    ] = False,
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="MODEL.json", help="Write the model to a file, for `predict`.")
+    ] = None,
+    recompute_every: Annotated[
+        int | None,
+        typer.Option(
+            "--recompute-every", metavar="K", help="Keep every K-th layer's values only: slower, in less memory."
+        ),
+    ] = None,
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="Leave out rows with an empty, nan or infinite cell.")
     ] = False,
@@ -63,7 +83,8 @@ def train(
     """Fit a model's parameters to data.
 
     A name of the model is a column if DATA has it, else a parameter; an option of its name says where it starts
-    (1 by default). Least squares by Levenberg-Marquardt is the default; its standard errors come with it.
+    (by default numbers at 1, arrays at random). Least squares by Levenberg-Marquardt is the default, with standard
+    errors; networks are fitted by adam.
 
     \b
     Examples:
@@ -72,15 +93,18 @@ def train(
       autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
       autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
       autodiff train "y ~ a*x + b" big.parquet --optimizer adam --lr 0.05 --batch-size 256
+      autodiff train "y ~ mlp(x, [32], tanh)" sine.csv --epochs 2000 --validation 0.2 --patience 50 --diagnose
+      autodiff train "species ~ softmax(mlp([a, b], [16], relu))" flowers.csv --save flowers.json
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
     from autodiff_cli.cli import inputs, options
+    from autodiff_cli.cli.data import bad_input, data_file, writing
     from autodiff_cli.render import documents
     from autodiff_cli.render.fit import fit_document, write_fit
-    from autodiff_cli.training.files import DataFile
     from autodiff_cli.training.fit import Interrupted
     from autodiff_cli.training.fit import fit as run
     from autodiff_cli.training.model import Model
+    from autodiff_cli.training.writing import check_writable
 
     call = Call.of(context)
     environment = call.environment
@@ -89,20 +113,21 @@ def train(
     given = options.assignments(call.values, assignments or ())
     kept = _kept(fix or (), given)
     status = ExitStatus.DONE
-    with _bad_input():
-        file = DataFile(data, _bytes_of(environment.stdin) if data == "-" else None)
+    if save is not None:
+        with writing(save):
+            check_writable(save)
+    with bad_input("--drop-missing leaves such rows out"):
+        file = data_file(data, environment)
         read = Model.read(inputs.text_of(model, environment), file.names, {*given, *kept})
         _check_names({**given, **kept}, read, context)
         start = inputs.constant_values(given)
-        fixed = {name: start.get(name, 1.0) for name in kept} | inputs.constant_values(
-            {name: text for name, text in kept.items() if text}
-        )
+        fixed = inputs.constant_values({name: text for name, text in kept.items() if text})
         table = _epoch_table(environment, read, file.name, every, digits, json, epochs)
         try:
             fit = run(
                 read,
                 file,
-                {name: value for name, value in start.items() if name not in fixed},
+                start,
                 optimizer=optimizer,
                 loss=loss,
                 learning_rate=learning_rate,
@@ -112,7 +137,11 @@ def train(
                 weights=weights,
                 sigma=sigma,
                 absolute_sigma=absolute_sigma,
-                fixed=fixed,
+                fixed=dict.fromkeys(kept) | fixed,
+                validation=validation,
+                patience=patience,
+                diagnosis=diagnose,
+                recompute_every=recompute_every,
                 drop_missing=drop_missing,
                 on_epoch=table.add,
             )
@@ -125,25 +154,14 @@ def train(
     if json:
         environment.stdout.write(documents.dumps(fit_document(fit)))
     else:
-        write_fit(environment.paper(), fit, digits)
+        write_fit(environment.paper(), fit, digits, saved=save is not None and not fit.failure)
     if fit.failure and status is ExitStatus.DONE:
-        raise Failure(fit.failure)
+        raise Failure(fit.failure if save is None else f"{fit.failure}. {save} was not written")
+    if save is not None:
+        with writing(save):
+            fit.save(save)
+        environment.note(f"saved to {save}")
     return status
-
-
-@contextlib.contextmanager
-def _bad_input() -> Iterator[None]:
-    """Data that cannot be used, and options that do not go together, are bad input."""
-    from autodiff_cli.training.data import DataError
-    from autodiff_cli.training.objective import OptionError
-
-    try:
-        yield
-    except DataError as error:
-        hint = "\n--drop-missing leaves such rows out" if error.missing else ""
-        raise BadInput(f"{error}{hint}") from error
-    except OptionError as error:
-        raise BadInput(str(error)) from error
 
 
 def _kept(words: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
@@ -182,18 +200,13 @@ def _epoch_table(
     epochs: int | None,
 ) -> EpochTable:
     """The live table: on standard error if standard output is for a machine."""
-    from autodiff_cli.render.fit import Bar, EpochTable
+    from autodiff_cli.render.fit import Bar, EpochTable, columns_in_words
     from autodiff_cli.render.paper import Paper
 
-    title = (model.text, f"data: {source}, columns {', '.join(model.columns)}")
+    title = model.text, f"data: {source}, {columns_in_words(model.columns)}"
     if json:
         return EpochTable(Paper(environment.stderr), title, every, digits)
     bar = None
     if environment.terminal:
         bar = Bar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
     return EpochTable(environment.paper(), title, every, digits, bar)
-
-
-def _bytes_of(stream: TextIO) -> BinaryIO:
-    """What a text stream reads, as bytes."""
-    return stream.buffer if hasattr(stream, "buffer") else io.BytesIO(stream.read().encode())

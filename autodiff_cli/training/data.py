@@ -1,10 +1,11 @@
-"""Data as a model sees it: named columns of floats, all of one length."""
+"""Data as a model sees it: named columns of floats, all of one length; perhaps one of labels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,26 +32,32 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of float64, each of shape (rows,).
+    """Columns of float64, each of shape (rows,), or (…, rows) where a row has an array.
 
     Attributes:
         columns: by name.
         rows: how many.
         dropped: how many more there were, left out because a cell was missing.
+        labels: the column of labels, whole numbers or texts, if one was asked for.
     """
 
     columns: Mapping[str, Array]
     rows: int
     dropped: int = 0
+    labels: NDArray[Any] | None = None
 
-    def part(self, rows: slice | Array | NDArray[np.intp] | NDArray[np.bool_]) -> Table:
+    def part(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the rows: a slice, row numbers, or a truth value for each."""
-        columns = {name: values[rows] for name, values in self.columns.items()}
-        return Table(columns, len(next(iter(columns.values()))))
+        columns = {name: values[..., rows] for name, values in self.columns.items()}
+        return Table(columns, next(iter(columns.values())).shape[-1])
+
+    def only(self, names: Collection[str]) -> Table:
+        """The columns of these names."""
+        return Table({name: values for name, values in self.columns.items() if name in names}, self.rows)
 
     def parts(self, size: int) -> Iterator[Table]:
         """All rows in order, `size` at a time."""
-        return map(self.part, slices(self.rows, size))
+        return iter((self,)) if self.rows <= size else map(self.part, slices(self.rows, size))
 
 
 @runtime_checkable
@@ -61,11 +68,12 @@ class Dataset(Protocol):
     def names(self) -> Sequence[str]:
         """The names of all columns, in the form in which the language compares names."""
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False) -> Table:
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
         """The columns of these names.
 
         Args:
             drop_missing: leave out rows with a cell that is empty, nan or infinite; without it they are an error.
+            labels: one more column, which holds whole numbers or texts.
 
         Raises:
             DataError: for cells that are missing or hold no number, for columns of unequal length, for no rows.
@@ -79,16 +87,61 @@ class Columns:
         self._data = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118 (data frames)
         self.names = tuple(self._data)
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False) -> Table:
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
         """See `Dataset.load`. Integers, float32 and lists become float64."""
-        columns = {name: numbers(values, f"column `{name}`") for name, values in self._data.items() if name in wanted}
-        if not columns:
+        columns = {
+            name: numbers(values, f"column `{name}`")
+            for name, values in self._data.items()
+            if name in wanted and name != labels
+        }
+        named = None if labels is None else Labels(labels, *as_labels(self._data[labels], labels))
+        if not columns and named is None:
             raise DataError(f"the model uses no column of the data ({', '.join(self.names)})")
         lengths = {name: len(values) for name, values in columns.items()}
+        if named is not None:
+            lengths[named.name] = len(named.values)
         if len(set(lengths.values())) > 1:
             said = ", ".join(f"`{name}` has {length}" for name, length in lengths.items())
             raise DataError(f"the columns differ in length: {said}")
-        return complete(columns, drop_missing)
+        return complete(columns, drop_missing, labels=named)
+
+
+class Labels(NamedTuple):
+    """A column of labels, and which of them are missing."""
+
+    name: str
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+
+
+def as_labels(values: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Labels as an array of whole numbers or of texts, and which are missing.
+
+    Raises:
+        DataError: for numbers that are not whole.
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"column `{name}` has the shape {array.shape}; one label per row is needed")
+    if array.dtype.kind in "biu":
+        return array.astype(np.int64), np.zeros(len(array), dtype=np.bool_)
+    if array.dtype.kind == "f":
+        return _whole(array.astype(np.float64), name)
+    cells = array.tolist()
+    gone = [cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()) for cell in cells]
+    missing = np.array(gone, dtype=np.bool_)
+    if all(absent or isinstance(cell, int | float) for cell, absent in zip(cells, gone, strict=True)):
+        return _whole(np.array([math.nan if absent else cell for cell, absent in zip(cells, gone, strict=True)]), name)
+    return np.array(["" if absent else str(cell) for cell, absent in zip(cells, gone, strict=True)]), missing
+
+
+def _whole(array: Array, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    missing = ~np.isfinite(array)
+    broken = ~missing & (array != np.round(array))
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise DataError(f"row {row + 1}, column `{name}`: a class is a whole number or a text, not {array[row]:g}")
+    return np.where(missing, 0, array).astype(np.int64), missing
 
 
 def numbers(values: ArrayLike, what: str) -> Array:
@@ -105,30 +158,33 @@ def numbers(values: ArrayLike, what: str) -> Array:
     return np.ascontiguousarray(array)
 
 
-def complete(columns: Mapping[str, Array], drop_missing: bool, where: str = "") -> Table:
+def complete(columns: Mapping[str, Array], drop_missing: bool, where: str = "", labels: Labels | None = None) -> Table:
     """The columns as a table without missing cells. See `Dataset.load`.
 
     Args:
         where: what the message begins with (`"prices.parquet: "`).
     """
     missing = {name: ~np.isfinite(values) for name, values in columns.items()}
+    if labels is not None:
+        missing[labels.name] = labels.missing
     bad = np.logical_or.reduce(list(missing.values()))
-    table = Table(columns, len(bad))
     if not len(bad):
         raise DataError(f"{where}there are no rows")
     if not bad.any():
-        return table
+        return Table(columns, len(bad), labels=None if labels is None else labels.values)
     if not drop_missing:
         problems = (
-            f"row {row + 1}, column `{name}`: {columns[name][row]}"
+            f"row {row + 1}, column `{name}`: {columns[name][row] if name in columns else 'no label'}"
             for row in np.flatnonzero(bad)
-            for name in columns
+            for name in missing
             if missing[name][row]
         )
         raise DataError(listing(problems, where), missing=True)
     if bad.all():
         raise DataError(f"{where}no row is left: every one has a cell that is missing")
-    return Table(table.part(~bad).columns, int(np.count_nonzero(~bad)), dropped=int(np.count_nonzero(bad)))
+    kept = {name: values[~bad] for name, values in columns.items()}
+    dropped = int(np.count_nonzero(bad))
+    return Table(kept, len(bad) - dropped, dropped, None if labels is None else labels.values[~bad])
 
 
 def listing(problems: Iterable[str], where: str) -> str:

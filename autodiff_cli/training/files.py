@@ -14,12 +14,13 @@ import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.language.lexer import canonical
-from autodiff_cli.training.data import Array, DataError, Table, complete, listing
+from autodiff_cli.training.data import Array, DataError, Labels, Table, as_labels, complete, listing
 
 # What stands for no value: a blank, or what spreadsheets, R and pandas write.
 _MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
@@ -56,16 +57,28 @@ class DataFile:
         self._header = self._parquet_header() if self._parquet else self._text_header()
         self.names = tuple(dict.fromkeys(name for name in self._header if name))
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False) -> Table:
-        """See `Dataset.load`. Only the columns asked for are read."""
-        places = {name: place for place, name in enumerate(self._header) if name in wanted}
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
+        """See `Dataset.load`. Only the columns asked for are read. Labels that are all numbers as text are numbers."""
+        places = {name: place for place, name in enumerate(self._header) if name in wanted or name == labels}
         if not places:
             raise DataError(f"{self.name}: the model uses none of its columns ({', '.join(self.names)})")
         for name in places:
             if self._header.count(name) > 1:
                 raise DataError(f"{self.name}: the header names the column `{name}` more than once")
-        columns = self._parquet_columns(places) if self._parquet else self._text_columns(places, drop_missing)
-        return complete(columns, drop_missing, f"{self.name}: ")
+        if self._parquet:
+            columns = self._parquet_columns(places, labels)
+        else:
+            columns = self._text_columns(places, drop_missing, labels)
+        named = None
+        if labels is not None:
+            named = Labels(labels, *as_labels(_as_numbers(columns.pop(labels)), labels))
+        return complete(columns, drop_missing, f"{self.name}: ", named)
+
+    def rows(self) -> Iterator[list[str]]:
+        """All rows as text, cell by cell, below a first one with the names of the columns as the file spells them."""
+        if self._parquet:
+            return self._parquet_rows()
+        return (cells for _, cells in self._records())
 
     # --- text
 
@@ -91,20 +104,21 @@ class DataFile:
             raise DataError(f"{self.name}: the first line holds numbers; it must hold the names of the columns")
         return [canonical(cell.strip()) for cell in cells]
 
-    def _text_columns(self, places: Mapping[str, int], drop_missing: bool) -> dict[str, Array]:
-        columns = self._read_fast(places)
-        if columns is None or not (drop_missing or all(np.isfinite(values).all() for values in columns.values())):
-            return self._read_carefully(places, drop_missing)
+    def _text_columns(self, places: Mapping[str, int], drop_missing: bool, labels: str | None) -> dict[str, Any]:
+        columns = self._read_fast(places, labels)
+        if columns is None or not (drop_missing or all(map(_is_complete, columns.values()))):
+            return self._read_carefully(places, drop_missing, labels)
         return columns
 
-    def _read_fast(self, places: Mapping[str, int]) -> dict[str, Array] | None:
-        """The columns, nan where a cell is missing; None if anything else is wrong."""
+    def _read_fast(self, places: Mapping[str, int], labels: str | None) -> dict[str, Any] | None:
+        """The columns, nan or None where a cell is missing; None if anything else is wrong."""
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
         # Columns by position: names that the model does not use may be empty, or twice there.
         positions = [str(place) for place in range(len(self._header))]
-        chosen = [positions[place] for place in places.values()]
+        chosen = {name: positions[place] for name, place in places.items()}
+        types = {position: pa.string() if name == labels else pa.float64() for name, position in chosen.items()}
         with self._stream() as stream:
             _first_record(stream)
             try:
@@ -113,20 +127,24 @@ class DataFile:
                     read_options=pa_csv.ReadOptions(column_names=positions),
                     parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
                     convert_options=pa_csv.ConvertOptions(
-                        include_columns=chosen,
-                        column_types=dict.fromkeys(chosen, pa.float64()),
+                        include_columns=[*types],
+                        column_types=types,
                         null_values=[*_MISSING],
+                        strings_can_be_null=True,
                     ),
                 )
             except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
                 return None
-        return {name: _floats(table.column(position)) for name, position in zip(places, chosen, strict=True)}
+        return {
+            name: _texts(table.column(position)) if name == labels else _floats(table.column(position))
+            for name, position in chosen.items()
+        }
 
-    def _read_carefully(self, places: Mapping[str, int], drop_missing: bool) -> dict[str, Array]:
+    def _read_carefully(self, places: Mapping[str, int], drop_missing: bool, labels: str | None) -> dict[str, Any]:
         """The same, cell by cell. Raises DataError that lists what is wrong by line, column and text."""
         wrong: list[str] = []
         missing: list[str] = []
-        columns: dict[str, list[float]] = {name: [] for name in places}
+        columns: dict[str, list[Any]] = {name: [] for name in places}
         records = self._records()
         next(records)
         for line, cells in records:
@@ -135,6 +153,11 @@ class DataFile:
                 continue
             for name, place in places.items():
                 cell = cells[place].strip()
+                if name == labels:
+                    if cell in _MISSING:
+                        missing.append(f"line {line}, column `{name}`: {cell or 'empty'}")
+                    columns[name].append(None if cell in _MISSING else cell)
+                    continue
                 number = math.nan if cell in _MISSING else _number(cell)
                 if number is None:
                     wrong.append(f"line {line}, column `{name}`: {_shown(cell)} is not a number")
@@ -143,7 +166,7 @@ class DataFile:
                 columns[name].append(math.nan if number is None else number)
         if wrong or (missing and not drop_missing):
             raise DataError(listing(wrong or missing, f"{self.name}: "), missing=not wrong)
-        return {name: np.array(values) for name, values in columns.items()}
+        return {name: np.array(values, dtype=object if name == labels else None) for name, values in columns.items()}
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Each record that is not blank, the header first, with the number of the line on which it begins."""
@@ -170,7 +193,7 @@ class DataFile:
             except (OSError, ValueError) as error:
                 raise self._unreadable(error) from None
 
-    def _parquet_columns(self, places: Mapping[str, int]) -> dict[str, Array]:
+    def _parquet_columns(self, places: Mapping[str, int], labels: str | None) -> dict[str, Any]:
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -181,9 +204,12 @@ class DataFile:
                 table = file.read(columns=list(names.values()))
             except (OSError, ValueError) as error:
                 raise self._unreadable(error) from None
-        columns = {}
+        columns: dict[str, Any] = {}
         for name, own in names.items():
             cells = table.column(own)
+            if name == labels:
+                columns[name] = _texts(cells)
+                continue
             if pa.types.is_boolean(cells.type):
                 cells = cells.cast(pa.int8())
             try:
@@ -193,6 +219,18 @@ class DataFile:
                     f"{self.name}: column `{name}` holds values of type {cells.type}, not numbers"
                 ) from None
         return columns
+
+    def _parquet_rows(self) -> Iterator[list[str]]:
+        from pyarrow import parquet
+
+        with self._raw() as stream:
+            try:
+                table = parquet.read_table(stream)
+            except (OSError, ValueError) as error:
+                raise self._unreadable(error) from None
+        yield table.column_names
+        for cells in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            yield ["" if cell is None else str(cell) for cell in cells]
 
     # --- bytes
 
@@ -240,6 +278,21 @@ def _counted(cells: int) -> str:
 
 def _floats(cells: object) -> Array:
     return np.array(cells, dtype=np.float64)
+
+
+def _texts(cells: Any) -> NDArray[np.object_]:
+    """Labels as they stand, without the blanks around them; None for those that are missing."""
+    return np.array([cell.strip() if isinstance(cell, str) else cell for cell in cells.to_pylist()], dtype=object)
+
+
+def _is_complete(column: NDArray[Any]) -> bool:
+    return bool(np.isfinite(column).all()) if column.dtype.kind == "f" else None not in column.tolist()
+
+
+def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:
+    """The same as numbers, nan where one is missing, if all of them are written as numbers."""
+    found = [math.nan if label is None else _number(str(label)) for label in labels.tolist()]
+    return labels if None in found else np.array(found, dtype=np.float64)
 
 
 def _shown(cell: str) -> str:

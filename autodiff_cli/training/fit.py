@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +14,15 @@ from autodiff_cli.backends.blocks import evaluate
 from autodiff_cli.language.errors import MissingValueError
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.data import Dataset
+from autodiff_cli.training.diagnosis import Diagnosis, diagnose
+from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.labels import Classes, accuracy
 from autodiff_cli.training.loop import Observer, Outcome
 from autodiff_cli.training.model import Model
-from autodiff_cli.training.objective import Objective, OptionError, as_dataset, check_names
+from autodiff_cli.training.objective import Objective
 from autodiff_cli.training.run import LEARNING_RATE, Options, Run
-from autodiff_cli.training.statistics import Statistics, statistics
+from autodiff_cli.training.statistics import MOST, Statistics, statistics
+from autodiff_cli.training.validation import Validation, check_options, split
 
 Array = NDArray[np.float64]
 
@@ -30,8 +36,9 @@ class Fit:
     Attributes:
         model: its text.
         rows: how many rows were used.
-        parameters: the fitted values by name; `fixed` are those that kept theirs.
-        stderr: the standard error of each, as `definition` says; None where it is not known (`warnings` say why).
+        parameters: the fitted values by name, floats and arrays; `fixed` are those that kept theirs.
+        stderr: the standard error of each, as `definition` says; None where it is not known (`warnings` say why). Of an
+            array it is an array, in which nan stands for single numbers that are not known.
         loss: the chosen loss over all rows, a (weighted) mean; `start_loss` is that at the start.
         rss: the (weighted) sum of squared residuals; None for a model without `~`.
         dof: rows minus fitted parameters.
@@ -40,18 +47,27 @@ class Fit:
         epochs: how many it took.
         converged: whether it stopped because nothing more was to gain.
         failure: why it stopped, if that was neither convergence nor the number of epochs asked for; else empty.
-        history: `{"epoch": k, "loss": …}` for the start (0) and each epoch.
-        covariance: of shape (P, P), in the order of `parameters`; nan where it is not known.
+        history: `{"epoch": k, "loss": …}` for the start (0) and each epoch, and `"validation_loss"` where rows
+            are held out.
+        covariance: of shape (P, P), in the order of `parameters`, arrays row by row; nan where it is
+            not known.
+        numbers: the names of its rows: `a`, `W[0, 1]`; none where there are more than anyone reads.
         definition: what the standard errors are, in words.
-        formula: the prediction with numbers for the parameters, in the expression language.
+        formula: the prediction with numbers for the parameters, in the expression language; empty if these are many.
         warnings: what a reader should know, as sentences.
+        classes: of a model that tells classes apart, their labels, sorted; else None, as the next two.
+        accuracy: the share of the rows whose class is predicted.
+        confusion: how many rows of each class (a row of the table) are taken for which (a column).
+        validation_rows: how many more rows were held out.
+        validation_loss: the loss over these; None if there are none. `validation_accuracy` likewise.
+        diagnosis: whether a network is healthy; None if that was not asked.
     """
 
     model: str
     rows: int
-    parameters: dict[str, float]
-    fixed: dict[str, float]
-    stderr: dict[str, float | None]
+    parameters: dict[str, Any]
+    fixed: dict[str, Any]
+    stderr: dict[str, Any]
     loss: float
     rss: float | None
     dof: int
@@ -66,9 +82,40 @@ class Fit:
     formula: str
     warnings: list[str]
     _read: Model = field(repr=False)
+    numbers: tuple[str, ...] = ()
+    classes: Classes | None = None
+    accuracy: float | None = None
+    confusion: NDArray[np.int64] | None = None
+    validation_rows: int = 0
+    validation_loss: float | None = None
+    validation_accuracy: float | None = None
+    diagnosis: Diagnosis | None = None
 
-    def predict(self, data: Mapping[str, ArrayLike]) -> Array:
-        """The model's prediction for new rows.
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names in the model that are columns of the data."""
+        return self._read.columns
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """The columns that the prediction reads."""
+        return self._read.predictors()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What stands left of `~`, as text: each part of an array by itself."""
+        return self._read.targets()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, which `load` reads. Raises OSError if that fails; an older file then stands."""
+        from autodiff_cli.training.model_file import save
+
+        save(self, path)
+
+    def predict(self, data: Mapping[str, ArrayLike]) -> NDArray[Any]:
+        """The model's prediction for new rows: numbers, of shape (rows,), or (rows, n) for a target of n components.
+
+        A model that tells classes apart gives the label of the most probable one; `probabilities` has the numbers.
 
         Args:
             data: an array for each column that the prediction reads; others may be there too. A prediction that reads
@@ -77,16 +124,25 @@ class Fit:
         Raises:
             MissingValueError: if one of them is not there.
         """
+        predicted = self.probabilities(data)
+        return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
+
+    def probabilities(self, data: Mapping[str, ArrayLike]) -> Array:
+        """The same as numbers: for classes, the probability of each, of shape (rows, classes).
+
+        Raises as `predict` does.
+        """
         given = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118 (data frames)
         columns = self._read.predictors()
         missing = [name for name in columns if name not in given]
         if missing:
             raise MissingValueError(f"no value for {', '.join(f'`{name}`' for name in missing)}")
         point = {name: np.asarray(given[name], dtype=np.float64) for name in columns}
-        prediction = evaluate([self._read.program.output], {**self.parameters, **self.fixed, **point})[0]
+        values = {**self.parameters, **self.fixed, **point}
+        prediction = evaluate([self._read.program.output], values, self._read.shapes)[0]
         if columns:
             return prediction
-        return np.full(np.shape(next(iter(given.values()), ())), prediction)
+        return np.full((*np.shape(next(iter(given.values()), ())), *prediction.shape), prediction)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -104,7 +160,7 @@ class Interrupted(KeyboardInterrupt):
 def fit(
     model: str | Model,
     data: Mapping[str, ArrayLike] | Dataset,
-    start: Mapping[str, float] | None = None,
+    start: Mapping[str, ArrayLike] | None = None,
     optimizer: str = "auto",
     loss: str = "mse",
     learning_rate: float = LEARNING_RATE,
@@ -114,8 +170,12 @@ def fit(
     weights: ArrayLike | str | None = None,
     sigma: ArrayLike | str | None = None,
     absolute_sigma: bool = False,
-    fixed: Mapping[str, float] | None = None,
+    fixed: Mapping[str, ArrayLike | None] | None = None,
     *,
+    validation: float | None = None,
+    patience: int | None = None,
+    diagnosis: bool = False,
+    recompute_every: int | None = None,
     drop_missing: bool = False,
     on_epoch: Observer | None = None,
 ) -> Fit:
@@ -123,21 +183,29 @@ def fit(
 
     Args:
         model: `target ~ prediction`, or an expression that is itself the loss of a row. Names that are no columns of
-            the data are parameters.
+            the data are parameters. `column ~ softmax(…)` tells classes apart, whole numbers or texts.
         data: the columns by name.
-        start: where parameters begin; 1 for those not named. `auto` and `lm` may find better values in the data if
-            the fit ends badly from there, and say so in the warnings.
+        start: where parameters begin: numbers, at 1 if they are not named, and arrays, which are drawn by the seed if
+            they are not named (see `initial_arrays`). `auto` and `lm` may find better numbers in the data if the fit
+            ends badly from there, and say so in the warnings.
         optimizer: `lm`, `lbfgs`, `sgd`, `momentum`, `nesterov`, `rmsprop`, `adagrad`, `adam`, `adamw`, or `auto`: adam
-            for mini-batches, else lm for the loss mse, else lbfgs.
-        loss: what a row costs: `mse`, `mae`, `huber` or `bce`.
+            for networks (models with a layer) and for mini-batches, else lm for the loss mse, else lbfgs.
+        loss: what a row costs: `mse`, `mae`, `huber` or `bce`, of several targets the mean over them; for classes
+            always `cross_entropy`.
         learning_rate: of the gradient methods (sgd to adamw).
         epochs: the most passes over the data; 100 for the gradient methods, until convergence for the others.
         batch_size: rows per step, for the gradient methods; all by default.
-        seed: of everything random (batches, other starts): the same seed gives the same fit, bit for bit.
+        seed: of everything random (arrays, batches, other starts): the same seed gives the same fit, bit for bit.
         weights: one per row, or the name of their column; they multiply squared residuals.
         sigma: standard deviations of the target instead, as an array or a column: weights of 1/sigma².
         absolute_sigma: take sigma as it is for the standard errors, instead of scaling it by the residuals.
-        fixed: parameters that keep a value.
+        fixed: parameters that keep a value; None keeps the one that they would begin with.
+        validation: a share of the rows, drawn at random, that is held out of the fit to judge it by.
+        patience: end the fit when the validation loss has not fallen for so many epochs. The parameters are then those
+            of the epoch where it was least.
+        recompute_every: compute again what lies within so many layers, instead of keeping it for the gradient: slower,
+            with less memory, and the same result.
+        diagnosis: examine the layers of a network: see `Diagnosis`.
         drop_missing: leave out rows with a missing cell.
         on_epoch: is called with the start and after each epoch; again from epoch 0 where a better start is found.
 
@@ -150,51 +218,71 @@ def fit(
     options = Options(optimizer, learning_rate, epochs, batch_size, seed)
     if absolute_sigma and sigma is None:
         raise OptionError("how to take sigma is said, but not sigma")
-    start = {canonical(name): float(value) for name, value in (start or {}).items()}
-    fixed = {canonical(name): float(value) for name, value in (fixed or {}).items()}
-    dataset = as_dataset(data)
-    read = model if isinstance(model, Model) else Model.read(model, dataset.names, {*start, *fixed})
-    check_names(start, read)
-    objective = Objective(read, dataset, loss, weights, sigma=sigma, fixed=fixed, drop_missing=drop_missing)
+    check_options(validation, patience)
+    objective = Objective(
+        model,
+        data,
+        loss,
+        weights,
+        sigma=sigma,
+        fixed={canonical(name): value for name, value in (fixed or {}).items()},
+        drop_missing=drop_missing,
+        start={canonical(name): value for name, value in (start or {}).items()},
+        seed=seed,
+        recompute_every=recompute_every,
+    )
     if not objective.parameters:
         raise OptionError("there is nothing to fit: every parameter is fixed")
-    run = Run(objective, options, start, on_epoch)
+    judge = None
+    if validation is not None:
+        objective, held_out = split(objective, validation, seed)
+        judge = Validation(held_out, patience)
+    run = Run(objective, options, on_epoch, judge)
     try:
         outcome = run.optimize()
     except KeyboardInterrupt:
         if run.best is None:
             raise
-        raise Interrupted(_conclude(run, Outcome(run.best.theta, False, "interrupted"), absolute_sigma)) from None
-    return _conclude(run, outcome, absolute_sigma)
+        outcome = Outcome(run.best.theta, False, "interrupted")
+        raise Interrupted(_conclude(run, outcome, absolute_sigma, diagnosis)) from None
+    return _conclude(run, outcome, absolute_sigma, diagnosis)
 
 
-def _conclude(run: Run, outcome: Outcome, absolute_sigma: bool) -> Fit:
+def _conclude(run: Run, outcome: Outcome, absolute_sigma: bool, diagnosis: bool) -> Fit:
     objective = run.objective
     model, table = objective.model, objective.table
-    point = objective.point(outcome.theta)
+    layout = objective.layout
+    values = layout.values(outcome.theta)
+    confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     found = statistics(objective, outcome.theta, absolute_sigma, solved=not outcome.failure)
     dropped = [f"rows left out because a cell is missing: {table.dropped}"] if table.dropped else []
     end = [outcome.failure] if outcome.failure else [] if outcome.converged else [_UNSETTLED]
     return Fit(
         model=model.text,
         rows=objective.rows,
-        parameters={name: point[name] for name in objective.parameters},
+        parameters=values,
         fixed=dict(objective.fixed),
-        stderr=dict(zip(objective.parameters, found.stderr, strict=True)),
+        stderr=found.stderr,
         loss=_loss(run, outcome, found),
         rss=found.rss,
         dof=found.dof,
         r_squared=found.r_squared,
         optimizer=run.method,
-        epochs=run.history[-1].number if run.history else 0,
+        epochs=run.last.number if run.last else 0,
         converged=outcome.converged,
         failure=outcome.failure,
-        history=[{"epoch": epoch.number, "loss": epoch.loss} for epoch in run.history],
+        history=run.history,
         covariance=found.covariance,
         definition=found.definition,
-        formula=model.formula(point),
+        formula=model.formula({**values, **objective.fixed}),
         warnings=[*model.warnings, *dropped, *run.warnings, *found.reasons, *end],
         _read=model,
+        numbers=layout.numbers if layout.size <= MOST else (),
+        classes=objective.classes,
+        accuracy=None if confusion is None else accuracy(confusion),
+        confusion=confusion,
+        diagnosis=diagnose(objective, run.first.theta, outcome.theta) if diagnosis and run.first else None,
+        **({} if run.validation is None else run.validation.figures(outcome.theta)),
     )
 
 
@@ -202,4 +290,4 @@ def _loss(run: Run, outcome: Outcome, found: Statistics) -> float:
     """The loss over all rows; where it is the mean of the squares that are known already, from these."""
     if run.method == "lm" and found.rss is not None:
         return run.objective.mean_of_squares(found.rss)
-    return run.objective.value_and_grad(outcome.theta)[0]
+    return run.objective.value(outcome.theta)

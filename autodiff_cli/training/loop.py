@@ -24,11 +24,18 @@ class Epoch:
         number: 0 is the start, before any step.
         loss: over all rows at `theta`; with mini-batches, the mean of the batches' losses during the epoch.
         theta: the free parameters, of shape (P,).
+        validation_loss: over the rows held out, at `theta`; None if there are none.
     """
 
     number: int
     loss: float
     theta: Array
+    validation_loss: float | None = None
+
+    def record(self) -> dict[str, float]:
+        """The epoch as a fit's history has it."""
+        judged = {} if self.validation_loss is None else {"validation_loss": self.validation_loss}
+        return {"epoch": self.number, "loss": self.loss, **judged}
 
 
 Observer = Callable[[Epoch], None]
@@ -63,12 +70,13 @@ class Diverged(ArithmeticError):  # noqa: N818 - what happened
 
 def full_batch(objective: Objective, optimizer: Optimizer, theta: Array, epochs: int) -> Iterator[Epoch]:
     """One step per epoch, on the gradient over all rows. Raises Diverged."""
+    theta = theta.copy()
     loss, gradient = objective.value_and_grad(theta)
     for number in range(epochs + 1):
         if number:
-            theta = _step(optimizer, theta, gradient)
+            _step(optimizer, theta, gradient)
             loss, gradient = objective.value_and_grad(theta)
-        yield _checked(Epoch(number, loss, theta))
+        yield _checked(Epoch(number, loss, theta.copy()))
 
 
 def mini_batches(
@@ -76,7 +84,8 @@ def mini_batches(
 ) -> Iterator[Epoch]:
     """One step per batch of `size` rows, which each epoch draws anew, by a generator seeded once. Raises Diverged."""
     generator = np.random.default_rng(seed)
-    yield _checked(Epoch(0, objective.value_and_grad(theta)[0], theta))
+    theta = theta.copy()
+    yield _checked(Epoch(0, objective.value(theta), theta.copy()))
     for number in range(1, epochs + 1):
         losses = []
         for batch in objective.batches(size, generator):
@@ -84,13 +93,13 @@ def mini_batches(
                 continue  # it says nothing
             loss, gradient = batch.value_and_grad(theta)
             losses.append(loss)
-            theta = _step(optimizer, theta, gradient)
-        yield _checked(Epoch(number, float(np.mean(losses)), theta))
+            _step(optimizer, theta, gradient)
+        yield _checked(Epoch(number, float(np.mean(losses)), theta.copy()))
 
 
-def _step(optimizer: Optimizer, theta: Array, gradient: Array) -> Array:
+def _step(optimizer: Optimizer, theta: Array, gradient: Array) -> None:
     with quiet():
-        return optimizer.step(theta, gradient)
+        optimizer.step(theta, gradient)
 
 
 def _checked(epoch: Epoch) -> Epoch:

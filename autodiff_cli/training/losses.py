@@ -1,4 +1,7 @@
-"""Losses of one row, each written once, as a graph of the target and the prediction."""
+"""Losses of one row, each written once, as a graph of the target and the prediction.
+
+Of arrays they are losses of each component; the loss of a row is their mean. Only the cross-entropy is a number itself.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from autodiff_cli.ops.activations import sigmoid, softplus
 from autodiff_cli.ops.arithmetic import abs_
 from autodiff_cli.ops.choice import where
 from autodiff_cli.ops.elementary import log, log1p, square
+from autodiff_cli.ops.structural import dot, logsumexp
 
 
 def _mse(target: Node, prediction: Node) -> Node:
@@ -39,4 +43,17 @@ def _bce(target: Node, prediction: Node) -> Node:
     return where(target > 0, target * hit, 0) + where(target < 1, (1 - target) * miss, 0)
 
 
-LOSSES: dict[str, Callable[[Node, Node], Node]] = {"mse": _mse, "mae": _mae, "huber": _huber, "bce": _bce}
+def _cross_entropy(target: Node, prediction: Node) -> Node:
+    """Minus the logarithm of the probability that a softmax gives to the class that is 1 in the target, the others
+    being 0. It is taken of the scores, so that no digit is lost where a probability is next to 0."""
+    scores = prediction.inputs[0]
+    return logsumexp(scores) - dot(target, scores)
+
+
+LOSSES: dict[str, Callable[[Node, Node], Node]] = {
+    "mse": _mse,
+    "mae": _mae,
+    "huber": _huber,
+    "bce": _bce,
+    "cross_entropy": _cross_entropy,
+}

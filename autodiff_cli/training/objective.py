@@ -7,52 +7,61 @@ combined by a fold: the loss and its gradient by adding, least squares by the QR
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.autodiff.simplify import share, simplify
-from autodiff_cli.backends.blocks import BLOCK, Kernel, evaluate
-from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node
-from autodiff_cli.language.errors import UnknownNameError, suggest
+from autodiff_cli.backends.blocks import Kernel
 from autodiff_cli.numbers.arrays import quiet
-from autodiff_cli.training.data import Columns, DataError, Dataset, Table, numbers
+from autodiff_cli.training.data import DataError, Dataset, Table
+from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.fold import fold
-from autodiff_cli.training.losses import LOSSES
+from autodiff_cli.training.graphs import WEIGHT, default_loss, graphs
+from autodiff_cli.training.initial import NUMBER, initial_arrays
+from autodiff_cli.training.kernels import DIRECTION, Kernels
+from autodiff_cli.training.labels import Classes, encoded
+from autodiff_cli.training.loading import as_dataset, check_names, load
 from autodiff_cli.training.model import Model
+from autodiff_cli.training.parameters import Layout, checked
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
-
-_WEIGHT = ""  # the column of weights; no column of a model has an empty name
-
-
-class OptionError(ValueError):
-    """An option that does not exist, cannot have that value, or does not go with another."""
 
 
 class Objective:
     """The mean loss of a model over data, `Σ w·ℓ / Σ w`, and its gradient.
 
+    The loss of a row whose target is a vector is the mean over its components. A model `column ~ softmax(…)` tells
+    classes apart: the column holds whole numbers or texts, and the loss is the cross-entropy.
+
     Args:
         model: `target ~ prediction`, or an expression that is itself the loss of a row.
         data: the columns by name, or a Dataset. Names of the model that it lacks are parameters.
-        loss: what a row costs: `mse`, `mae`, `huber` or `bce`. Without a `~` there is no choice.
+        loss: what a row costs: `mse`, `mae`, `huber` or `bce`. Without a `~` there is no choice; for classes it is
+            `cross_entropy`.
         weights: one per row, or the name of the column that holds them; 1 by default.
         sigma: standard deviations of the target instead: the weights are 1/sigma².
-        fixed: parameters that keep a value.
+        fixed: parameters that keep a value; None keeps the one that they start with.
         drop_missing: leave out rows with a missing cell, which are an error otherwise.
+        start: where parameters begin. Numbers that are not named begin at 1, arrays as `initial_arrays` draws them.
+        seed: of what is drawn.
+        recompute_every: compute again what lies within so many layers, instead of keeping it for the gradient.
 
     Attributes:
-        parameters: the names of the free parameters, in order of appearance: the order of every `theta`.
-        rows: how many there are.
+        model: resolved: all shapes are known.
+        parameters: the names of the free parameters, in order of appearance.
+        layout: where their numbers lie in every `theta`, a vector of shape (P,).
+        fixed: the values of the others.
+        start: the `theta` to begin with.
+        given: the parameters whose start was given.
+        loss: the name of the loss.
+        classes: the labels, sorted, of a model that tells classes apart; else None.
+        table: the rows. Of a class column it holds positions among `classes`.
 
     Raises:
-        ExpressionError: if the model cannot be read, or does not have a name that is fixed.
+        ExpressionError: if the model cannot be read, if shapes do not fit, or if it lacks a name that has a value.
         DataError: if the data cannot be used.
         OptionError: for an unknown loss, or one that does not go with the model.
     """
@@ -65,21 +74,49 @@ class Objective:
         weights: ArrayLike | str | None = None,
         *,
         sigma: ArrayLike | str | None = None,
-        fixed: Mapping[str, float] | None = None,
+        fixed: Mapping[str, ArrayLike | None] | None = None,
         drop_missing: bool = False,
+        start: Mapping[str, ArrayLike] | None = None,
+        seed: int = 0,
+        recompute_every: int | None = None,
     ) -> None:
         dataset = as_dataset(data)
-        self.fixed = {name: float(value) for name, value in (fixed or {}).items()}
-        self.model = model if isinstance(model, Model) else Model.read(model, dataset.names, self.fixed)
-        check_names(self.fixed, self.model)
-        self.parameters = tuple(name for name in self.model.parameters if name not in self.fixed)
-        self.loss = loss
+        begun = {name: checked(name, value) for name, value in (start or {}).items()}
+        kept = {name: value if value is None else checked(name, value) for name, value in (fixed or {}).items()}
+        given = begun | {name: value for name, value in kept.items() if value is not None}
+        read = model if isinstance(model, Model) else Model.read(model, dataset.names, {**begun, **kept})
+        check_names({**begun, **kept}, read)
+        if recompute_every is not None and recompute_every < 1:
+            raise OptionError(f"recompute_every is at least one layer, not {recompute_every}")
+        self.loss = default_loss(read, loss)
+        table = load(dataset, read, weights, sigma, drop_missing)
+        self.classes: Classes | None = None
+        if table.labels is not None and read.class_column is not None:
+            self.classes, codes = encoded(table.labels, read.class_column)
+            table = Table({**table.columns, read.class_column: codes}, table.rows, table.dropped)
+        count = None if self.classes is None else len(self.classes)
+        self.model = read.resolved(given, count)
+        self.weighted = WEIGHT in table.columns
+        built = graphs(self.model, self.loss, count, self.weighted)
+        self.table = built.extended(table)
+        values: dict[str, Any] = dict.fromkeys(self.model.parameters, NUMBER)
+        values |= initial_arrays(self.model.array_parameters, self.model.program.initial, seed)
+        values |= given
+        self.fixed = {name: values[name] for name in self.model.parameters if name in kept}
+        free = [name for name in self.model.parameters if name not in kept]
+        self.layout = Layout(free, self.model.shapes)
+        self.start = self.layout.gather([values[name] for name in free])
+        self.given = frozenset(begun)
+        leaves = [self.model.program.leaves[name] for name in free]
+        self._kernels = Kernels(built, self.model.columns, leaves, recompute_every)
         self._triangles: dict[bytes, Array] = {}  # the last one, by its theta
-        self._row_loss = _row_loss(self.model, loss)
-        self.table = _load(dataset, self.model, weights, sigma, drop_missing)
-        self.weighted = _WEIGHT in self.table.columns
-        if self.has_target:
+        if self.has_residuals:
             self._check_target()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the free parameters, in order of appearance."""
+        return self.layout.names
 
     @property
     def rows(self) -> int:
@@ -88,8 +125,28 @@ class Objective:
 
     @property
     def has_target(self) -> bool:
-        """Whether the model is `target ~ prediction`, so that there are residuals."""
+        """Whether the model is `target ~ prediction`."""
         return self.model.program.target is not None
+
+    @property
+    def is_network(self) -> bool:
+        """Whether a parameter is free that belongs to a layer."""
+        return any(name in self.model.program.initial for name in self.parameters)
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether a target minus a prediction says something: not of classes."""
+        return self.has_target and self.classes is None
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights: how many rows there are, if none are given."""
+        return float(np.sum(self.table.columns[WEIGHT])) if self.weighted else float(self.rows)
+
+    @property
+    def components(self) -> int:
+        """How many numbers the target of a row has."""
+        return int(np.prod(self.model.target_shape, dtype=np.intp))
 
     def restricted(self, rows: Any) -> Objective:
         """The same objective over some of the rows: a slice or row numbers."""
@@ -99,8 +156,13 @@ class Objective:
         return part
 
     def batches(self, size: int, generator: np.random.Generator) -> Iterator[Objective]:
-        """All rows in a new random order, as objectives over `size` of them each (the last one over what is left)."""
-        shuffled = self.restricted(generator.permutation(self.rows))
+        """All rows in a new random order, as objectives over `size` of them each (the last one over what is left).
+
+        They have a loss and a gradient; columns that these do not read are left out.
+        """
+        needed = copy.copy(self)
+        needed.table = self.table.only(self._kernels.loss_and_slopes.names)
+        shuffled = needed.restricted(generator.permutation(self.rows))
         return (shuffled.restricted(slice(start, start + size)) for start in range(0, self.rows, size))
 
     def value_and_grad(self, theta: ArrayLike) -> tuple[float, Array]:
@@ -112,15 +174,34 @@ class Objective:
         Returns:
             The loss, and an array of shape (P,). Where the loss is not defined they are nan; nothing is raised.
         """
+        layout = self.layout
+
+        def gathered(values: list[Any], _: Table) -> Array:
+            flat = layout.gather(values[1:], 1)
+            flat[:1] = values[0]
+            return flat
+
         with quiet():
-            total = self._fold(self._loss_and_slopes, theta, _sums, np.add) / self.total_weight
+            total = self._fold(self._kernels.loss_and_slopes, theta, gathered, np.add)
+            total /= self.total_weight
         return float(total[0]), total[1:]
+
+    def value(self, theta: ArrayLike) -> float:
+        """The mean loss alone."""
+        with quiet():
+            return self._fold(self._kernels.loss, theta, lambda values, _: _number(values[0]), _add) / self.total_weight
+
+    def rss(self, theta: ArrayLike) -> float:
+        """The (weighted) sum of squared residuals over all components. Only with residuals."""
+        with quiet():
+            return self._fold(self._kernels.squares, theta, lambda values, _: sum(map(_number, values)), _add)
 
     def triangle(self, theta: ArrayLike) -> Array:
         """The triangular factor R of the matrix [J | r], whose rows are those of the data times the root of the weight.
 
-        r is target minus prediction, J its derivative. R, of shape (P+1, P+1), holds all that least squares needs:
-        `Rᵀ·R = [J | r]ᵀ·[J | r]`. Its last column has the length of the residuals. Only for a model with a target.
+        r is target minus prediction, J its derivative; a row with a vector has a row of the matrix for each component.
+        R, of shape (P+1, P+1), holds all that least squares needs: `Rᵀ·R = [J | r]ᵀ·[J | r]`. Its last column has the
+        length of the residuals. Only with residuals.
         """
         key = np.asarray(theta, dtype=np.float64).tobytes()
         if key not in self._triangles:
@@ -128,72 +209,80 @@ class Objective:
         return self._triangles[key]
 
     def _factorized(self, theta: ArrayLike) -> Array:
-        width = len(self.parameters) + 1
+        layout = self.layout
+        width = layout.size + 1
+        places = [*layout.places.values(), slice(layout.size, width)]
+        shapes = [*layout.shapes.values(), ()]
 
         def factor(values: list[Any], part: Table) -> Array:
-            block = np.empty((width, part.rows))
-            for row, value in zip(block, [*values[1:], values[0]], strict=True):
-                row[:] = value
+            block = np.empty((width, self.components, part.rows))
+            for k in range(self.components):
+                for place, shape, value in zip(places, shapes, values[k * len(places) :], strict=False):
+                    block[place, k].reshape((*shape, part.rows))[...] = value
             if self.weighted:
-                block *= np.sqrt(part.columns[_WEIGHT])
-            return _qr(block.T)
+                block *= np.sqrt(part.columns[WEIGHT])
+            return _qr(block.reshape(width, -1).T)
 
         with quiet():
-            found = self._fold(self._residual_and_slopes, theta, factor, lambda a, b: _qr(np.vstack((a, b))))
+            kernel = self._kernels.residuals_and_slopes
+            found = self._fold(kernel, theta, factor, lambda a, b: _qr(np.vstack((a, b))))
         triangle = np.zeros((width, width))
         triangle[: len(found)] = found
         triangle.setflags(write=False)  # it is kept
         return triangle
 
     def mean_of_squares(self, rss: float) -> float:
-        """The mean that belongs to a weighted sum."""
-        return rss / self.total_weight
+        """The mean loss that belongs to a weighted sum."""
+        return rss / (self.total_weight * self.components)
 
     def target_variation(self) -> float:
-        """The (weighted) sum of squares of the target about its mean: what R² compares the residuals with."""
+        """The (weighted) sum of squares of the target about its mean, component by component: what R² compares the
+        residuals with."""
 
-        def moments(values: list[Any], part: Table) -> tuple[float, float, float]:
-            weight = part.columns.get(_WEIGHT)
-            count = _total(1.0, weight, part.rows)
-            mean = _total(values[0], weight, part.rows) / count if count else 0.0
-            return count, mean, _total(np.square(values[0] - mean), weight, part.rows)
+        def moments(values: list[Any], part: Table) -> tuple[float, Array, Array]:
+            target = np.broadcast_to(np.atleast_2d(values[0]), (self.components, part.rows))
+            weight = part.columns[WEIGHT] if self.weighted else np.ones(part.rows)
+            count = float(np.sum(weight))
+            mean = np.sum(target * weight, axis=1) / count if count else np.zeros(self.components)
+            return count, mean, np.sum(weight * np.square(target - mean[:, None]), axis=1)
 
         with quiet():
-            return self._fold(self._target, np.zeros(len(self.parameters)), moments, _join_moments)[2]
+            found = self._fold(self._kernels.target, np.zeros(self.layout.size), moments, _join_moments)
+        return float(np.sum(found[2]))
 
     def hessian(self, theta: ArrayLike) -> Array:
         """The second derivatives of the (weighted) sum of the rows' losses, of shape (P, P)."""
-        count = len(self.parameters)
-        upper = np.triu_indices(count)
-        leaves = [self.model.program.leaves[name] for name in self.parameters]
-        loss, *leaves = share([self._row_loss, *leaves])
-        slopes = gradient_nodes(loss, leaves)
-        curvatures = [node for k, slope in enumerate(slopes) for node in gradient_nodes(slope, leaves[k:])]
-        kernel = Kernel(simplify(curvatures), self.model.columns)
-        hessian = np.zeros((count, count))
+        layout = self.layout
+        hessian = np.empty((layout.size, layout.size))
         with quiet():
-            hessian[upper] = self._fold(kernel, theta, _sums, np.add)
-        return hessian + np.triu(hessian, 1).T
+            for which, (name, shape) in enumerate(layout.shapes.items()):
+                kernel = self._kernels.curvatures(which)
+                place = layout.places[name]
+                for row, unit in zip(range(place.start, place.stop), np.eye(place.stop - place.start), strict=True):
+                    moved = {DIRECTION: unit.reshape(shape)} if shape else {}
+                    hessian[row] = self._fold(kernel, theta, lambda values, _: layout.gather(values), np.add, moved)
+        return (hessian + hessian.T) / 2
 
-    def point(self, theta: ArrayLike) -> dict[str, float]:
-        """The value of every parameter by name, the fixed ones too."""
-        free = zip(self.parameters, np.asarray(theta, dtype=np.float64).tolist(), strict=True)
-        return {**dict(free), **self.fixed}
+    def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:
+        """How many rows of each class (a row of the table) are taken for which (a column). Only with classes."""
+        assert self.classes is not None
+        count = len(self.classes)
 
-    def _fold(
-        self,
-        kernel: Kernel,
-        theta: ArrayLike,
-        reduce: Callable[[list[Any], Table], T],
-        combine: Callable[[T, T], T],
-    ) -> T:
-        prepared = kernel.prepare(self.point(theta))
-        return fold((reduce(kernel.block(prepared, part.columns), part) for part in self.table.parts(BLOCK)), combine)
+        def counts(values: list[Any], part: Table) -> NDArray[np.int64]:
+            predicted = np.broadcast_to(np.argmax(values[1], axis=0), (part.rows,))
+            cells = values[0].astype(np.intp) * count + predicted
+            return np.bincount(cells, minlength=count * count).reshape(count, count)
 
-    @property
-    def total_weight(self) -> float:
-        """The sum of the weights: how many rows there are, if none are given."""
-        return _total(1.0, self.table.columns.get(_WEIGHT), self.rows)
+        with quiet():
+            return self._fold(self._kernels.target_and_prediction, theta, counts, np.add)
+
+    def point(self, theta: ArrayLike) -> dict[str, Any]:
+        """The value of every parameter by name, the fixed ones too. Arrays are views of `theta`."""
+        return {**self.layout.views(np.asarray(theta, dtype=np.float64)), **self.fixed}
+
+    def where_undefined(self, theta: ArrayLike) -> str:
+        """The first row whose loss is not finite, in words; empty if there is none."""
+        return self._where_not_finite(self._kernels.row_loss, theta)
 
     def _check_target(self) -> None:
         """Raise DataError if the target is not finite, or no probability where the loss needs one."""
@@ -201,117 +290,41 @@ class Objective:
         def extremes(values: list[Any], _: Table) -> Array:
             return np.array([np.min(values[0]), -np.max(values[0])])
 
+        nowhere = np.zeros(self.layout.size)
         with quiet():
-            found = self._fold(self._target, np.zeros(len(self.parameters)), extremes, np.minimum)
+            found = self._fold(self._kernels.target, nowhere, extremes, np.minimum)
         least, most = found[0], -found[1]
         if not np.isfinite(found).all():
-            raise DataError(f"the left side of `~` is not finite {self._where_not_finite(self.model.program.target)}")
+            where = self._where_not_finite(self._kernels.target, nowhere)
+            raise DataError(f"the left side of `~` is not finite {where}")
         if self.loss == "bce" and not (least >= 0 and most <= 1):
             raise DataError(f"the loss bce needs a target between 0 and 1; this one goes from {least:g} to {most:g}")
 
-    def where_undefined(self, theta: ArrayLike) -> str:
-        """The first row whose loss is not finite, in words; empty if there is none."""
-        return self._where_not_finite(self._row_loss, theta)
+    def _where_not_finite(self, kernel: Kernel, theta: ArrayLike) -> str:
+        def finite(values: list[Any], part: Table) -> NDArray[np.bool_]:
+            found = np.isfinite(np.atleast_2d(values[0])).all(axis=0)
+            return np.broadcast_to(found, (part.rows,))
 
-    def _where_not_finite(self, node: Node | None, theta: ArrayLike | None = None) -> str:
-        assert node is not None
-        point = {} if theta is None else self.point(theta)
-        bad = ~np.isfinite(evaluate([node], {**point, **self.table.columns})[0])
-        if not bad.any():
+        with quiet():
+            good = self._fold(kernel, theta, finite, lambda a, b: np.concatenate((a, b)))
+        if good.all():
             return ""
-        row = int(np.argmax(bad))
-        cells = (f"{name} = {self.table.columns[name][row]:g}" for name in self.model.columns)
+        row = int(np.argmin(good))
+        classes = self.model.class_column
+        cells = (f"{name} = {self.table.columns[name][row]:g}" for name in self.model.columns if name != classes)
         return f"in row {row + 1} ({', '.join(cells)})"
 
-    @cached_property
-    def _target(self) -> Kernel:
-        assert self.model.program.target is not None
-        return Kernel([self.model.program.target], self.model.columns)
-
-    @cached_property
-    def _loss_and_slopes(self) -> Kernel:
-        return self._kernel(self._row_loss)
-
-    @cached_property
-    def _residual_and_slopes(self) -> Kernel:
-        assert self.model.program.target is not None
-        return self._kernel(self.model.program.target - self.model.program.output)
-
-    def _kernel(self, output: Node) -> Kernel:
-        """The output and its derivative towards each free parameter, over rows."""
-        leaves = [self.model.program.leaves[name] for name in self.parameters]
-        shared = share([output, *leaves])
-        return Kernel(simplify([shared[0], *gradient_nodes(shared[0], shared[1:])]), self.model.columns)
-
-
-def as_dataset(data: Mapping[str, ArrayLike] | Dataset) -> Dataset:
-    """The data themselves if they are a Dataset, else their columns."""
-    return data if isinstance(data, Dataset) else Columns(data)
-
-
-def check_names(given: Mapping[str, float], model: Model) -> None:
-    """Raise UnknownNameError if a value is given for what is not a parameter of the model."""
-    for name in given:
-        if name in model.columns:
-            raise UnknownNameError(f"`{name}` is a column of the data; only parameters take a value")
-        if name not in model.parameters:
-            raise UnknownNameError(f"the model has no parameter `{name}`", suggestion=suggest(name, model.parameters))
-
-
-def _row_loss(model: Model, loss: str) -> Node:
-    if loss not in LOSSES:
-        raise OptionError(f"there is no loss {loss}; there are {', '.join(LOSSES)}")
-    program = model.program
-    if program.target is not None:
-        return LOSSES[loss](program.target, program.output)
-    if loss != "mse":
-        raise OptionError(f"the loss {loss} compares two things: write the model as `target ~ prediction`")
-    return program.output
-
-
-def _load(
-    dataset: Dataset,
-    model: Model,
-    weights: ArrayLike | str | None,
-    sigma: ArrayLike | str | None,
-    drop_missing: bool,
-) -> Table:
-    if weights is not None and sigma is not None:
-        raise OptionError("weights and sigma say the same thing in two ways (weights = 1/sigma²): give one of them")
-    what, given = ("weights", weights) if sigma is None else ("sigma", sigma)
-    named = [given] if isinstance(given, str) else []
-    for name in named:
-        if name not in dataset.names:
-            raise DataError(f"{what}: the data have no column `{name}` ({', '.join(dataset.names)})")
-    table = dataset.load({*model.columns, *named}, drop_missing=drop_missing)
-    if given is None:
-        return table
-    values = table.columns[given] if isinstance(given, str) else numbers(given, what)
-    if len(values) != table.rows:
-        raise DataError(f"{what}: {len(values)} values for {table.rows} rows")
-    wrong = ~(values >= 0) if sigma is None else ~(values > 0)
-    wrong |= np.isinf(values)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        needed = "a weight cannot be negative" if sigma is None else "a standard deviation must be positive"
-        raise DataError(f"{what}: row {row + 1} has {values[row]}; {needed}")
-    weight = values if sigma is None else 1 / np.square(values)
-    if not weight.any():
-        raise DataError(f"{what}: every weight is 0")
-    return Table({**table.columns, _WEIGHT: weight}, table.rows, table.dropped)
-
-
-def _sums(values: list[Any], part: Table) -> Array:
-    """The (weighted) sum over the rows of each output."""
-    weight = part.columns.get(_WEIGHT)
-    return np.array([_total(value, weight, part.rows) for value in values])
-
-
-def _total(value: Any, weight: Array | None, rows: int) -> float:
-    """The (weighted) sum over rows of an array, or of a number that is the same in all of them."""
-    if weight is not None:
-        return float(np.sum(value * weight))
-    return float(np.sum(value)) if np.ndim(value) else float(value * rows)
+    def _fold(
+        self,
+        kernel: Kernel,
+        theta: ArrayLike,
+        reduce: Callable[[list[Any], Table], T],
+        combine: Callable[[T, T], T],
+        more: Mapping[str, Any] | None = None,
+    ) -> T:
+        prepared = kernel.prepare({**self.point(theta), **(more or {})})
+        parts = self.table.parts(kernel.rows)
+        return fold((reduce(kernel.block(prepared, part.columns), part) for part in parts), combine)
 
 
 def _qr(matrix: Array) -> Array:
@@ -320,10 +333,19 @@ def _qr(matrix: Array) -> Array:
     return triangle
 
 
-def _join_moments(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
-    """Count, mean and sum of squared deviations of two groups together: Chan, Golub & LeVeque 1983."""
+def _join_moments(a: tuple[float, Array, Array], b: tuple[float, Array, Array]) -> tuple[float, Array, Array]:
+    """Count, means and sums of squared deviations of two groups together: Chan, Golub & LeVeque 1983."""
     count = a[0] + b[0]
     if not count:
-        return 0.0, 0.0, 0.0
+        return a
     gap = b[1] - a[1]
     return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count
+
+
+def _number(total: Any) -> float:
+    """The sum of a scalar over rows, which a kernel gives with or without an axis."""
+    return float(np.ravel(total)[0])
+
+
+def _add(a: float, b: float) -> float:
+    return a + b

@@ -1,10 +1,12 @@
 """Gradient methods: each takes one step, and keeps what it remembers in its fields.
 
-All take the parameters and the gradient of the loss there, of shape (P,), and return the new parameters.
+All take the parameters and the gradient of the loss there, of shape (P,), and move the parameters in place: networks
+have many, and new arrays for each step would cost more than the step.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,13 +20,13 @@ Array = NDArray[np.float64]
 class Optimizer(Protocol):
     """A gradient method under way."""
 
-    def step(self, theta: Array, gradient: Array) -> Array:
-        """The parameters after a step from `theta`, where the loss has this gradient."""
+    def step(self, theta: Array, gradient: Array) -> None:
+        """Take a step from `theta`, where the loss has this gradient, in place."""
 
 
 def _nothing() -> Array:
-    """What is remembered at the start: 0, of whatever shape is added to it."""
-    return np.zeros(())
+    """What is remembered before the first step."""
+    return np.empty(0)
 
 
 @dataclass
@@ -33,8 +35,8 @@ class Sgd:
 
     rate: float
 
-    def step(self, theta: Array, gradient: Array) -> Array:
-        return theta - self.rate * gradient
+    def step(self, theta: Array, gradient: Array) -> None:
+        theta -= self.rate * gradient
 
 
 @dataclass
@@ -45,22 +47,24 @@ class Momentum:
     decay: float = 0.9
     velocity: Array = field(default_factory=_nothing)
 
-    def step(self, theta: Array, gradient: Array) -> Array:
-        self.velocity = self.decay * self.velocity + gradient
-        return theta - self.rate * self.velocity
+    def step(self, theta: Array, gradient: Array) -> None:
+        self._turn(gradient)
+        theta -= self.rate * self.velocity
+
+    def _turn(self, gradient: Array) -> None:
+        if not self.velocity.size:
+            self.velocity = np.zeros_like(gradient)
+        self.velocity *= self.decay
+        self.velocity += gradient
 
 
 @dataclass
-class Nesterov:
+class Nesterov(Momentum):
     """Momentum that looks ahead: Nesterov 1983; written at the point looked at, as in Bengio et al. 2013, eq. 7."""
 
-    rate: float
-    decay: float = 0.9
-    velocity: Array = field(default_factory=_nothing)
-
-    def step(self, theta: Array, gradient: Array) -> Array:
-        self.velocity = self.decay * self.velocity + gradient
-        return theta - self.rate * (gradient + self.decay * self.velocity)
+    def step(self, theta: Array, gradient: Array) -> None:
+        self._turn(gradient)
+        theta -= self.rate * (gradient + self.decay * self.velocity)
 
 
 @dataclass
@@ -71,9 +75,11 @@ class Adagrad:
     epsilon: float = 1e-10
     total: Array = field(default_factory=_nothing)
 
-    def step(self, theta: Array, gradient: Array) -> Array:
-        self.total = self.total + gradient**2
-        return theta - self.rate * gradient / (np.sqrt(self.total) + self.epsilon)
+    def step(self, theta: Array, gradient: Array) -> None:
+        if not self.total.size:
+            self.total = np.zeros_like(theta)
+        self.total += np.square(gradient)
+        theta -= self.rate * gradient / (np.sqrt(self.total) + self.epsilon)
 
 
 @dataclass
@@ -85,9 +91,11 @@ class RmsProp:
     epsilon: float = 1e-8
     square: Array = field(default_factory=_nothing)
 
-    def step(self, theta: Array, gradient: Array) -> Array:
-        self.square = self.decay * self.square + (1 - self.decay) * gradient**2
-        return theta - self.rate * gradient / (np.sqrt(self.square) + self.epsilon)
+    def step(self, theta: Array, gradient: Array) -> None:
+        if not self.square.size:
+            self.square = np.zeros_like(theta)
+        _fade(self.square, np.square(gradient), self.decay)
+        theta -= self.rate * gradient / (np.sqrt(self.square) + self.epsilon)
 
 
 @dataclass
@@ -101,14 +109,23 @@ class Adam:
     mean: Array = field(default_factory=_nothing)
     square: Array = field(default_factory=_nothing)
     steps: int = 0
+    _scratch: Array = field(default_factory=_nothing, repr=False)
 
-    def step(self, theta: Array, gradient: Array) -> Array:
+    def step(self, theta: Array, gradient: Array) -> None:
+        if not self.steps:
+            self.mean, self.square, self._scratch = (np.zeros_like(theta) for _ in range(3))
         self.steps += 1
-        self.mean = self.decay * self.mean + (1 - self.decay) * gradient
-        self.square = self.square_decay * self.square + (1 - self.square_decay) * gradient**2
-        mean = self.mean / (1 - self.decay**self.steps)
-        square = self.square / (1 - self.square_decay**self.steps)
-        return theta - self.rate * mean / (np.sqrt(square) + self.epsilon)
+        scratch = self._scratch
+        scratch[...] = gradient
+        _fade(self.mean, scratch, self.decay)
+        np.square(gradient, out=scratch)
+        _fade(self.square, scratch, self.square_decay)
+        np.sqrt(self.square, out=scratch)
+        scratch /= math.sqrt(1 - self.square_decay**self.steps)
+        scratch += self.epsilon
+        np.divide(self.mean, scratch, out=scratch)
+        scratch *= self.rate / (1 - self.decay**self.steps)
+        theta -= scratch
 
 
 @dataclass
@@ -117,8 +134,16 @@ class AdamW(Adam):
 
     weight_decay: float = 0.01
 
-    def step(self, theta: Array, gradient: Array) -> Array:
-        return super().step(theta * (1 - self.rate * self.weight_decay), gradient)
+    def step(self, theta: Array, gradient: Array) -> None:
+        theta *= 1 - self.rate * self.weight_decay
+        super().step(theta, gradient)
+
+
+def _fade(memory: Array, new: Array, decay: float) -> None:
+    """Move a memory towards what is new, in place; `new` is spent."""
+    memory *= decay
+    new *= 1 - decay
+    memory += new
 
 
 OPTIMIZERS: dict[str, Callable[[float], Optimizer]] = {

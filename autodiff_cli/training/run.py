@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.language.errors import suggest
+from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.least_squares import levenberg_marquardt
 from autodiff_cli.training.loop import Diverged, Epoch, Observer, Outcome, full_batch, mini_batches
-from autodiff_cli.training.objective import Objective, OptionError
+from autodiff_cli.training.objective import Objective
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.quasi_newton import lbfgs
 from autodiff_cli.training.starts import Found, search
-from autodiff_cli.training.statistics import statistics
+from autodiff_cli.training.statistics import MOST, statistics
+from autodiff_cli.training.validation import Exhausted, Validation, standing
 
 Array = NDArray[np.float64]
 
@@ -27,6 +29,7 @@ LEARNING_RATE = 0.01
 _SETTLED = 1e-6  # a gradient method has converged if its last epoch changed the loss by less, relative to it
 _POOR = 0.9  # R² below which default starts are not trusted
 _PERFECT = 0.999999  # R² above which no other start can help
+_MATRIX = 5000  # parameters, at most, of lm
 _CLEARLY = 0.99  # of the loss: the most that another start may leave to be preferred
 
 
@@ -64,16 +67,20 @@ class Options:
 
     def method(self, objective: Objective) -> str:
         """The optimizer that runs. Raises OptionError if it does not fit the objective."""
-        squares = objective.has_target and objective.loss == "mse"
+        squares = objective.has_residuals and objective.loss == "mse"
         if self.optimizer == "lm" and not squares:
             raise OptionError(
                 "lm minimises squares of residuals: it needs a model `target ~ prediction`, and the loss mse"
             )
+        if self.optimizer == "lm" and objective.layout.size > _MATRIX:
+            raise OptionError(
+                f"lm works on a matrix of all pairs of parameters: {objective.layout.size} are too many; try adam"
+            )
         if self.optimizer != "auto":
             return self.optimizer
-        if self.batch_size is not None:
+        if self.batch_size is not None or objective.is_network:
             return "adam"
-        return "lm" if squares else "lbfgs"
+        return "lm" if squares and objective.layout.size <= MOST else "lbfgs"
 
 
 @dataclass(slots=True)
@@ -81,22 +88,25 @@ class Run:
     """An optimization.
 
     Args:
-        start: where parameters begin; 1 for those not named.
         observe: is told the start and every epoch.
+        validation: judges every epoch, and may end the run.
 
     Attributes:
         method: the optimizer that runs.
-        history: the start and each epoch; begun anew when a better start is found.
-        best: the one with the least loss.
+        history: the records of the start and each epoch; begun anew when a better start is found.
+        first, last: the epochs at its ends.
+        best: the one with the least loss, over the rows held out if there are any.
         warnings: what happened on the way.
     """
 
     objective: Objective
     options: Options
-    start: Mapping[str, float]
     observe: Observer | None = None
+    validation: Validation | None = None
     method: str = field(init=False)
-    history: list[Epoch] = field(default_factory=list, init=False)
+    history: list[dict[str, float]] = field(default_factory=list, init=False)
+    first: Epoch | None = field(default=None, init=False)
+    last: Epoch | None = field(default=None, init=False)
     best: Epoch | None = field(default=None, init=False)
     warnings: list[str] = field(default_factory=list, init=False)
 
@@ -105,7 +115,23 @@ class Run:
 
     def optimize(self) -> Outcome:
         """Run to the end. A divergence is an outcome too, at the parameters before it."""
-        theta = np.array([self.start.get(name, 1.0) for name in self.objective.parameters])
+        try:
+            outcome = self._optimize()
+        except Exhausted:
+            outcome = Outcome(self._reached.theta, True)
+        return outcome if self.validation is None else self._restored(self.validation, outcome)
+
+    def _restored(self, validation: Validation, outcome: Outcome) -> Outcome:
+        """The outcome at the epoch that was best for the rows held out, if the fit was to wait for one."""
+        best = self.best
+        if outcome.failure or not validation.restores or best is None or best is self.last:
+            return outcome
+        least = f"{standing(best):.6g}"
+        self.warnings.append(f"the parameters are those of epoch {best.number}, of the least validation loss: {least}")
+        return Outcome(best.theta, outcome.converged)
+
+    def _optimize(self) -> Outcome:
+        theta = self.objective.start
         try:
             if self.method == "lm":
                 return self._least_squares(theta)
@@ -121,14 +147,19 @@ class Run:
                 f"diverged: {error}; the parameters are those of epoch {error.epoch - 1}. "
                 f"A smaller learning rate (--lr, now {self.options.learning_rate:g}) may help"
             )
-            return Outcome(self.history[-1].theta, False, explained)
+            return Outcome(self._reached.theta, False, explained)
 
     def _descend(self, theta: Array) -> Outcome:
         for epoch in self._epochs(theta):
             self._record(epoch)
-        end = self.history[-1]
-        before = self.history[-2].loss if len(self.history) > 1 else math.inf
-        return Outcome(end.theta, abs(end.loss - before) <= _SETTLED * abs(before))
+        loss = self._reached.loss
+        before = self.history[-2]["loss"] if len(self.history) > 1 else math.inf
+        return Outcome(self._reached.theta, abs(loss - before) <= _SETTLED * abs(before))
+
+    @property
+    def _reached(self) -> Epoch:
+        assert self.last is not None
+        return self.last
 
     def _epochs(self, theta: Array) -> Iterator[Epoch]:
         options = self.options
@@ -147,9 +178,11 @@ class Run:
             first = error
         if isinstance(first, Outcome) and not self._ends_badly(first):
             return first
-        given = np.array([name in self.start for name in self.objective.parameters])
-        found = search(self.objective, theta, np.ones_like(given) if given.all() else ~given, self.options.seed)
-        loss = self.history[-1].loss if self.history else math.inf
+        found = None
+        if self._numbers:
+            free = self.objective.layout.mask(self._guessed or self._numbers)
+            found = search(self.objective, theta, free, self.options.seed)
+        loss = self.last.loss if self.last else math.inf
         reachable = math.inf if found is None else self.objective.value_and_grad(found.end)[0]
         if found is not None and reachable < _CLEARLY * loss:
             return self._again(found, reachable)
@@ -159,10 +192,11 @@ class Run:
 
     def _again(self, found: Found, reachable: float) -> Outcome:
         """From a start found in a sample of the rows; from its end, should all of the rows lead elsewhere."""
-        values = ", ".join(f"{name} = {value:.4g}" for name, value in self.objective.point(found.start).items())
+        point = self.objective.point(found.start)
+        values = ", ".join(f"{name} = {point[name]:.4g}" for name in self._numbers)
         self.warnings.append(f"the starting values led to a bad fit; better ones were found in the data: {values}")
         outcome = levenberg_marquardt(self.objective, found.start, self._record, self.options.epochs)
-        if self.options.epochs is not None or self.history[-1].loss <= reachable / _CLEARLY:
+        if self.options.epochs is not None or self._reached.loss <= reachable / _CLEARLY:
             return outcome
         return levenberg_marquardt(self.objective, found.end, self._record)
 
@@ -173,15 +207,29 @@ class Run:
         explained = found.r_squared
         if found.dof <= 0 or explained is None or explained > _PERFECT:
             return False
-        guessed = any(name not in self.start for name in self.objective.parameters)
-        return not outcome.converged or bool(found.reasons) or (guessed and explained < _POOR)
+        return not outcome.converged or bool(found.reasons) or (bool(self._guessed) and explained < _POOR)
+
+    @property
+    def _numbers(self) -> list[str]:
+        """The parameters that are numbers, for which other starts can be looked for."""
+        return [name for name, shape in self.objective.layout.shapes.items() if not shape]
+
+    @property
+    def _guessed(self) -> list[str]:
+        """Those of them for which none was given."""
+        return [name for name in self._numbers if name not in self.objective.given]
 
     def _record(self, epoch: Epoch) -> None:
         if epoch.number == 0:
             self.history.clear()
-            self.best = None
-        self.history.append(epoch)
-        if self.best is None or epoch.loss < self.best.loss:
+            self.first, self.best = None, None
+        if self.validation is not None:
+            epoch = self.validation.judged(epoch)
+        self.history.append(epoch.record())
+        self.first, self.last = self.first or epoch, epoch
+        if self.best is None or standing(epoch) < standing(self.best):
             self.best = epoch
         if self.observe is not None:
             self.observe(epoch)
+        if self.validation is not None:
+            self.validation.check(epoch, self.best)

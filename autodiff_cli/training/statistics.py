@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,14 @@ Array = NDArray[np.float64]
 # rounding leaves of an exact 0, with room to spare. Of a Hessian, a square, only half of the digits can tell.
 DEPENDENT = 1e-13
 _DEPENDENT_SQUARE = 1e-7
+MOST = 500  # free numbers, at most, for which a covariance, a matrix of all pairs, is worth its while
+_NAMED = 10  # of the parameters that the data leave open
 _INVOLVED = 1e-3  # the least share in a direction that the data leave open for a parameter to count as part of it
 
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
 SCALED_WEIGHTED = "square roots of the diagonal of inv(J'WJ)*rss/dof"
 ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma taken as it is"
+_LIKELIHOODS = ("bce", "cross_entropy")
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
 
 
@@ -32,11 +36,12 @@ class Statistics:
 
     Attributes:
         rss: the (weighted) sum of squared residuals; None for a model without a target.
-        dof: rows minus free parameters.
+        dof: the numbers in the target, over all rows, minus those in the free parameters.
         r_squared: 1 - rss / (the target's sum of squares about its mean); nan if the target does not vary, None
             without one.
-        covariance: of shape (P, P), in the order of the parameters; nan where it is not known.
-        stderr: of each parameter; None where it is not known.
+        covariance: of shape (P, P), in the order of `theta`; nan where it is not known.
+        stderr: of each parameter by name; None where it is not known. Of an array it is an array, with nan for single
+            numbers that are not known.
         definition: what `stderr` is, in words; empty if no parameter has one.
         reasons: a sentence for every None.
     """
@@ -45,7 +50,7 @@ class Statistics:
     dof: int
     r_squared: float | None
     covariance: Array
-    stderr: tuple[float | None, ...]
+    stderr: dict[str, Any]
     definition: str
     reasons: tuple[str, ...]
 
@@ -62,35 +67,51 @@ def statistics(objective: Objective, theta: Array, absolute: bool = False, solve
 
 
 def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool) -> Statistics:
-    names = objective.parameters
-    dof = objective.rows - len(names)
+    size = objective.layout.size
+    dof = objective.rows * objective.components - size
     rss, explained = None, None
-    triangle = None
-    if objective.has_target:
-        triangle = objective.triangle(theta)
-        rss = float(np.sum(np.square(triangle[:, -1])))
+    if objective.has_residuals:
+        rss = _rss(objective, theta)
         variation = objective.target_variation()
         explained = 1 - rss / variation if variation > 0 else math.nan
     definition = ""
-    covariance = np.full((len(names), len(names)), math.nan)
-    if not solved:
-        reasons = ["no standard errors: the fit did not get to a solution"]
-    elif triangle is None:
-        reasons = ["no standard errors: a loss that is an expression has no residuals"]
+    covariance: Array = np.broadcast_to(math.nan, (size, size))  # one nan in memory, however many pairs
+    reason = _no_errors(objective, solved)
+    if reason:
+        reasons = [reason]
     elif objective.loss == "mse":
         definition = ABSOLUTE if absolute else SCALED_WEIGHTED if objective.weighted else SCALED
-        covariance, reasons = _inverse(triangle[: len(names), : len(names)], names, DEPENDENT)
+        covariance, reasons = _inverse(objective.triangle(theta)[:size, :size], objective.layout.numbers, DEPENDENT)
         if not absolute:
             covariance, reasons = _scaled(covariance, reasons, rss or 0.0, dof)
-    elif objective.loss == "bce":
-        definition = LIKELIHOOD
-        covariance, reasons = _inverse_hessian(objective.hessian(theta), names)
     else:
-        reasons = [f"no standard errors: the loss {objective.loss} is not a likelihood"]
-    spread = np.sqrt(np.diag(covariance)).tolist()
-    stderr = tuple(None if math.isnan(error) else error for error in spread)
-    known = definition if any(error is not None for error in stderr) else ""
+        definition = LIKELIHOOD
+        covariance, reasons = _inverse_hessian(objective.hessian(theta), objective.layout.numbers)
+    spread = np.sqrt(np.diag(covariance))
+    stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(spread).items()}
+    known = definition if any(error is not None for error in stderr.values()) else ""
     return Statistics(rss, dof, explained, covariance, stderr, known, tuple(reasons))
+
+
+def _rss(objective: Objective, theta: Array) -> float:
+    if objective.layout.size > MOST or objective.is_network:
+        return objective.rss(theta)
+    return float(np.sum(np.square(objective.triangle(theta)[:, -1])))
+
+
+def _no_errors(objective: Objective, solved: bool) -> str:
+    """Why there are no standard errors, in words; empty if there may be some."""
+    if not solved:
+        return "no standard errors: the fit did not get to a solution"
+    if not objective.has_target:
+        return "no standard errors: a loss that is an expression has no residuals"
+    if objective.is_network:
+        return "no standard errors: units of a layer can change places, so that data do not determine its parameters"
+    if objective.loss not in ("mse", *_LIKELIHOODS):
+        return f"no standard errors: the loss {objective.loss} is not a likelihood"
+    if objective.layout.size > MOST:
+        return f"no standard errors: there are more than {MOST} parameters"
+    return ""
 
 
 def _scaled(inverse: Array, reasons: list[str], rss: float, dof: int) -> tuple[Array, list[str]]:
@@ -135,5 +156,6 @@ def _inverse(factor: Array, names: Sequence[str], dependent: float) -> tuple[Arr
     ]
     tied = [f"`{name}`" for name, one, without in zip(names, undetermined, idle, strict=True) if one and not without]
     if tied:
-        reasons.append(f"the data determine only a combination of {', '.join(tied)}, not each of them")
+        more = f" and {len(tied) - _NAMED} more" if len(tied) > _NAMED else ""
+        reasons.append(f"the data determine only a combination of {', '.join(tied[:_NAMED])}{more}, not each of them")
     return inverse, reasons

@@ -155,7 +155,7 @@ def test_divergence_is_status_1_with_what_is_known(csv: str) -> None:
     assert "fitted formula" in plain
 
 
-def test_ctrl_c_prints_the_best_parameters(csv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_prints_and_saves_the_best_parameters(csv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = run_module.Run._record
 
     def interrupted(self: run_module.Run, epoch: object) -> None:
@@ -170,7 +170,8 @@ def test_ctrl_c_prints_the_best_parameters(csv: str, monkeypatch: pytest.MonkeyP
     assert output.json["converged"] is False
     assert output.json["loss"] == pytest.approx(output.json["history"][-1]["loss"])
     assert "best parameters" in output.stderr
-    assert "fitted formula" in run_cli(line)
+    assert "fitted formula" in run_cli([*line, "--save", str(tmp_path / "model.json")])
+    assert ad.load(tmp_path / "model.json").failure == "interrupted"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from autodiff_cli import DataError, ExpressionError, MissingValueError, Objective, UnknownNameError, fit, parse
+from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.fit import Interrupted
 from autodiff_cli.training.loop import Epoch
-from autodiff_cli.training.objective import OptionError
 from autodiff_cli.training.optimizers import OPTIMIZERS
 
 MODEL = "y ~ a*exp(-b*x) + c"

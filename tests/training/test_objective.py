@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
+from autodiff_cli.backends import blocks
 from autodiff_cli.backends.blocks import BLOCK
-from autodiff_cli.training import objective as objective_module
-from autodiff_cli.training.objective import OptionError
+from autodiff_cli.training.errors import OptionError
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 THETA = np.array([1.3, 0.7, -0.4, 2.1])
@@ -55,7 +55,7 @@ def test_value_and_gradient(weights: str | None) -> None:
 def test_blocks_do_not_change_the_objective(rows: int, size: int) -> None:
     columns = data(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objective_module, "BLOCK", size)
+        patch.setattr(blocks, "BLOCK", size)
         value, gradient = Objective(MODEL, columns).value_and_grad(THETA)
         triangle = Objective(MODEL, columns).triangle(THETA)
     whole, whole_gradient = Objective(MODEL, columns).value_and_grad(THETA)
@@ -77,7 +77,7 @@ def _gram(columns: dict[str, Any]) -> Any:
 def test_the_variation_of_the_target_whatever_the_blocks() -> None:
     columns = data(1000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objective_module, "BLOCK", 7)
+        patch.setattr(blocks, "BLOCK", 7)
         variation = Objective("y + 1e6 ~ a*x", columns, weights="w").target_variation()
     mean = np.average(columns["y"], weights=columns["w"])
     assert variation == pytest.approx(np.sum(columns["w"] * (columns["y"] - mean) ** 2), rel=1e-9)

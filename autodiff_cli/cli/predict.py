@@ -1,0 +1,105 @@
+"""`autodiff predict`: what a saved model says of new rows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from autodiff_cli.cli.call import Call
+from autodiff_cli.cli.declarations import Json
+from autodiff_cli.cli.errors import BadInput, ExitStatus
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from autodiff_cli.training.files import DataFile
+    from autodiff_cli.training.fit import Fit
+
+_MODEL = "A file that `train --save` wrote."
+_DATA = "CSV, TSV, gzip of either, or Parquet; - reads it from standard input. The target's columns may be missing."
+
+
+def predict(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL, show_default=False)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file, not to standard output.")
+    ] = None,
+    json: Json = False,
+) -> ExitStatus:
+    """Predict with a model that `train --save` wrote.
+
+    Writes DATA's columns and one more, `prediction`, as CSV: the class for a classification. A model of several targets
+    has a column `prediction_NAME` for each.
+
+    \b
+    Examples:
+      autodiff train "y ~ a*exp(-b*x)" decay.csv --save decay.json
+      autodiff predict decay.json new.csv > predicted.csv
+      autodiff predict decay.json new.parquet -o predicted.csv
+      cut -d, -f1 new.csv | autodiff predict decay.json - --json
+    """
+    from autodiff_cli.cli.data import bad_input, data_file, writing
+    from autodiff_cli.render import documents
+    from autodiff_cli.render.predictions import (
+        named_predictions,
+        predictions_document,
+        undefined,
+        write_predictions,
+    )
+    from autodiff_cli.training.model_file import load
+    from autodiff_cli.training.writing import replacing
+
+    call = Call.of(context)
+    environment = call.environment
+    if call.values:
+        raise BadInput(f"predict takes no values such as --{next(iter(call.values))}: the model file has them all")
+    with bad_input():
+        fit = load(model)
+        file = data_file(data, environment)
+        predictions = named_predictions(fit, _predicted(fit, file))
+    _check_new(predictions, file)
+    if count := undefined(predictions):
+        environment.note(f"rows whose prediction is not a finite number: {count}")
+
+    def write(stream: TextIO) -> None:
+        if json:
+            stream.write(documents.dumps(predictions_document(fit, predictions)))
+        else:
+            write_predictions(stream, file.rows(), predictions)
+
+    if output is None:
+        if isinstance(environment.stdout, io.TextIOWrapper):
+            environment.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # cells come out as they went in
+        write(environment.stdout)
+    else:
+        with writing(output), replacing(output) as stream:
+            write(stream)
+    return ExitStatus.DONE
+
+
+def _predicted(fit: Fit, file: DataFile) -> NDArray[Any]:
+    """The prediction for each row.
+
+    Raises:
+        BadInput: if the file lacks a column.
+        DataError: for cells that are missing or hold no number, or if there are no rows.
+    """
+    lacking = [name for name in fit.predictors if name not in file.names]
+    if lacking:
+        names = ", ".join(f"`{name}`" for name in lacking)
+        raise BadInput(f"{file.name}: the model needs {names}; the columns are {', '.join(file.names)}")
+    if fit.predictors:
+        return fit.predict(file.load(fit.predictors).columns)
+    count = sum(1 for _ in file.rows()) - 1
+    return fit.predict({"": range(count)})  # the same for all
+
+
+def _check_new(names: Iterable[str], file: DataFile) -> None:
+    for name in names:
+        if name in file.names:
+            raise BadInput(f"{file.name}: there is a column `{name}` already; the predictions would have that name too")

@@ -1,0 +1,105 @@
+"""Rows held out of a fit, which say how well it does on data that it has not seen, and when to stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.training.data import DataError
+from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.labels import accuracy
+from autodiff_cli.training.loop import Epoch
+from autodiff_cli.training.objective import Objective
+
+Array = NDArray[np.float64]
+
+
+def check_options(fraction: float | None, patience: int | None) -> None:
+    """Raise OptionError for a fraction or a patience that cannot be."""
+    if fraction is not None and not 0 < fraction < 1:
+        raise OptionError(f"validation takes a fraction of the rows, between 0 and 1, not {fraction:g}")
+    if patience is not None and fraction is None:
+        raise OptionError("patience waits for the validation loss to fall: it needs validation, as --validation 0.2")
+    if patience is not None and patience < 1:
+        raise OptionError(f"patience is at least one epoch, not {patience}")
+
+
+def split(objective: Objective, fraction: float, seed: int) -> tuple[Objective, Objective]:
+    """The objective over the rows to fit, and over those held out: a share of them, drawn at random.
+
+    Raises:
+        OptionError: if either would have no row.
+        DataError: if a class is in rows held out only, so that the fit would never see it.
+    """
+    held = round(fraction * objective.rows)
+    if not 0 < held < objective.rows:
+        raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")
+    order = np.random.default_rng(seed).permutation(objective.rows)
+    fitted = objective.restricted(np.sort(order[held:]))
+    fitted.table = dataclasses.replace(fitted.table, dropped=objective.table.dropped)
+    held_out = objective.restricted(np.sort(order[:held]))
+    _check_classes(fitted, held_out)
+    return fitted, held_out
+
+
+def _check_classes(fitted: Objective, held_out: Objective) -> None:
+    column = fitted.model.class_column
+    if fitted.classes is None or column is None:
+        return
+    unseen = np.setdiff1d(held_out.table.columns[column], fitted.table.columns[column])
+    for code in unseen[:1]:
+        raise DataError(
+            f"column `{column}`: every row of the class {fitted.classes[int(code)]} is held out of the fit, "
+            "which would never see it; a smaller fraction or another seed may help"
+        )
+
+
+class Exhausted(Exception):  # noqa: N818 - what happened
+    """The validation loss has not fallen for as many epochs as patience allows."""
+
+
+class Validation:
+    """Judges epochs by rows that the fit does not see.
+
+    Args:
+        objective: over the rows held out.
+        patience: how many epochs may pass without a new least loss; None for any number.
+    """
+
+    def __init__(self, objective: Objective, patience: int | None = None) -> None:
+        self.objective = objective
+        self._patience = patience
+
+    def judged(self, epoch: Epoch) -> Epoch:
+        """The epoch, with its loss over the rows held out."""
+        return dataclasses.replace(epoch, validation_loss=self.objective.value(epoch.theta))
+
+    def check(self, epoch: Epoch, best: Epoch) -> None:
+        """Raise Exhausted if the best epoch lies too far behind this one."""
+        if self._patience is not None and epoch.number - best.number >= self._patience:
+            raise Exhausted
+
+    def figures(self, theta: Array) -> dict[str, Any]:
+        """What a fit that ended at `theta` says of the rows held out, by the names of its attributes."""
+        objective = self.objective
+        right = None if objective.classes is None else accuracy(objective.confusion(theta))
+        return {
+            "validation_rows": objective.rows,
+            "validation_loss": objective.value(theta),
+            "validation_accuracy": right,
+        }
+
+    @property
+    def restores(self) -> bool:
+        """Whether a fit ends with the parameters of the epoch that was best."""
+        return self._patience is not None
+
+
+def standing(epoch: Epoch) -> float:
+    """What epochs are compared by: the validation loss where there is one, else the loss; infinite for nan."""
+    loss = epoch.loss if epoch.validation_loss is None else epoch.validation_loss
+    return math.inf if math.isnan(loss) else loss

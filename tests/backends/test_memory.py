@@ -1,0 +1,70 @@
+"""Memory that is used again, and values that are computed again, change no result."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli import Objective
+from autodiff_cli.backends import blocks
+from autodiff_cli.backends.blocks import Kernel
+from autodiff_cli.language.lowering import read
+from autodiff_cli.numbers.arrays import quiet
+
+DEEP = f"y ~ mlp([x, x^2], [{', '.join(['40'] * 16)}], tanh)"
+
+
+def data(rows: int) -> dict[str, np.ndarray]:
+    x = np.linspace(-1, 1, rows)
+    return {"x": x, "y": np.sin(3 * x)}
+
+
+def test_what_a_block_gives_is_not_overwritten_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_LARGE", 1)
+    text = "s = W @ [x, 1]; t = tanh(s + b); concat(relu(t)*t, transpose([t])[0], t[0]*s)"
+    program = read("W: 3x2; b: 3; " + text)
+    kernel = Kernel([program.output], {"x"}, {"W": (3, 2), "b": (3,)})
+    generator = np.random.default_rng(0)
+    with quiet():
+        prepared = kernel.prepare({"W": generator.normal(size=(3, 2)), "b": generator.normal(size=3)})
+        xs = [generator.normal(size=5) for _ in range(4)]
+        together = [kernel.block(prepared, {"x": x})[0] for x in xs]
+        monkeypatch.setattr(blocks, "_LARGE", 10**9)
+        for x, found in zip(xs, together, strict=True):
+            np.testing.assert_array_equal(found, kernel.block(prepared, {"x": x})[0])
+
+
+@given(st.integers(1, 20))
+def test_computing_again_gives_the_same_bits(every: int) -> None:
+    columns = data(30)
+    for text in (DEEP, "y ~ sin(a*sin(b*sin(x + c)))*exp(-a*x)"):
+        plain, again = Objective(text, columns), Objective(text, columns, recompute_every=every)
+        for one, other in zip(plain.value_and_grad(plain.start), again.value_and_grad(plain.start), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_computing_again_takes_less_memory() -> None:
+    columns = data(512)
+
+    def peak(every: int | None) -> int:
+        objective = Objective(DEEP, columns, recompute_every=every)
+        tracemalloc.start()
+        objective.value_and_grad(objective.start)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(4) < 0.55 * peak(None)
+
+
+def test_a_value_alone_keeps_nothing_for_a_gradient() -> None:
+    objective = Objective(DEEP, data(512))
+    tracemalloc.start()
+    objective.value(objective.start)
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found < 6 * 40 * 512 * 8  # a few layers at a time, not 16

@@ -1,0 +1,74 @@
+"""Sums over rows are those of the rows, whichever way they are taken, and no matrix is written down for every row."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli.autodiff.simplify import simplify
+from autodiff_cli.backends.blocks import Kernel
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.language.lowering import read
+from autodiff_cli.numbers.arrays import quiet
+
+DECLARED = "W: 2x3; v: 3; "
+FORMULAS = (
+    "x*y",
+    "W",
+    "[x, y, x*y]",
+    "outer([x, y], [y, 1, x])",
+    "outer([x, y], v)",
+    "outer([a, 2], [x, y, 1])",
+    "outer([a, 2], v)",
+    "outer([x, y], [1, 2, 3]) - W*x",
+    "-outer([x, y], v)*a + outer([y, y], [x, 1, 2])/a",
+    "transpose(outer([y, 1, x], [x, y]))",
+    "W @ outer([x, y, 1], v)",
+    "outer([x, y], [y, 1, x]) @ outer([1, x, 2], [x, y])",
+    "where(x > y, outer([x, y], v), W)",
+    "concat([x], [y, a])",
+    "mean([x, y])*[a, 1]",
+)
+
+numbers = st.floats(-3, 3)
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+@given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=5), st.integers(0, 9))
+def test_a_total_is_the_sum_of_the_rows(text: str, rows: list[tuple[float, float]], seed: int) -> None:
+    program = read(DECLARED + text)
+    generator = np.random.default_rng(seed)
+    point = {"W": generator.normal(size=(2, 3)), "v": generator.normal(size=3), "a": 1.5}
+    columns = dict(zip("xy", np.array(rows).T, strict=True))
+    shapes = {"W": (2, 3), "v": (3,)}
+    with quiet():
+        (total,) = _block(Kernel([program.output], "xy", shapes, summed=True), point, columns)
+        (by_row,) = _block(Kernel([program.output], "xy", shapes), point, columns)
+    expected = np.sum(np.broadcast_to(by_row, (*np.shape(by_row)[:-1], len(rows))), axis=-1)
+    np.testing.assert_allclose(np.squeeze(total), np.squeeze(expected), rtol=1e-12, atol=1e-12)
+
+
+def _block(kernel: Kernel, point: dict[str, object], columns: dict[str, object]) -> list[object]:
+    return kernel.block(kernel.prepare(point), columns)  # type: ignore[arg-type]
+
+
+def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix() -> None:
+    size, rows = 100, 512
+    program = read(f"W: {size}x{size}; x: {size}; sum(tanh(W @ x))")
+    shapes = {"W": (size, size), "x": (size,)}
+    slopes = simplify(gradient_nodes(program.output, [program.leaves["W"]], shapes))
+    kernel = Kernel(slopes, {"x"}, shapes, summed=True)
+    generator = np.random.default_rng(0)
+    x, weights = generator.normal(size=(size, rows)), generator.normal(size=(size, size)) / 10
+    with quiet():
+        prepared = kernel.prepare({"W": weights})
+        tracemalloc.start()
+        (total,) = kernel.block(prepared, {"x": x})
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    np.testing.assert_allclose(total[..., 0], (1 / np.cosh(weights @ x) ** 2) @ x.T, rtol=1e-12)
+    assert peak < 10 * x.nbytes < size * size * rows * x.itemsize

@@ -1,0 +1,90 @@
+"""Rows held out of a fit: which they are, what they say, and when they end it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.objective import Objective
+from autodiff_cli.training.validation import split
+
+X = np.linspace(-1, 1, 40)
+DATA = {"x": X, "y": 3 * X + np.sin(50 * X)}
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5, 0.9])
+def test_a_split_shares_the_rows_out(fraction: float) -> None:
+    objective = Objective("y ~ a*x", DATA)
+    fitted, held_out = split(objective, fraction, seed=3)
+    assert held_out.rows == round(fraction * 40)
+    both = np.concatenate([fitted.table.columns["x"], held_out.table.columns["x"]])
+    assert np.array_equal(np.sort(both), X)
+
+
+def test_the_seed_decides_which_rows() -> None:
+    objective = Objective("y ~ a*x", DATA)
+    first, again, other = (split(objective, 0.5, seed)[1].table.columns["x"] for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_rows_held_out_do_not_touch_the_fit() -> None:
+    objective = Objective("y ~ a*x", DATA)
+    kept, held_out = split(objective, 0.25, seed=0)
+    fit = ad.fit("y ~ a*x", DATA, validation=0.25)
+    alone = ad.fit("y ~ a*x", dict(kept.table.columns))
+    assert fit.parameters == alone.parameters
+    assert (fit.rows, fit.validation_rows, fit.dof) == (30, 10, 29)
+    theta = [*fit.parameters.values()]
+    assert fit.validation_loss == held_out.value_and_grad(theta)[0]
+    assert fit.history[-1]["validation_loss"] == pytest.approx(fit.validation_loss)
+
+
+def test_weights_go_with_their_rows() -> None:
+    weights = np.where(np.arange(40) < 20, 0.0, 1.0)
+    fit = ad.fit("y ~ a*x", {**DATA, "w": weights}, weights="w", validation=0.25)
+    assert fit.parameters != ad.fit("y ~ a*x", DATA, validation=0.25).parameters
+    assert np.isfinite(fit.validation_loss)
+
+
+def test_patience_ends_the_fit_and_restores_the_best() -> None:
+    fit = ad.fit(
+        "y ~ a*x", DATA, start={"a": 0}, optimizer="sgd", learning_rate=0.9, batch_size=1, validation=0.3, patience=4
+    )
+    losses = [record["validation_loss"] for record in fit.history]
+    best = int(np.argmin(losses))
+    assert fit.epochs == best + 4 < 100
+    assert fit.validation_loss == losses[best]
+    assert fit.converged
+    assert f"epoch {best}" in fit.warnings[-1]
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])
+def test_patience_goes_with_every_optimizer(optimizer: str) -> None:
+    fit = ad.fit("y ~ a*x + b", DATA, optimizer=optimizer, validation=0.3, patience=1)
+    assert fit.validation_loss == pytest.approx(min(record["validation_loss"] for record in fit.history))
+
+
+def test_without_validation_nothing_is_held_out() -> None:
+    fit = ad.fit("y ~ a*x", DATA)
+    assert (fit.rows, fit.validation_rows, fit.validation_loss) == (40, 0, None)
+    assert "validation_loss" not in fit.history[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation": 0}, "between 0 and 1"),
+        ({"validation": 1.0}, "between 0 and 1"),
+        ({"validation": float("nan")}, "between 0 and 1"),
+        ({"validation": 0.001}, "leaves one part empty"),
+        ({"validation": 0.999}, "leaves one part empty"),
+        ({"patience": 3}, "needs validation"),
+        ({"validation": 0.5, "patience": 0}, "at least one epoch"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, float], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        ad.fit("y ~ a*x", DATA, **options)  # type: ignore[arg-type]
