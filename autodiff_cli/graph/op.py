@@ -103,6 +103,9 @@ class Op:
 
     `kink`, `domain`, `singular` are predicates of the inputs: where the derivative is one-sided, where the value is
     defined, where the value or a slope is infinite or undefined although the value's neighbourhood is in the domain.
+    `unavailable` are the positions of the inputs towards which no derivative is known: the rule says nan there.
+    `bound` is the largest measured error of the value and the slopes as floats, in units in the last place of the exact
+    result or of the largest term of the sum that it is.
     """
 
     name: str
@@ -125,6 +128,8 @@ class Op:
     kink_note: str = ""
     domain: Predicate | None = None
     singular: Predicate | None = None
+    bound: float = 4.0
+    unavailable: tuple[int, ...] = ()
     summary: str = ""
     helper: bool = False  # serves rules only: not in the language, printed as its expansion
     _rules: dict[int, Rule] = field(default_factory=dict, init=False, repr=False)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from autodiff_cli.numbers import floats
+from autodiff_cli.numbers import floats, special_floats
 from autodiff_cli.numbers.kind import Kind
+from autodiff_cli.numbers.special_arrays import SPECIAL, elementwise
 from autodiff_cli.numbers.structures import STRUCTURES
 
 Array = NDArray[np.float64]
@@ -28,12 +29,6 @@ def quiet() -> np.errstate:
 def _truth(compare: Callable[..., Any]) -> Callable[..., Array]:
     # Floats, not booleans: `True + True` is `True` in NumPy, and rules count ties.
     return lambda *xs: np.asarray(compare(*xs), dtype=np.float64)
-
-
-def _elementwise(function: Callable[..., float]) -> Callable[..., Array]:
-    """A function of floats, applied one element after the other: for what NumPy and SciPy lack."""
-    applied = np.frompyfunc(lambda *xs: function(*map(float, xs)), function.__code__.co_argcount, 1)
-    return lambda *xs: np.asarray(applied(*xs), dtype=np.float64)
 
 
 def _extreme(pick: np.ufunc) -> Callable[..., Array]:
@@ -117,6 +112,12 @@ def _bell(x: Array) -> Array:
     return z - z * error
 
 
+def _swell(x: Array) -> Array:
+    square, error = _two_product(x, x)
+    z = np.exp(square)
+    return np.where(np.isinf(z), z, z + z * error)
+
+
 def _erfc(x: Array) -> Array:
     """erfc; on the right as the scaled function times exp(-x²), because SciPy's own loses 100 ulps out there."""
     return np.where(x > 0.5, special.erfcx(x) * _bell(x), special.erfc(x))
@@ -168,7 +169,7 @@ _SINC_SLOPE = [(-1.0) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(10
 
 
 def _sinc_derivative(n: Array, x: Array) -> Array:
-    """See `floats.sinc_derivative`; the first derivative, which gradients need, in vectors."""
+    """See `special_floats.sinc_derivative`; the first derivative, which gradients need, in vectors."""
     if not np.all(n == 1):
         return _every_sinc_derivative(n, x)
     near = x * np.polyval(_SINC_SLOPE, x * x)
@@ -176,7 +177,7 @@ def _sinc_derivative(n: Array, x: Array) -> Array:
     return np.where(np.abs(x) < 1, near, np.where(np.isinf(x), 0.0, far))
 
 
-_every_sinc_derivative = _elementwise(floats.sinc_derivative)
+_every_sinc_derivative = elementwise(special_floats.sinc_derivative)
 
 
 def _read(text: str) -> Any:
@@ -209,12 +210,13 @@ ARRAYS: Kind[Any] = Kind("arrays", {
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "asech": _asech, "acsch": lambda x: np.arcsinh(1 / x), "acoth": _acoth,
     "hypot": np.hypot, "direction": _direction,
-    "erf": special.erf, "erfc": _erfc, "bell": _bell, "half_bell": _half_bell,
+    "erf": special.erf, "erfc": _erfc, "bell": _bell, "half_bell": _half_bell, "swell": _swell,
     "normal_pdf": _normal_pdf, "normal_cdf": _normal_cdf,
     "sinc": _sinc, "sinc_derivative": _sinc_derivative,
     "sigmoid": _sigmoid, "logit": _logit, "softplus": lambda x: np.logaddexp(x, 0.0),
     "logsigmoid": lambda x: -np.logaddexp(-x, 0.0), "logaddexp": np.logaddexp,
     "softsign": _softsign,
+    **SPECIAL,
     **STRUCTURES,
 }, _read)
 # fmt: on

@@ -5,6 +5,7 @@ Python's `math` raises where IEEE returns; `_guarded` puts the IEEE answer in it
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 from collections.abc import Callable
@@ -66,6 +67,25 @@ def modulo(a: float, b: float) -> float:
 def whole(function: Callable[[float], int]) -> Function:
     """A rounding function that returns floats, and infinities as they are."""
     return _guarded(lambda x: copysign(float(function(x)), x), lambda x: x)
+
+
+HIGHEST_ORDER = 1000  # of the derivatives that are operations of their own; the work grows with it
+
+
+def is_order(n: float) -> bool:
+    """Whether n can be the order of a derivative: a whole number from 0 to `HIGHEST_ORDER`."""
+    return 0 <= n <= HIGHEST_ORDER and n == math.floor(n)
+
+
+def sum_of_products(ratio: Callable[[int], float]) -> float:
+    """1 + r(1) + r(1)·r(2) + …, of positive terms, until they no longer count."""
+    term = total = 1.0
+    k = 1
+    while term > 1e-17 * total:
+        term *= ratio(k)
+        total += term
+        k += 1
+    return total
 
 
 def sign(x: float) -> float:
@@ -255,55 +275,12 @@ def logit(x: float) -> float:
     return log(divide(x, 1 - x))
 
 
-# --- sinc and its derivatives
+# --- sinc
 
 
 def sinc(x: float) -> float:
     """sin(x)/x, and 1 at 0."""
     return 1.0 if x == 0 else sin(x) / x if not math.isinf(x) else 0.0
-
-
-def sinc_derivative(n: float, x: float) -> float:
-    """The n-th derivative of sin(x)/x, n a whole number from 0.
-
-    Far from 0 by the recurrence x·s_n + n·s_(n-1) = sin(x + nπ/2), which is what n-fold differentiation of
-    x·sinc(x) = sin(x) gives. Each step damps earlier errors by k/x, so near 0 the power series takes over.
-    """
-    if n < 0 or n != math.floor(n) or x != x:
-        return nan
-    if math.isinf(x):
-        return 0.0
-    order = int(n)
-    if abs(x) < 2 * (1 + order):
-        return _sinc_series(order, x)
-    turns = (math.sin(x), math.cos(x), -math.sin(x), -math.cos(x))
-    value = turns[0] / x
-    for k in range(1, order + 1):
-        value = (turns[k % 4] - k * value) / x
-    return value
-
-
-def _sinc_series(order: int, x: float) -> float:
-    """Σ (-1)^k x^(2k-n) / ((2k+1)·(2k-n)!), from the first k with 2k >= n.
-
-    The terms grow to e^x before they shrink and cancel; whole numbers in units of 2^-256 hold what that costs.
-    """
-    bits = 256
-    if abs(x) < 1e-30 and order % 2:
-        return (-1.0) ** ((order + 1) // 2) * x / (order + 2)
-    numerator, denominator = x.as_integer_ratio()
-    scaled = (numerator << bits) // denominator
-    square = scaled * scaled >> bits
-    k = (order + 1) // 2
-    rest = 2 * k - order
-    term = (-1) ** k * (scaled if rest else 1 << bits)
-    total = 0
-    while term:
-        total += term // (2 * k + 1)
-        term = -(term * square >> bits) // ((rest + 1) * (rest + 2))
-        k += 1
-        rest += 2
-    return total / (1 << bits)
 
 
 def _truth(compare: Callable[[float, float], bool]) -> Callable[[float, float], float]:
@@ -318,6 +295,27 @@ def read(text: str) -> float:
     named = _NAMED.get(text)
     return float(text) if named is None else named
 
+
+def _later(module: str, name: str) -> Callable[..., float]:
+    """A function of one of the modules here that is imported when it is first called."""
+    return lambda *xs: getattr(importlib.import_module(f"autodiff_cli.numbers.{module}"), name)(*xs)
+
+
+# The functions of `special_floats` and `gamma_floats`, by the names of the operations.
+_SPECIAL = {
+    "erfi": "erfi", "erfinv": "erfinv", "swell": "swell",
+    "Ei": "exponential_integral", "Si": "sine_integral", "Ci": "cosine_integral",
+    "Shi": "hyperbolic_sine_integral", "Chi": "hyperbolic_cosine_integral", "growth": "growth",
+    "sinc_derivative": "sinc_derivative", "sinhc_derivative": "sinhc_derivative",
+    "sinhc": "sinhc", "coshc": "hyperbolic_growth",
+    "fresnels": "fresnel_sine", "fresnelc": "fresnel_cosine",
+    "chirp_sine": "chirp_sine", "chirp_cosine": "chirp_cosine",
+    "lambertw": "lambertw", "lambertw_rise": "lambertw_rise", "lambertw_slope": "lambertw_slope",
+}  # fmt: skip
+_GAMMA = (
+    "gamma", "lgamma", "digamma", "polygamma", "digamma_gap", "polygamma_gap", "beta", "beta_slope",
+    "gammainc", "gammaincc", "gamma_density",
+)  # fmt: skip
 
 # fmt: off
 FLOATS: Kind[float] = Kind("floats", {
@@ -349,9 +347,11 @@ FLOATS: Kind[float] = Kind("floats", {
     "hypot": math.hypot, "direction": lambda x, length: 0.0 if length == 0 else divide(x, length),
     "erf": math.erf, "erfc": math.erfc, "bell": bell, "half_bell": half_bell,
     "normal_pdf": normal_pdf, "normal_cdf": normal_cdf,
-    "sinc": sinc, "sinc_derivative": sinc_derivative,
+    "sinc": sinc,
     "sigmoid": sigmoid, "logit": logit, "softplus": lambda x: logaddexp(x, 0.0),
     "logsigmoid": lambda x: -logaddexp(-x, 0.0), "logaddexp": logaddexp,
     "softsign": lambda x: copysign(1.0, x) if math.isinf(x) else x / (1.0 + abs(x)),
+    **{op: _later("special_floats", name) for op, name in _SPECIAL.items()},
+    **{op: _later("gamma_floats", op) for op in _GAMMA},
 }, read)
 # fmt: on

@@ -7,7 +7,7 @@ To add an operation, add a line to one of the modules here (and, unless it is a 
 from __future__ import annotations
 
 from autodiff_cli.graph.op import Op, all_ops
-from autodiff_cli.ops import activations, arithmetic, choice, elementary, special, structural
+from autodiff_cli.ops import activations, arithmetic, choice, elementary, gamma, integrals, special, structural
 
 __all__ = [
     "activations",
@@ -17,6 +17,8 @@ __all__ = [
     "elementary",
     "function",
     "function_names",
+    "gamma",
+    "integrals",
     "special",
     "structural",
 ]

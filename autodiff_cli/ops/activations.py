@@ -25,9 +25,9 @@ softsign   = elementary("softsign",   lambda z, x: 1 / square(1 + abs_(x)), summ
 
 elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), summary="x where it is positive, else exp(x) - 1")
 celu       = composite("celu", lambda x: where(x > 0, x, expm1(x)), summary="x where it is positive, else exp(x) - 1")
-gelu       = composite("gelu", lambda x: x * normal_cdf(x),         summary="x*normal_cdf(x), the exact form")
-silu       = composite("silu", lambda x: x * sigmoid(x),            aliases=("swish",))
-mish       = composite("mish", lambda x: x * tanh(softplus(x)))
+gelu       = composite("gelu", lambda x: x * normal_cdf(x),         bound=8, summary="x*normal_cdf(x), the exact form")
+silu       = composite("silu", lambda x: x * sigmoid(x),            bound=5, aliases=("swish",))
+mish       = composite("mish", lambda x: x * tanh(softplus(x)), bound=6)
 # fmt: on
 
 leaky_relu = composite(

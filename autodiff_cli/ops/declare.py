@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ def elementary(name: str, rule: Callable[..., Operand | Sequence[Operand]], **fi
     """An operation with a rule of its own: `rule(z, *inputs)` gives one local derivative per input."""
     least, most = _arity(rule, 1)
 
+    @functools.wraps(rule)  # the names of the inputs are read off its signature
     def locals_of(z: Node, *inputs: Node) -> Sequence[Operand]:
         found = rule(z, *inputs)
         return found if isinstance(found, tuple) else (found,)

@@ -65,7 +65,7 @@ cosh   = elementary("cosh",   lambda z, x: sinh(x))
 tanh   = elementary("tanh",   lambda z, x: 1 / square(cosh(x)))
 sech   = elementary("sech",   lambda z, x: -(z * tanh(x)))
 csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0)
-coth   = elementary("coth",   lambda z, x: -square(csch(x)), **POLE_AT_0)
+coth   = elementary("coth",   lambda z, x: -square(csch(x)), **POLE_AT_0, bound=5)
 
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",))
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
@@ -81,7 +81,7 @@ acot = elementary(
     summary="atan(1/x)",
 )  # fmt: skip
 log_base = composite(
-    "log_base", lambda x, base: log(x) / log(base), spelling="log",
+    "log_base", lambda x, base: log(x) / log(base), spelling="log", bound=6,
     domain=lambda x, base: and_(x >= 0, base > 0), singular=lambda x, base: or_(equal(x, 0), equal(base, 1)),
     summary="the logarithm to a base",
 )  # fmt: skip

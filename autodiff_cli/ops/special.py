@@ -1,20 +1,24 @@
-"""The error functions, the normal distribution and sinc."""
+"""The error functions, the normal distribution, sinc and Lambert's W."""
 
 from __future__ import annotations
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Op
+from autodiff_cli.ops.arithmetic import equal
 from autodiff_cli.ops.declare import elementary, helper
-from autodiff_cli.ops.elementary import exp, pi, sqrt, square
+from autodiff_cli.ops.elementary import INSIDE_1, exp, pi, sqrt, square
 
-# exp(-x²) and exp(-x²/2), in numbers with the square's rounding error carried along: far out, that error is hundreds of
-# ulps of the result.
+# exp(-x²), exp(-x²/2) and exp(x²), in numbers with the square's rounding error carried along: far out, that error is
+# hundreds of ulps of the result.
 bell = helper("bell", lambda z, x: -2 * x * z, lambda x: exp(-(x**2)))
 half_bell = helper("half_bell", lambda z, x: -x * z, lambda x: exp(-(x**2) / 2))
+swell = helper("swell", lambda z, x: 2 * x * z, lambda x: exp(x**2))
 
 # fmt: off
-erf  = elementary("erf",  lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function")
-erfc = elementary("erfc", lambda z, x: -(2 / sqrt(pi) * bell(x)), summary="1 - erf(x), with all digits far right")
+erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function")
+erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), bound=6, summary="1 - erf(x), with all digits far right")
+erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=20, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x")
+erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=80, summary="the inverse of erf")
 # fmt: on
 
 
@@ -41,7 +45,7 @@ normal_pdf = elementary(
     summary="the normal density at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
 normal_cdf = elementary(
-    "normal_cdf", _distribution_slopes, aliases=("Φ",),
+    "normal_cdf", _distribution_slopes, aliases=("Φ",), bound=6,
     expansion=lambda x, mean=0, deviation=1: erfc(-_standard(x, mean, deviation) / sqrt(2)) / 2,
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
@@ -52,6 +56,17 @@ sinc_derivative: Op
 # (cos(x) - sinc(x))/x, the textbook slope, cancels near 0; so the n-th derivative is an operation of its own.
 sinc = elementary("sinc", lambda z, x: sinc_derivative(1, x), summary="sin(x)/x, and 1 at 0")
 sinc_derivative = elementary(
-    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)),
+    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), unavailable=(0,), bound=8,
     summary="the n-th derivative of sinc at x",
+)  # fmt: skip
+
+lambertw: Op
+lambertw_slope: Op
+# 1 + W(x), and the slope of W, in numbers with all digits also near the branch point, where they go to 0 and infinity.
+lambertw_rise = helper("lambertw_rise", lambda z, x: lambertw_slope(x), lambda x: 1 + lambertw(x))
+lambertw_slope = helper("lambertw_slope", None, lambda x: 1 / (exp(lambertw(x)) * lambertw_rise(x)))
+lambertw = elementary(
+    "lambertw", lambda z, x: lambertw_slope(x),
+    domain=lambda x: x >= -1 / constant("e"), singular=lambda x: equal(x, -1 / constant("e")),
+    summary="the inverse of w*exp(w), its principal branch, from -1/e on",
 )  # fmt: skip

@@ -23,6 +23,7 @@ broadcast_like: Op
 sum_like: Op
 sum_: Op
 largest: Op
+norm: Op
 smallest: Op
 matmul: Op
 transpose: Op
@@ -88,6 +89,7 @@ size = structural(
 norm = structural(
     "norm", lambda node, s: (), least=1, most=1,
     vjp=lambda s, g, z, x: (g * direction(x, z),), jvp=lambda s, d, z, x: (sum_(direction(x, z) * d[0]),),
+    kink=lambda x: equal(norm(x), 0), kink_note="it is the tip of a cone; gradient 0 is taken",
     summary="the length: the root of the sum of squares",
 )  # fmt: skip
 logsumexp = structural(

@@ -192,7 +192,7 @@ def test_a_constant_whose_name_means_something_else_is_written_out() -> None:
 @pytest.mark.parametrize("op", [op for op in all_ops() if op.helper], ids=lambda op: op.name)
 def test_helpers_are_printed_as_what_they_stand_for(op: object) -> None:
     helper = next(candidate for candidate in all_ops() if candidate is op)
-    inputs = [variable(name) for name in "xy"[: helper.least]]
+    inputs = [variable(name) for name in "xyt"[: helper.least]]
     text = to_text(1 + helper(*inputs))
     assert helper.name not in text
     assert {node.op.helper for node in topological((read(text).output,)) if node.op} == {False}

@@ -29,6 +29,7 @@ NAMES = ("a", "b", "c")
 # What the printed text cannot hold: the careful forms behind a helper. People read y*x^(y - 1); numbers are computed
 # from y*(x^y/x).
 READS_SHORTER = {"pow": 1e3, "erf": 2e3, "erfc": 2e3, "normal_pdf": 2e3, "normal_cdf": 2e3, "gelu": 2e3}
+READS_SHORTER |= {"erfi": 2e3, "lambertw": 2e5, "beta": 1e5, "fresnels": 1e7, "fresnelc": 1e7}
 
 
 def points_of(row: Row) -> st.SearchStrategy[tuple[float, ...]]:

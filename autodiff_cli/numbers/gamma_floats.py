@@ -1,0 +1,332 @@
+"""The gamma family on floats, by the rules of IEEE 754.
+
+Own code where platform functions lose digits: `math.lgamma` is hundreds of ulps off near 1 and thousands below 0, the
+quotient of gamma functions that is `beta` needs differences of logarithms, and differences of digammas cancel. Poles
+are infinite where both sides agree on the sign, or where the sign of a zero tells the side; else nan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from math import copysign, inf, nan, pi
+
+from autodiff_cli.numbers.floats import divide, exp, is_order, log, power, sum_of_products
+
+# B_2, B_4, … B_20, the Bernoulli numbers of the expansions for large arguments.
+_BERNOULLI = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
+)  # fmt: skip
+_LARGE = 12.0  # from here on ten terms of these expansions hold all digits of a float
+_ROOT_TWO_PI = math.sqrt(2 * pi)
+_HALF_LOG_TWO_PI = math.log(2 * pi) / 2
+_ONE_LESS_EULER = 0.42278433509846713  # 1 - γ
+
+# Where digamma is 0, as a rounded number and its rounding error.
+_DIGAMMA_ROOT, _DIGAMMA_ROOT_ERROR = 1.4616321449683622, 9.549995429965697e-17
+
+
+def is_pole(x: float) -> bool:
+    """Whether gamma has a pole at x: at 0 and the whole numbers below it."""
+    return x <= 0 and x == math.floor(x) if math.isfinite(x) else x == -inf
+
+
+def _from_whole(x: float) -> tuple[float, float]:
+    """The distance of x from the nearest whole number, exactly, and 1 or -1 as that number is even or odd."""
+    rest = math.fmod(x, 2.0)
+    whole = round(rest)
+    return rest - whole, -1.0 if whole % 2 else 1.0
+
+
+def _sin_pi(x: float) -> float:
+    distance, sign = _from_whole(x)
+    return sign * math.sin(pi * distance)
+
+
+# --- gamma and its logarithm
+
+
+def gamma(x: float) -> float:
+    """The gamma function; at its pole 0 infinite with the sign of the zero, at the others nan."""
+    if x == 0:
+        return copysign(inf, x)
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return copysign(inf, x)
+    except ValueError:
+        return nan
+
+
+def lgamma(x: float) -> float:
+    """The logarithm of the size of gamma; infinite at the poles.
+
+    From the power series at 2, by recurrence up to 10, from there by Stirling's series; below by reflection.
+    """
+    if x != x:
+        return nan
+    if math.isinf(x) or is_pole(x):
+        return inf
+    if x < -0.5:
+        return math.log(pi / abs(x * _sin_pi(x))) - lgamma(-x)
+    if x < 0.5:
+        return _lgamma_near_2(x) - math.log1p(x) - math.log(abs(x))
+    if x < 1.5:
+        return _lgamma_near_2(x - 1) - math.log1p(x - 1)
+    if x < 10:
+        steps = round(x) - 2
+        return _lgamma_near_2(x - 2 - steps) + math.log(math.prod(x - k for k in range(1, steps + 1)))
+    return (x - 0.5) * (math.log(x) - 1) + (_HALF_LOG_TWO_PI - 0.5 + _stirling_rest(x))
+
+
+def _lgamma_near_2(t: float) -> float:
+    """lgamma(2 + t) for |t| <= 1/2: t·(1 - γ) + Σ (-t)^k (ζ(k) - 1)/k from k = 2."""
+    total = 0.0
+    for coefficient in _near_2():
+        total = (total + coefficient) * t
+    return total
+
+
+@cache
+def _near_2() -> list[float]:
+    """The coefficients of that series, highest power first; ζ(k) - 1 is the sum of 1/j^k from j = 2."""
+    powers = [(-1) ** k * _sum_of_powers(k - 1, 2.0) / math.factorial(k - 1) / k for k in range(30, 1, -1)]
+    return [*powers, _ONE_LESS_EULER]
+
+
+def _stirling_rest(x: float) -> float:
+    """What Stirling's formula leaves of log(gamma(x)): Σ B_2j/(2j·(2j-1)·x^(2j-1)), for large x."""
+    total = 0.0
+    for j in range(len(_BERNOULLI), 0, -1):
+        total = total / x / x + _BERNOULLI[j - 1] / (2 * j * (2 * j - 1))
+    return total / x
+
+
+# --- digamma and its derivatives
+
+
+def digamma(x: float) -> float:
+    """The slope of lgamma; infinite at its pole 0, nan at the others."""
+    if x == 0:
+        return -copysign(inf, x)
+    if x != x or is_pole(x):
+        return nan
+    if x < 0:
+        return digamma(1 - x) - pi / math.tan(pi * _from_whole(x)[0])
+    if math.isinf(x):
+        return x
+    if 1.2 < x < 1.8:
+        return -digamma_gap(_DIGAMMA_ROOT, (x - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_ERROR)
+    before = 0.0
+    while x < _LARGE:
+        before += 1 / x
+        x += 1
+    return math.log(x) - (before + sum(term for _, term in _expansion(0, x)) / x)
+
+
+def polygamma(n: float, x: float) -> float:
+    """The n-th derivative of digamma, n a whole number from 0; where n is odd, infinite at the poles.
+
+    By the recurrence and the Euler-Maclaurin expansion; digits are lost from n = 100.
+    """
+    if not is_order(n) or x != x:
+        return nan
+    if n == 0:
+        return digamma(x)
+    sign = 1.0 if n % 2 else -1.0
+    if is_pole(x):
+        return nan if x == -inf else inf if n % 2 else -copysign(inf, x) if x == 0 else nan
+    return sign * _sum_of_powers(n, x)
+
+
+def _weight(n: float, y: float) -> float:
+    """n!·y^-(n+1), also where the factorial is too large for a float."""
+    if n <= 100:
+        return math.factorial(int(n)) * power(y, -n - 1)
+    return exp(lgamma(n + 1) - (n + 1) * math.log(y))
+
+
+def _expansion(n: float, y: float) -> Iterator[tuple[float, float]]:
+    """The Euler-Maclaurin expansion of Σ (1 + k/y)^-(n+1) from k = 0, without its leading term, the integral y/n.
+
+    Pairs of the power of y that a term times `_weight` falls with, and the term.
+    """
+    yield n + 1, 0.5
+    factor = (n + 1) / y / 2
+    for j, bernoulli in enumerate(_BERNOULLI, 1):
+        yield n + 2 * j, bernoulli * factor
+        factor *= (n + 2 * j) * (n + 2 * j + 1) / ((2 * j + 1) * (2 * j + 2)) / y / y
+
+
+def _sum_of_powers(n: float, x: float) -> float:
+    """n!·Σ (x + k)^-(n+1) from k = 0, for n > 0.
+
+    For negative x it is the sum over all whole k, which has the period 1, less the part below.
+    """
+    if x < 0:
+        distance, _ = _from_whole(x)
+        above, below = (distance, 1 - distance) if distance > 0 else (1 + distance, -distance)
+        mirror = 1.0 if n % 2 else -1.0
+        return _sum_of_powers(n, above) + mirror * (_sum_of_powers(n, below) - _sum_of_powers(n, 1 - x))
+    if math.isinf(x):
+        return 0.0
+    total = 0.0
+    while x < _LARGE + n:
+        term = _weight(n, x)
+        total += term
+        if not term > 1e-18 * total or total == inf:
+            return total
+        x += 1
+    return total + _weight(n - 1, x) + _weight(n, x) * sum(term for _, term in _expansion(n, x))
+
+
+def digamma_gap(a: float, b: float) -> float:
+    """digamma(a) - digamma(a + b)."""
+    return polygamma_gap(0.0, a, b)
+
+
+def polygamma_gap(n: float, a: float, b: float) -> float:
+    """polygamma(n, a) - polygamma(n, a + b), with all digits also where b is small beside a.
+
+    The same sums as for one polygamma, each term y^-p less the (y + b)^-p that answers to it.
+    """
+    if not (is_order(n) and 0 < a < inf and a / 2 < a + b < inf):
+        return polygamma(n, a) - polygamma(n, a + b)
+
+    def share(p: float) -> float:
+        return -math.expm1(-p * math.log1p(b / a))
+
+    sign = 1.0 if n % 2 else -1.0
+    total = 0.0
+    while min(a, a + b) < _LARGE + n:
+        term = _weight(n, a) * share(n + 1)
+        total += term
+        if not abs(term) > 1e-18 * abs(total) or math.isinf(total):
+            return sign * total
+        a += 1
+    leading = _weight(n - 1, a) * share(n) if n else math.log1p(b / a)
+    return sign * (total + leading + _weight(n, a) * sum(term * share(p) for p, term in _expansion(n, a)))
+
+
+# --- beta
+
+
+def beta(a: float, b: float) -> float:
+    """gamma(a)·gamma(b)/gamma(a + b).
+
+    Of large arguments by Stirling's formula, arranged so that the large logarithms cancel on paper; of negative ones by
+    reflection.
+    """
+    a, b = min(a, b), max(a, b)
+    if a != a or b != b or a == -inf:
+        return nan
+    if is_pole(a) or is_pole(b):
+        return nan if is_pole(a) and is_pole(b) else gamma(a if is_pole(a) else b)
+    if is_pole(a + b):
+        return 0.0
+    if a + b == inf:
+        return 0.0 if a > 0 else inf * gamma(a)
+    if a < 0:
+        return _reflected_beta(a, b)
+    if a + b < 20:
+        return gamma(b) / gamma(a + b) * gamma(a)
+    rest = _stirling_rest(b) - _stirling_rest(a + b)
+    if a < 10:
+        return gamma(a) * math.exp(a - (b - 0.5) * math.log1p(a / b) - a * math.log(a + b) + rest)
+    exponent = -a * math.log1p(b / a) - b * math.log1p(a / b) + rest + _stirling_rest(a)
+    return _ROOT_TWO_PI * math.sqrt(1 / a + 1 / b) * math.exp(exponent)
+
+
+def _reflected_beta(a: float, b: float) -> float:
+    """beta for a < 0, with gamma(a) = π/(sin(πa)·gamma(1 - a)), and the same for a + b where that is below 1."""
+    near_a, sign_a = _from_whole(a)
+    if a + b >= 1:
+        return divide(pi, sign_a * math.sin(pi * near_a) * b * beta(1 - a, a + b))
+    near_b, sign_b = _from_whole(b)
+    return sign_b * math.sin(pi * (near_a + near_b)) / math.sin(pi * near_a) * beta(b, 1 - a - b)
+
+
+def beta_slope(a: float, b: float) -> float:
+    """The slope of beta(a, b) towards a."""
+    if is_pole(a + b) and not is_pole(a) and not is_pole(b):
+        # beta is 0 there, digamma infinite; 1/gamma rises through its zero at -m by (-1)^m·m!
+        order = -(a + b)
+        return gamma(a) * gamma(b) * gamma(order + 1) * (-1.0 if order % 2 else 1.0)
+    return beta(a, b) * digamma_gap(a, b)
+
+
+# --- the incomplete gamma functions
+
+
+def gamma_density(a: float, x: float) -> float:
+    """x^(a-1)·exp(-x)/gamma(a), the slope of gammainc towards x; 0 where a is a pole of gamma.
+
+    For large a as a bell around a, in the form of Loader (2000), "Fast and accurate computation of binomial
+    probabilities".
+    """
+    if a != a or not x >= 0:
+        return nan
+    if is_pole(a) or x > 2000 + 2 * abs(a):
+        return 0.0 if math.isfinite(a) else nan
+    if a < 20:
+        half = math.exp(-x / 2)  # twice, because exp(-x) alone may underflow
+        return half * divide(power(x, a - 1), gamma(a)) * half
+    if x == 0 or math.isinf(a):
+        return 0.0
+    bell = math.exp(-a * _log_rest(x, a) - _stirling_rest(a))
+    return math.sqrt(a / (2 * pi)) / x * bell if bell else 0.0
+
+
+def _log_rest(x: float, a: float) -> float:
+    """u - log(1 + u) with u = (x - a)/a, which cancels near 0: with v = u/(2 + u), log(1 + u) is 2·atanh(v)."""
+    u = (x - a) / a
+    if abs(u) > 0.4:
+        return u - log(x / a)
+    v = u / (2 + u)
+    square = v * v
+    return u * v - 2 * v * square * sum(square**k / (2 * k + 3) for k in range(13, -1, -1))
+
+
+def gammainc(a: float, x: float) -> float:
+    """The regularised lower incomplete gamma function, from 0 at x = 0 to 1."""
+    return _lower_series(a, x) if _is_far(a, x) and x < a else _platform("gammainc", a, x)
+
+
+def gammaincc(a: float, x: float) -> float:
+    """The regularised upper incomplete gamma function, 1 - gammainc(a, x) with all digits."""
+    return _upper_fraction(a, x) if _is_far(a, x) and x > a else _platform("gammaincc", a, x)
+
+
+def _platform(name: str, a: float, x: float) -> float:
+    from scipy import special
+
+    return float(getattr(special, name)(a, x))
+
+
+def _is_far(a: float, x: float) -> bool:
+    """Where SciPy loses digits: a is large and x far from it."""
+    return 50 < a < inf and 0 < x < inf and abs(x - a) > 0.3 * a
+
+
+def _lower_series(a: float, x: float) -> float:
+    """gamma_density(a, x)·Σ x^(k+1)/(a·(a+1)…(a+k)), for x < 0.7·a."""
+    return gamma_density(a, x) * (x / a) * sum_of_products(lambda k: x / (a + k))
+
+
+def _upper_fraction(a: float, x: float) -> float:
+    """gamma_density(a, x)·x/(x + 1 - a - 1·(1 - a)/(x + 3 - a - …)), for x > 1.3·a, by Lentz's method."""
+    divisor = x + 1 - a
+    ahead, behind = inf, 1 / divisor
+    fraction = behind
+    k = 1
+    while True:
+        numerator = k * (a - k)
+        divisor += 2
+        behind = 1 / (numerator * behind + divisor)
+        ahead = divisor + numerator / ahead
+        factor = ahead * behind
+        fraction *= factor
+        if abs(factor - 1) < 3e-16:
+            return gamma_density(a, x) * x * fraction
+        k += 1

@@ -1,0 +1,81 @@
+"""The special functions on NumPy arrays.
+
+SciPy's vectorised functions where they are right to 1e-13 or so; elsewhere, and where they give other values at poles,
+the functions of floats, element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from autodiff_cli.numbers import gamma_floats as gamma
+from autodiff_cli.numbers import special_floats as floats
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def elementwise(function: Callable[..., float]) -> Callable[..., Array]:
+    """A function of floats, applied one element after the other: for what NumPy and SciPy lack."""
+    applied = np.frompyfunc(lambda *xs: function(*map(float, xs)), function.__code__.co_argcount, 1)
+    return lambda *xs: np.asarray(applied(*xs), dtype=np.float64)
+
+
+def _either(good: Callable[..., Any], fast: Callable[..., Any], careful: Callable[..., float]) -> Callable[..., Array]:
+    """`fast`, a function of arrays, where `good` holds of the arguments, and the function of floats elsewhere."""
+    slowly = elementwise(careful)
+
+    def either(*arguments: Any) -> Array:
+        xs = np.broadcast_arrays(*arguments)
+        found = np.array(fast(*xs), dtype=np.float64)
+        rest = ~good(*xs)
+        if rest.any():
+            found[rest] = slowly(*(x[rest] for x in xs))
+        return found
+
+    return either
+
+
+def _near(a: Array, x: Array) -> Any:
+    return ~((a > 50) & (np.abs(x - a) > 0.3 * a))
+
+
+def _moderate(a: Array, b: Array) -> Any:
+    return (np.minimum(a, b) > 1e-100) & (a + b < 20)
+
+
+# fmt: off
+SPECIAL: dict[str, Callable[..., Any]] = {
+    "erfi": _either(lambda x: np.abs(x) < 2, special.erfi, floats.erfi),
+    "erfinv": special.erfinv,
+    "Ei": _either(lambda x: ~(x > 10), special.expi, floats.exponential_integral),
+    "growth": elementwise(floats.growth),
+    "Si": lambda x: special.sici(x)[0], "Ci": lambda x: np.where(x >= 0, special.sici(x)[1], np.nan),
+    "Shi": _either(lambda x: np.abs(x) < 20, lambda x: special.shichi(x)[0], floats.hyperbolic_sine_integral),
+    "Chi": _either(lambda x: (x >= 0) & (x < 20), lambda x: special.shichi(x)[1], floats.hyperbolic_cosine_integral),
+    "coshc": elementwise(floats.hyperbolic_growth),
+    "sinhc": elementwise(floats.sinhc), "sinhc_derivative": elementwise(floats.sinhc_derivative),
+    "chirp_sine": elementwise(floats.chirp_sine), "chirp_cosine": elementwise(floats.chirp_cosine),
+    "fresnels": _either(lambda x: np.abs(x) <= 6, lambda x: special.fresnel(x)[0], floats.fresnel_sine),
+    "fresnelc": _either(lambda x: np.abs(x) <= 6, lambda x: special.fresnel(x)[1], floats.fresnel_cosine),
+    "lambertw": _either(lambda x: x > -0.25, lambda x: special.lambertw(x).real, floats.lambertw),
+    "lambertw_rise": _either(lambda x: x > -0.25, lambda x: 1 + special.lambertw(x).real, floats.lambertw_rise),
+    "lambertw_slope": elementwise(floats.lambertw_slope),
+    "gamma": special.gamma,
+    "lgamma": _either(lambda x: x > 0, special.gammaln, gamma.lgamma),
+    "digamma": _either(lambda x: x > 0, special.digamma, gamma.digamma),
+    "polygamma": _either(
+        lambda n, x: (x > 0) & (n > 0) & (n < 30) & (n == np.floor(n)),
+        lambda n, x: special.polygamma(np.where((n > 0) & (n < 30), np.floor(n), 1).astype(int), x), gamma.polygamma,
+    ),
+    "digamma_gap": elementwise(gamma.digamma_gap), "polygamma_gap": elementwise(gamma.polygamma_gap),
+    "beta": _either(_moderate, special.beta, gamma.beta), "beta_slope": elementwise(gamma.beta_slope),
+    "gammainc": _either(_near, special.gammainc, gamma.gammainc),
+    "gammaincc": _either(_near, special.gammaincc, gamma.gammaincc),
+    "gamma_density": elementwise(gamma.gamma_density),
+}
+# fmt: on

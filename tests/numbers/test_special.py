@@ -1,0 +1,252 @@
+"""The special functions where libraries go wrong: far out, at poles, at the ends of domains, in differences."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from math import inf, nan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import autodiff_cli as ad
+from autodiff_cli.numbers.arrays import ARRAYS, quiet
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.special_arrays import SPECIAL
+from autodiff_cli.ops import all_ops
+
+OPS = {op.name: op for op in all_ops()}
+NAMES = (*SPECIAL, "swell", "sinc_derivative")
+OF_AN_ORDER = {"polygamma", "polygamma_gap", "sinc_derivative", "sinhc_derivative"}
+BRANCH = -math.exp(-1)
+
+
+def call(name: str, *xs: float) -> float:
+    return FLOATS.function(OPS[name], len(xs))(*xs)
+
+
+def relative(found: float, exact: mpf) -> float:
+    return float(abs(mpf(found) - exact) / abs(exact))
+
+
+@pytest.mark.parametrize(
+    ("name", "xs", "expected"),
+    [
+        ("gamma", (0.0,), inf),
+        ("gamma", (-0.0,), -inf),
+        ("gamma", (-3.0,), nan),
+        ("gamma", (172.0,), inf),
+        ("gamma", (-inf,), nan),
+        ("lgamma", (0.0,), inf),
+        ("lgamma", (-3.0,), inf),
+        ("lgamma", (1.0,), 0.0),
+        ("lgamma", (2.0,), 0.0),
+        ("lgamma", (inf,), inf),
+        ("digamma", (0.0,), -inf),
+        ("digamma", (-1.0,), nan),
+        ("digamma", (inf,), inf),
+        ("polygamma", (1.0, 0.0), inf),
+        ("polygamma", (1.0, -2.0), inf),
+        ("polygamma", (2.0, 0.0), -inf),
+        ("polygamma", (2.0, -2.0), nan),
+        ("polygamma", (1.5, 1.0), nan),
+        ("polygamma", (-1.0, 1.0), nan),
+        ("polygamma", (3.0, inf), 0.0),
+        ("beta", (0.0, 2.0), inf),
+        ("beta", (-1.0, 0.5), nan),
+        ("beta", (-0.5, -0.5), 0.0),
+        ("beta", (inf, 2.0), 0.0),
+        ("gammainc", (2.0, 0.0), 0.0),
+        ("gammainc", (2.0, inf), 1.0),
+        ("gammaincc", (2.0, 0.0), 1.0),
+        ("gammainc", (2.0, -1.0), nan),
+        ("gammainc", (-1.0, 1.0), nan),
+        ("erfinv", (1.0,), inf),
+        ("erfinv", (-1.0,), -inf),
+        ("erfinv", (1.5,), nan),
+        ("erfi", (inf,), inf),
+        ("Ei", (0.0,), -inf),
+        ("Ei", (inf,), inf),
+        ("Si", (inf,), math.pi / 2),
+        ("Ci", (0.0,), -inf),
+        ("Ci", (-1.0,), nan),
+        ("Chi", (-1.0,), nan),
+        ("Shi", (-inf,), -inf),
+        ("fresnels", (-inf,), -0.5),
+        ("fresnelc", (inf,), 0.5),
+        ("lambertw", (BRANCH,), -1.0),
+        ("lambertw", (-0.4,), nan),
+        ("lambertw", (0.0,), 0.0),
+        ("lambertw", (inf,), inf),
+    ],
+)
+def test_poles_and_ends(name: str, xs: tuple[float, ...], expected: float) -> None:
+    assert call(name, *xs) == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "expected"),
+    [
+        ("lambertw(x)", {"x": BRANCH}, inf),
+        ("lambertw(x)", {"x": 0.0}, 1.0),
+        ("erfinv(x)", {"x": 1.0}, inf),
+        ("gammainc(1/2, x)", {"x": 0.0}, inf),
+        ("gammainc(1, x)", {"x": 0.0}, 1.0),
+        ("gammainc(a, x)", {"x": 1.0, "a": 2.0}, math.exp(-1)),
+        ("sinhc(x)", {"x": 0.0}, 0.0),
+    ],
+)
+def test_slopes_at_the_ends(text: str, point: dict[str, float], expected: float) -> None:
+    assert ad.parse(text).grad(point)["x"] == pytest.approx(expected, rel=1e-15)
+
+
+def test_the_slope_of_beta_where_it_is_0() -> None:
+    with mp.workdps(60):
+        exact = mp.diff(lambda a: mp.beta(a, mpf(-0.5)), mpf(-0.5) + mpf(10) ** -20)
+    assert relative(ad.parse("beta(a, b)").grad(a=-0.5, b=-0.5)["a"], exact) < 1e-15
+
+
+def test_no_derivative_is_known_towards_the_order_of_incomplete_functions() -> None:
+    for name in ("gammainc", "gammaincc", "polygamma"):
+        assert math.isnan(ad.parse(f"{name}(a, x)").grad(a=2, x=1)["a"])
+        assert ad.parse(f"{name}(2, x)").grad(x=1).keys() == {"x"}
+
+
+FAR: list[tuple[str, tuple[float, ...], Callable[..., mpf]]] = [
+    ("fresnels", (74187.51234,), mp.fresnels),
+    ("fresnelc", (1e8 / 3,), mp.fresnelc),
+    ("Shi", (712.0,), mp.shi),
+    ("Chi", (712.0,), mp.chi),
+    ("Ei", (714.0,), mp.ei),
+    ("Ei", (41.0,), mp.ei),
+    ("coshc", (712.0,), lambda x: mp.cosh(x) / x),
+    ("lambertw", (1e300,), mp.lambertw),
+    ("lambertw_rise", (BRANCH + 1e-15,), lambda x: 1 + mp.lambertw(x)),
+    ("digamma", (1.46163,), lambda x: mp.polygamma(0, x)),
+    ("digamma", (-255.85,), lambda x: mp.polygamma(0, x)),
+    ("lgamma", (-800.3,), lambda x: mp.re(mp.loggamma(x))),
+    ("lgamma", (1 + 1e-9,), mp.loggamma),
+    ("beta", (941.254, 0.0541541), mp.beta),
+    ("beta", (1e8, 0.5), mp.beta),
+    ("beta", (-76.07, -29.63), mp.beta),
+    ("digamma_gap", (1e8, 1e-3), lambda a, b: mp.polygamma(0, a) - mp.polygamma(0, a + b)),
+    ("gammainc", (1000.0, 500.0), lambda a, x: mp.gammainc(a, 0, x, regularized=True)),
+    ("gammaincc", (1000.0, 1700.0), lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True)),
+    ("gamma_density", (1e6, 1e6 + 3e3), lambda a, x: mp.exp((a - 1) * mp.log(x) - x - mp.loggamma(a))),
+    ("polygamma", (150.0, 40.0), lambda n, x: mp.polygamma(int(n), x)),
+    ("sinc_derivative", (200.0, 150.0), lambda n, x: mp.quad(lambda t: t**n * mp.cos(x * t), mp.linspace(0, 1, 60))),
+]
+
+
+@pytest.mark.parametrize(("name", "xs", "exact"), FAR, ids=[f"{name}{xs}" for name, xs, _ in FAR])
+def test_far_out_and_where_terms_cancel(name: str, xs: tuple[float, ...], exact: Callable[..., mpf]) -> None:
+    with mp.workdps(60):
+        assert relative(call(name, *xs), exact(*map(mpf, xs))) < 1e-13
+
+
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [
+        ("lgamma(x)", mp.loggamma),
+        ("gamma(x)", mp.gamma),
+        ("beta(x, 3/2)", lambda x: mp.beta(x, mpf(1.5))),
+        ("gammainc(3/2, x)", lambda x: mp.gammainc(mpf(1.5), 0, x, regularized=True)),
+        ("erfi(x)", mp.erfi),
+        ("erfinv(x/2)", lambda x: mp.erfinv(x / 2)),
+        ("Ei(x)", mp.ei),
+        ("Si(x)", mp.si),
+        ("Ci(x)", mp.ci),
+        ("Shi(x)", mp.shi),
+        ("Chi(x)", mp.chi),
+        ("fresnels(x)", mp.fresnels),
+        ("fresnelc(x)", mp.fresnelc),
+        ("lambertw(x)", mp.lambertw),
+    ],
+)
+def test_third_derivatives(text: str, function: Callable[[mpf], mpf]) -> None:
+    """Each function is closed under differentiation, and its derivatives have derivatives that are right."""
+    derivative = ad.parse(text).derivative("x").derivative("x").derivative("x")
+    with mp.workdps(60):
+        exact = mp.re(mp.diff(function, mpf(0.7), 3))
+    assert relative(derivative(x=0.7), exact) < 1e-12
+
+
+AWKWARD = (
+    0.0,
+    -0.0,
+    5e-324,
+    1e-300,
+    0.5,
+    1.0,
+    -1.0,
+    -2.5,
+    800.0,
+    -800.0,
+    1e5,
+    1e16,
+    1e200,
+    -1e200,
+    inf,
+    -inf,
+    nan,
+    BRANCH,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_raises_and_everything_is_a_float(name: str) -> None:
+    for xs in itertools.product(AWKWARD, repeat=OPS[name].least):
+        assert type(call(name, *xs)) is float
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_are_as_good(name: str) -> None:
+    """SciPy's vectorised functions are used only where they agree with the careful ones."""
+    rng = np.random.default_rng(0)
+    shape = (OPS[name].least, 500)
+    xs = 10.0 ** rng.uniform(-6, 2.5, shape) * np.where(rng.random(shape) < 0.7, 1, -1)
+    if name in OF_AN_ORDER:
+        xs[0] = np.arange(500) % 6
+    with quiet():
+        found = ARRAYS.function(OPS[name], len(xs))(*xs)
+    expected = [call(name, *map(float, point)) for point in zip(*xs, strict=True)]
+    # Beside the zeros of Ci, Chi, Ei, fresnels, polygamma and of their slopes an absolute error is what counts.
+    np.testing.assert_allclose(found, expected, rtol=2e-13, atol=2e-15)
+
+
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+@given(st.floats(1e-3, 1e4), st.floats(1e-3, 1e4))
+def test_incomplete_gamma_functions_add_up_to_1(a: float, x: float) -> None:
+    assert call("gammainc", a, x) + call("gammaincc", a, x) == pytest.approx(1, rel=1e-12)
+
+
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+@given(st.floats(-700, 700))
+def test_lambertw_inverts(w: float) -> None:
+    if w >= -1:
+        assert call("lambertw", w * math.exp(w)) == pytest.approx(w, rel=1e-13, abs=2e-8 if w < -0.99 else 0)
+
+
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+@given(st.floats(-20, 100))
+def test_gamma_functions_recur(x: float) -> None:
+    if abs(x - round(x)) > 1e-3:
+        assert call("lgamma", x + 1) - call("lgamma", x) == pytest.approx(math.log(abs(x)), rel=1e-12, abs=1e-13)
+        assert call("digamma", x + 1) - call("digamma", x) == pytest.approx(1 / x, rel=1e-11)
+
+
+def test_only_expressions_that_use_them_import_them() -> None:
+    code = (
+        "import sys, autodiff_cli as ad; ad.parse('sin(x) + erf(x)').grad(x=1);"
+        "before = {m for m in sys.modules if 'special' in m or 'gamma_' in m or m == 'numpy'};"
+        "ad.parse('lgamma(x)*lambertw(x)').grad(x=1);"
+        "print(before - {'autodiff_cli.ops.special'}, 'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["set()", "False"]
