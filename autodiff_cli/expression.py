@@ -19,10 +19,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.autodiff.forward import forward, tangents
+from autodiff_cli.autodiff.readable import readable
 from autodiff_cli.autodiff.reverse import reverse
 from autodiff_cli.autodiff.simplify import share, simplify
-from autodiff_cli.graph.gradient import gradient_nodes, tangent
-from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.autodiff.symbols import symbol_order
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
 from autodiff_cli.graph.shapes import ShapeError, in_words, shapes
 from autodiff_cli.graph.tape import Tape, pack, topological, unpack
@@ -65,6 +67,7 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
         notes=program.notes,
         shapes=program.shapes,
         arrays=program.arrays,
+        bound=program.bound,
     )
 
 
@@ -85,6 +88,7 @@ class Expression:
         notes: what a reader of the text may want to know (a binding that nothing uses).
         shapes: the shapes of variables that the text declares.
         arrays: the other variables that stand where an array is required; their shape is that of their value.
+        bound: the values of the names that the text binds (`a = x + y`).
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Expression:
         notes: tuple[str, ...] = (),
         shapes: Mapping[str, Shape] | None = None,
         arrays: Iterable[str] = (),
+        bound: Mapping[str, Node] | None = None,
     ) -> None:
         self.output = output
         self.leaves = dict(leaves)
@@ -104,6 +109,7 @@ class Expression:
         self.notes = notes
         self.shapes = dict(shapes or {})
         self.arrays = frozenset(arrays)
+        self.bound = dict(bound or {})
         self._text = text
         self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
 
@@ -133,6 +139,9 @@ class Expression:
         return not self.shapes and not any(node.op is not None and node.op.structural for node in self.tape.nodes)
 
     def __str__(self) -> str:
+        if self._text is None and self.source is None:
+            written = readable(self.output, self._symbols, scalar=not self.shapes)
+            return to_text(written, share=False, shapes=self.shapes)
         return to_text(self.output, self.names, share=self.source is not None, shapes=self.shapes)
 
     def __repr__(self) -> str:
@@ -198,12 +207,9 @@ class Expression:
             numbers = forward(self.tape, FLOATS, place)
             rate = tangents(self.tape, FLOATS, numbers, rates)[-1]
             return numbers[-1], 0.0 if rate is None else rate
-        moving = self._moving(rates)
-        sizes = self._sizes_with(moving, place)
-        with self.placed():
-            ahead = tangent(self.output, {self.leaves[name]: leaf for name, leaf in moving.items()}, sizes)
-        value, slope = self.evaluate([self.output, ahead], self._with_rates(place, moving, rates), sizes)
-        return value, slope
+        from autodiff_cli.directions import slope_along
+
+        return slope_along(self, rates, place)
 
     def hvp(
         self, direction: Mapping[str, ArrayLike], point: Point | None = None, /, **values: ArrayLike
@@ -213,39 +219,50 @@ class Expression:
         Args:
             direction: a number or an array per variable; a variable not named stands still. Raises as `jvp` does.
         """
+        from autodiff_cli.directions import hessian_times
+
         place = self.at(point, **values)
-        return dict(zip(self.variables, self._hessian_times(self._rates(direction), place), strict=True))
+        return dict(zip(self.variables, hessian_times(self, self._rates(direction), place), strict=True))
 
     def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:
         """The matrix of second derivatives, of shape (n, n), in the order of `variables`.
 
         n counts numbers: an array variable of shape s has as many as s has elements, in the order of its rows.
         """
-        import numpy as np
+        from autodiff_cli.directions import hessian
 
-        place = self.at(point, **values)
-        slopes = self._hessian_times(self._basis(place), place)
-        count = len(np.atleast_1d(slopes[0])) if slopes else 0
-        hessian = (
-            np.concatenate([np.reshape(slope, (count, -1)) for slope in slopes], axis=1) if slopes else np.zeros((0, 0))
-        )
-        return np.asarray((hessian + hessian.T) / 2)
+        return hessian(self, self.at(point, **values))
 
     def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """The derivative of an array output towards each variable, of the output's shape and then the variable's."""
-        import numpy as np
+        from autodiff_cli.directions import jacobian
 
+        return jacobian(self, self.at(point, **values))
+
+    def derivatives(self, name: str, order: int, point: Point | None = None, /, **values: ArrayLike) -> list[float]:
+        """The value at a point, and the derivatives of order 1, 2, … `order` towards one variable.
+
+        They come from Taylor series, whose cost grows with the square of the order; expressions would grow without
+        bound. Raises as calling does, UnknownNameError also for `name`, and ExpressionError where there are arrays.
+
+        >>> parse("log(1 + x)").derivatives("x", 6, x=0)
+        [0.0, 1.0, -1.0, 2.0, -6.0, 24.0, -120.0]
+        """
+        from autodiff_cli.autodiff.taylor import derivatives
+
+        self._check_names([name])
         place = self.at(point, **values)
-        basis = self._basis(place)
-        _, slopes = self.jvp(basis, place) if basis else (None, np.zeros(0))
-        found, start = {}, 0
-        for name in self.variables:
-            shape = self.sizes(place).get(name, ())
-            count = int(np.prod(shape))
-            columns = np.moveaxis(np.asarray(slopes)[start : start + count], 0, -1)
-            found[name] = columns.reshape((*columns.shape[:-1], *shape))
-            start += count
-        return found
+        if not self.is_one_point_of_scalars(place):
+            raise ExpressionError("derivatives of higher order are of numbers at one point; here are arrays")
+        leaf = self.leaves[name]
+        return derivatives(Tape((self.output,), [leaf]), leaf, FLOATS, place, order)
+
+    def with_output(self, output: Node) -> Expression:
+        """Another node of the same text, such as a named intermediate (see `bound`), as an expression of the same
+        variables."""
+        return Expression(
+            output, self.leaves, source=self.source, shapes=self.shapes, arrays=self.arrays, bound=self.bound
+        )
 
     def derivative(self, name: str) -> Expression:
         """The derivative towards a variable, as an expression; `0` for a name that does not occur.
@@ -253,18 +270,26 @@ class Expression:
         Raises:
             ExpressionError: if it depends on the shape of a variable that is not declared (`v: 3`).
         """
-        leaf = self.leaves.get(name)
-        if leaf is None:
+        if name not in self.leaves:
             return Expression(ZERO, {})
         for unknown in sorted(self.arrays):
             raise ExpressionError(
                 f"the derivative depends on the shape of `{unknown}`: declare it", suggestion=f"{unknown}: 3"
             )
-        self._check_output(self.shapes)
-        with self.placed():
-            slope = simplify(gradient_nodes(share([self.output])[0], [leaf], self.shapes))[0]
-        leaves = {node.text: node for node in topological([slope]) if node.is_input}
-        return Expression(slope, leaves, shapes={name: shape for name, shape in self.shapes.items() if name in leaves})
+        self.check_output(self.shapes)
+        slopes = dict(zip(self.leaves, self._gradient(self.shapes), strict=True))
+        (slope,) = simplify([slopes[name]], scalar=not self.shapes)
+        found = {node.text: node for node in topological([slope]) if node.is_input}
+        leaves = {name: found[name] for name in self.leaves if name in found}
+        declared = {name: shape for name, shape in self.shapes.items() if name in leaves}
+        derived = Expression(slope, leaves, shapes=declared)
+        derived._symbols = self._symbols
+        return derived
+
+    @cached_property
+    def _symbols(self) -> tuple[str, ...]:
+        """The variables in the order in which products are written; a derivative has it from its formula."""
+        return symbol_order(self.tape.nodes, self.variables)
 
     def sizes(self, place: Mapping[str, Any]) -> dict[str, Shape]:
         """The shapes of the variables that are no scalars: as declared, else those of their values.
@@ -301,42 +326,6 @@ class Expression:
                 self._gradients[key] = gradient_nodes(share([self.output])[0], list(self.leaves.values()), sizes)
         return self._gradients[key]
 
-    def _hessian_times(self, rates: Mapping[str, Any], place: Mapping[str, Any]) -> Sequence[Result]:
-        moving = self._moving(rates)
-        sizes = self._sizes_with(moving, place)
-        self._check_output(sizes)
-        with self.placed():
-            output = share([self.output])[0]
-            ahead = tangent(output, {self.leaves[name]: leaf for name, leaf in moving.items()}, sizes)
-            slopes = gradient_nodes(ahead, list(self.leaves.values()), sizes)
-        return self.evaluate(slopes, self._with_rates(place, moving, rates), sizes)
-
-    def _basis(self, place: Mapping[str, Any]) -> dict[str, Any]:
-        """All directions along one number of one variable, as a batch."""
-        import numpy as np
-
-        sizes = self.sizes(place)
-        counts = {name: int(np.prod(sizes.get(name, ()))) for name in self.variables}
-        total, start, basis = sum(counts.values()), 0, {}
-        for name, count in counts.items():
-            rows = np.eye(total, count, -start)
-            basis[name] = rows.reshape(total, *sizes.get(name, ()))
-            start += count
-        return basis
-
-    def _moving(self, rates: Iterable[str]) -> dict[str, Node]:
-        """A leaf for the rate of change of every variable that moves; its name is none that a text can have."""
-        return {name: variable(f"rate of {name}") for name in rates}
-
-    def _sizes_with(self, moving: Mapping[str, Node], place: Mapping[str, Any]) -> dict[str, Shape]:
-        sizes = self.sizes(place)
-        return sizes | {leaf.text: sizes[name] for name, leaf in moving.items() if name in sizes}
-
-    def _with_rates(
-        self, place: Mapping[str, Any], moving: Mapping[str, Node], rates: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        return {**place, **{leaf.text: rates[name] for name, leaf in moving.items()}}
-
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
         self._check_names(direction)
         return {name: _number(rate) for name, rate in direction.items()}
@@ -348,16 +337,18 @@ class Expression:
     def sizes_of_scalar_output(self, place: Mapping[str, Any]) -> dict[str, Shape]:
         """The same as `sizes`. Raises ExpressionError if under them the output is an array, which has no gradient."""
         sizes = self.sizes(place)
-        self._check_output(sizes)
+        self.check_output(sizes)
         return sizes
 
-    def _check_output(self, sizes: Mapping[str, Shape]) -> None:
+    def check_output(self, sizes: Mapping[str, Shape]) -> None:
+        """Raise ExpressionError if under these shapes the output is an array."""
         if self.is_scalar and not sizes:
             return
         with self.placed():
             shape = shapes(self.tape, sizes)[-1]
         if shape:
-            raise ExpressionError(f"the output is an array of shape {in_words(shape)}; only a number has a gradient")
+            found = f"the output is an array of shape {in_words(shape)}"
+            raise ExpressionError(f"{found}; only a number has a gradient, an array has a jacobian")
 
     def evaluate(
         self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from autodiff_cli.autodiff.exact import number
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import topological
@@ -20,16 +21,25 @@ _EXACT = 2**53  # floats hold every whole number up to here
 
 def share(roots: Sequence[Node]) -> list[Node]:
     """The same graphs with equal sub-expressions made one node."""
-    return _Pass().run(roots)
+    return Pass().run(roots)
 
 
-def simplify(roots: Sequence[Node]) -> list[Node]:
-    """The same graphs as a person would leave them: numbers folded, terms of 0 and factors of 1 gone, signs gathered,
-    equal sub-expressions shared."""
-    return _Simplify().run(roots)
+def simplify(roots: Sequence[Node], scalar: bool = True) -> list[Node]:
+    """The same graphs without what costs time and says nothing: numbers folded, terms of 0 and factors of 1 gone, signs
+    gathered, equal sub-expressions shared. The order of operations stays; `readable` goes further.
+
+    Args:
+        scalar: whether every variable is a number. A product of an array and 0 is kept, for its shape.
+    """
+    return _Simplify(scalar and is_scalar(roots)).run(roots)
 
 
-class _Pass:
+def is_scalar(roots: Sequence[Node]) -> bool:
+    """Whether graphs have no operation on whole arrays."""
+    return not any(node.op is not None and node.op.structural for node in topological(roots))
+
+
+class Pass:
     """Rebuilds graphs bottom-up so that equal nodes are one node."""
 
     def __init__(self) -> None:
@@ -55,7 +65,11 @@ class _Pass:
         return Node(op, inputs)
 
 
-class _Simplify(_Pass):
+class _Simplify(Pass):
+    def __init__(self, scalar: bool) -> None:
+        super().__init__()
+        self._scalar = scalar
+
     def rewrite(self, op: Op, inputs: tuple[Node, ...]) -> Node:
         folded = _fold(op, inputs)
         if folded is not None:
@@ -98,7 +112,7 @@ class _Simplify(_Pass):
 
     def mul(self, a: Node, b: Node) -> Node | None:
         for one, other in ((a, b), (b, a)):
-            if is_literal(one, 0):
+            if is_literal(one, 0) and self._scalar:
                 return self.leaf(ZERO)
             if is_literal(one, 1):
                 return other
@@ -120,7 +134,7 @@ class _Simplify(_Pass):
         return self.square(a) if a is b else None
 
     def div(self, a: Node, b: Node) -> Node | None:
-        if is_literal(a, 0):
+        if is_literal(a, 0) and self._scalar:
             return self.leaf(ZERO)
         if is_literal(b, 1):
             return a
@@ -133,7 +147,7 @@ class _Simplify(_Pass):
     def pow(self, a: Node, b: Node) -> Node | None:
         if is_literal(b, 1):
             return a
-        if is_literal(b, 0):
+        if is_literal(b, 0) and self._scalar:
             return self.leaf(ONE)
         return None
 
@@ -175,25 +189,25 @@ def _exact(node: Node) -> Fraction | None:
         return None if size is None else -size
     if not node.is_constant:
         return None
-    try:
-        return Fraction(node.text)
-    except ValueError:  # a named constant
-        return None
+    literal = number(node.text)
+    return None if literal is None else Fraction(literal.value)
 
 
 def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
     """The exact result of arithmetic on literals, if a float holds it as written; else None."""
     if op.name not in _ARITHMETIC or (op is neg and inputs[0].is_constant):
         return None
-    numbers = [_exact(node) for node in inputs]
-    if any(number is None for number in numbers):
+    exact = [_exact(node) for node in inputs]
+    numbers = [number for number in exact if number is not None]
+    if len(numbers) < len(inputs):
         return None
     result = _ARITHMETIC[op.name](*numbers)
     if result is None or not abs(result) <= _EXACT:
         return None
-    if result.denominator == 1 or Fraction(repr(float(result))) == result:
+    if result.denominator == 1:
         return result
-    return None
+    decimal = any(number.denominator > 1 for number in numbers)  # 1/2 stays a quotient, 0.5 a decimal
+    return result if decimal and Fraction(repr(float(result))) == result else None
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction | None:

@@ -16,7 +16,7 @@ from typer.main import get_group
 from autodiff_cli import __version__
 from autodiff_cli.cli.options import HELP
 
-COMMANDS = ("grad", "trace", "train")
+COMMANDS = ("grad", "trace", "train", "predict", "check", "ops")
 
 _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to data.
 
@@ -25,6 +25,9 @@ _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to da
   autodiff grad  "x*y + sin(x)"                 the derivatives as formulas
   autodiff trace "x*y + sin(x)" --x 2 --y 3     both passes, step by step
   autodiff train "y ~ a*exp(-b*x)" decay.csv    parameters from data
+  autodiff predict MODEL.json new.csv           what a saved model says of new data
+  autodiff check "x*y + sin(x)" --x 2 --y 3     is the gradient right?
+  autodiff ops tanh                             an operation, its derivative, where it kinks
 
 `autodiff COMMAND --help` says more, with examples.
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.cli.options import close_option
 from autodiff_cli.explain.steps import Trace, trace
 from autodiff_cli.expression import Expression, parse
+from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical
+
+_PLUS_MINUS = re.compile(r"±|\+-")
 
 
 def text_of(argument: str, environment: Environment) -> str:
@@ -31,8 +35,8 @@ def text_of(argument: str, environment: Environment) -> str:
     return argument
 
 
-def constant_value(name: str, text: str) -> Any:
-    """The value of an option: any constant expression, as `pi/4`; an array for one like `[1, 2, 3]`.
+def constant_expression(name: str, text: str) -> Expression:
+    """The value of an option as a formula without variables.
 
     Raises:
         BadInput: for a text that is not one.
@@ -43,7 +47,13 @@ def constant_value(name: str, text: str) -> Any:
         raise BadInput(f"the value of {name}: {error}") from error
     if expression.variables:
         raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
-    return expression.value()
+    return expression
+
+
+def constant_value(name: str, text: str) -> Any:
+    """The value of an option: any constant expression, as `pi/4`; an array for one like `[1, 2, 3]`. Raises as
+    `constant_expression` does."""
+    return constant_expression(name, text).value()
 
 
 def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -51,20 +61,26 @@ def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
     return {name: constant_value(f"`{name}`", text) for name, text in texts.items()}
 
 
-def formula(context: typer.Context, text: str, given: Iterable[str]) -> Expression:
-    """Read an expression for which the variables `given` have values, and pass on its notes.
+def formula(
+    context: typer.Context, text: str, given: Iterable[str], columns: Iterable[str] = (), notes: bool = True
+) -> Expression:
+    """Read an expression for which the variables `given` have values.
 
     A given name that is a constant of the language (`e`) is a variable then.
+
+    Args:
+        columns: more names that replace constants; the expression need not have them.
+        notes: whether to pass on what there is to say about the text.
 
     Raises:
         ExpressionError: for a text that is not an expression, and for a name that it does not have.
     """
     names = [*given]
-    expression = parse(text, names)
+    expression = parse(text, [*names, *columns])
     for name in names:
         if name not in expression.leaves:
             raise unknown(name, expression.leaves, expression.names.values(), "expression has no variable", context)
-    for note in expression.notes:
+    for note in expression.notes if notes else ():
         Call.of(context).environment.note(f"note: {note}")
     return expression
 
@@ -95,13 +111,52 @@ def traced(expression: Expression, given: Mapping[str, str], wrt: Iterable[str])
         MissingValueError: naming all variables without a value.
         BadInput: for a value that is not a constant expression.
     """
+    return trace(expression, point(expression, given), wrt)
+
+
+def point(expression: Expression, given: Mapping[str, str]) -> dict[str, Any]:
+    """The value of every variable. Raises as `traced` does."""
+    check_all_given(expression, given)
+    values = constant_values(given)
+    return {name: values[name] for name in expression.variables}
+
+
+def graphs(expression: Expression, given: Mapping[str, str]) -> dict[str, Node]:
+    """The value of every variable as a graph, to be computed with more digits than a float has. Raises as `traced`
+    does."""
+    check_all_given(expression, given)
+    return {name: constant_expression(f"`{name}`", given[name]).output for name in expression.variables}
+
+
+def without_errors(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The values of variables, and the standard errors of those that have one: `2+-0.1`, `2±0.1`.
+
+    Raises:
+        BadInput: for one that is not a value and an error.
+    """
+    values, errors = {}, {}
+    for name, text in given.items():
+        value, *rest = _PLUS_MINUS.split(text)
+        if rest:
+            if len(rest) > 1 or not value.strip() or not rest[0].strip():
+                raise BadInput(f"the value of `{name}`: a value and its error are written 2+-0.1, not `{text}`")
+            errors[name] = rest[0]
+        values[name] = value
+    return values, errors
+
+
+def check_all_given(expression: Expression, given: Container[str]) -> None:
+    """Raise MissingValueError, naming all variables that are not given."""
     missing = [name for name in expression.variables if name not in given]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         example = " ".join(f"--{name} 2" for name in missing)
         raise MissingValueError(f"no value for {names}; add {example}")
-    values = constant_values(given)
-    return trace(expression, {name: values[name] for name in expression.variables}, wrt)
+
+
+def listed(names: str) -> tuple[str, ...]:
+    """The names in a list like `x,y`, each once."""
+    return tuple(dict.fromkeys(canonical(name.strip()) for name in names.split(",")))
 
 
 def chosen(expression: Expression, names: str | None) -> tuple[str, ...]:
@@ -112,7 +167,7 @@ def chosen(expression: Expression, names: str | None) -> tuple[str, ...]:
     """
     if names is None:
         return expression.variables
-    wanted = tuple(dict.fromkeys(canonical(name.strip()) for name in names.split(",")))
+    wanted = listed(names)
     for name in wanted:
         if name not in expression.leaves:
             message = f"--wrt {names}: the expression has no variable `{name}`"

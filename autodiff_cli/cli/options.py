@@ -60,6 +60,7 @@ def split(command: TyperCommand, words: Sequence[str]) -> Arguments:
     declared = _declared(command)
     found = Arguments([], [], {})
     seen: set[tuple[str, str]] = set()
+    optional: list[tuple[str, str, int]] = []  # options whose value may be left out, with the word that follows each
     queue = list(words)[::-1]
     while queue:
         word = queue.pop()
@@ -81,6 +82,11 @@ def split(command: TyperCommand, words: Sequence[str]) -> Arguments:
             _once(seen, name, option.name or name)
             found.options.append(name)
             continue
+        if not equals and option is not None and _may_stand_alone(option):
+            _once(seen, name, option.name or name)
+            word = "" if not queue or _is_option(queue[-1].partition("=")[0], declared) else queue.pop()
+            optional.append((name, word, len(found.positionals)))
+            continue
         if not equals:
             text = _value(name, queue, declared)
         if option is None:
@@ -90,6 +96,11 @@ def split(command: TyperCommand, words: Sequence[str]) -> Arguments:
         else:
             _once(seen, name, option.name or name, text.partition("=")[0] if option.multiple else "")
             found.options.append(f"{name}={text}" if name.startswith("--") else name + text)
+    for name, word, place in optional:
+        if word and len(found.positionals) < _needed(command):
+            found.positionals.insert(place, word)  # it was the expression
+            word = ""
+        found.options.append(f"{name}={word}")
     _check_count(command, found, declared)
     return found
 
@@ -114,8 +125,11 @@ def assignments(values: Mapping[str, str], more: Iterable[str], option: str = "-
 
 
 def is_name(text: str) -> bool:
-    """Whether the text can be the name of a variable."""
-    return text.isidentifier() if text.isascii() else first_strange(text) is None
+    """Whether the text can be the name of a variable; that of a layer's parameter has dots (`mlp.0.bias`)."""
+    first, *rest = text.split(".")
+    if not text.isascii():
+        return first_strange(text) is None and all((first, *rest))
+    return first.isidentifier() and all(f"_{part}".isidentifier() and part for part in rest)
 
 
 def close_option(word: str, options: Iterable[str]) -> str | None:
@@ -132,6 +146,16 @@ def _declared(command: TyperCommand | TyperGroup) -> dict[str, TyperOption]:
         if isinstance(parameter, TyperOption)
         for name in (*parameter.opts, *parameter.secondary_opts)
     }
+
+
+def _needed(command: TyperCommand) -> int:
+    """How many arguments the command needs besides options."""
+    return sum(parameter.required for parameter in command.params if not isinstance(parameter, TyperOption))
+
+
+def _may_stand_alone(option: TyperOption) -> bool:
+    """Whether the option's value may be left out; its metavar is in brackets then."""
+    return (option.metavar or "").startswith("[")
 
 
 def _is_option(name: str, declared: Mapping[str, TyperOption]) -> bool:
@@ -158,16 +182,20 @@ def _once(seen: set[tuple[str, str]], name: str, key: str, part: str = "") -> No
 
 def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str, TyperOption]) -> None:
     """Explain a word too many or too few: a misspelt option, or an expression without its quotes."""
-    wanted = [p.metavar or p.name or "" for p in command.params if not isinstance(p, TyperOption)]
-    if len(found.positionals) == len(wanted):
+    arguments = [p for p in command.params if not isinstance(p, TyperOption)]
+    wanted = [p.metavar or p.name or "" for p in arguments]
+    least = sum(p.required for p in arguments)
+    if least <= len(found.positionals) <= len(wanted):
         return
     suspects = [f"--{name}" for name in found.values] + [word for word in found.positionals if word.startswith("--")]
     for suspect in suspects:
         close = close_option(suspect.partition("=")[0], declared)
         if close:
             raise BadInput(f"there is no option {suspect}; did you mean {close}?")
-    if len(found.positionals) < len(wanted):
+    if len(found.positionals) < least:
         missing = wanted[len(found.positionals) :]
         raise BadInput(f"{' and '.join(missing)} missing: autodiff {command.name} {' '.join(wanted)}, in quotes")
     extra = found.positionals[len(wanted)]
+    if not least:
+        raise BadInput(f"`{extra}` is one word too many; autodiff {command.name} --help has examples")
     raise BadInput(f'`{extra}` is one word too many; put an expression in quotes, as autodiff {command.name} "x*y"')

@@ -1,12 +1,75 @@
-"""`autodiff trace`: backpropagation through a formula, step by step."""
+"""`autodiff trace`: backpropagation through a formula, step by step, path by path, or drawn."""
 
 from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import StrEnum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from autodiff_cli.cli.call import Call
-from autodiff_cli.cli.declarations import Assignments, Digits, Formula, Json, Wrt
-from autodiff_cli.cli.errors import ExitStatus
+from autodiff_cli.cli.declarations import Assignments, Digits, Formula, Json, Mode, PassMode, Wrt
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.errors import BadInput, ExitStatus
+from autodiff_cli.language.errors import UnknownNameError, suggest
+from autodiff_cli.language.lexer import canonical
+
+if TYPE_CHECKING:
+    from autodiff_cli.explain.steps import Trace
+    from autodiff_cli.render.diagrams import View
+    from autodiff_cli.render.paper import Paper
+
+
+class Format(StrEnum):
+    """What a trace is written as."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
+    DOT = "dot"
+    SVG = "svg"
+
+
+_DRAWINGS = (Format.MERMAID, Format.DOT, Format.SVG)
+_ENDINGS = {
+    ".json": Format.JSON,
+    ".mmd": Format.MERMAID,
+    ".mermaid": Format.MERMAID,
+    ".dot": Format.DOT,
+    ".gv": Format.DOT,
+    ".svg": Format.SVG,
+}
+
+
+class Asked(NamedTuple):
+    """What to show instead of the steps of reverse mode.
+
+    Attributes:
+        paths: the variable whose paths are listed; empty for all, None for none.
+        limit: how many paths of each variable.
+        wrt: the variables that `--wrt` names; None if it was not given.
+    """
+
+    paths: str | None
+    limit: int
+    tape: bool
+    forward: bool
+    wrt: str | None
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything is."""
+        return self.paths is not None or self.tape or self.forward
+
+
+class Part(NamedTuple):
+    """One of the things asked for: how to write it as text, and what it adds to the JSON document."""
+
+    write: Callable[[Paper], None]
+    document: Callable[[], dict[str, Any]]
 
 
 def trace(
@@ -14,30 +77,196 @@ def trace(
     expression: Formula,
     assignments: Assignments = None,
     wrt: Wrt = None,
+    mode: Mode = PassMode.REVERSE,
+    paths: Annotated[
+        str | None,
+        typer.Option("--paths", metavar="[VAR]", help="Every path from VAR (or each variable) to the output."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, metavar="N", help="With --paths: how many to list, the largest first.")
+    ] = 10,
+    tape: Annotated[
+        bool, typer.Option("--tape", help="What each operation keeps for the backward pass, and its memory.")
+    ] = False,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", show_default=False, help="By default text, or what the ending of -o FILE says."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which is replaced as a whole."),
+    ] = None,
+    highlight: Annotated[
+        str | None, typer.Option("--highlight", metavar="VAR", help="In a drawing: make the paths of VAR stand out.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="VAR", help="In a drawing: only what depends on VAR.")
+    ] = None,
+    hide_constants: Annotated[
+        bool, typer.Option("--hide-constants", help="In a drawing: leave out what no variable reaches.")
+    ] = False,
     digits: Digits = None,
     json: Json = False,
 ) -> ExitStatus:
     """Both passes of backpropagation, step by step.
 
     First each operation with its numbers filled in, from the inputs to the output; then, from the output back, what
-    each node hands to each of its inputs: local derivative × adjoint = amount, and the running total.
+    each node hands to each of its inputs: local derivative × adjoint = amount, and the running total. Other views of
+    the same: every path, forward mode, the tape, a drawing.
 
     \b
     Examples:
       autodiff trace "x*y + sin(x)" --x 2 --y 3
       autodiff trace "h = relu(w*x + b); (h - t)^2" --w 3 --x 2 --b 1 --t 5
-      autodiff trace "max(x, y)*x" --x 2 --y 1 --digits 3
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --paths x
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --mode forward --wrt x
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --tape
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o graph.svg --highlight x
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
     """
     from autodiff_cli.cli import inputs, options
-    from autodiff_cli.render import documents, steps
 
-    call = Call.of(context)
-    given = options.assignments(call.values, assignments or ())
-    formula = inputs.formula(context, inputs.text_of(expression, call.environment), given)
+    environment = Call.of(context).environment
+    highlight, only = (name and canonical(name) for name in (highlight, only))
+    asked = Asked(paths, limit, tape, mode is PassMode.FORWARD, wrt)
+    form = _form(format_, json, output)
+    if form in _DRAWINGS and asked.anything:
+        raise BadInput(f"--format {form} draws the graph; --paths, --tape and --mode forward go with text and json")
+    if form not in _DRAWINGS and (highlight is not None or only is not None or hide_constants):
+        drawings = ", ".join(_DRAWINGS)
+        raise BadInput(f"--highlight, --only and --hide-constants are for drawings; add --format, one of {drawings}")
+    given = options.assignments(Call.of(context).values, assignments or ())
+    formula = inputs.formula(context, inputs.text_of(expression, environment), given)
     traced = inputs.traced(formula, given, inputs.chosen(formula, wrt))
-    if json:
-        call.environment.stdout.write(documents.dumps(documents.trace_document(traced)))
+    if form is Format.JSON:
+        _output(environment, output, _json(traced, asked))
+    elif form in _DRAWINGS:
+        for option, name in (("--highlight", highlight), ("--only", only)):
+            _known(option, name, formula.leaves)
+        from autodiff_cli.render.diagrams import View
+
+        _output(environment, output, _drawn(form, traced, View(highlight, only, hide_constants), digits))
     else:
-        steps.write_trace(call.environment.paper(), traced, digits)
+        _report(environment, output, traced, asked, digits)
     return ExitStatus.DONE
+
+
+def _form(named: Format | None, json: bool, output: str | None) -> Format:
+    """What to write: what `--format` or `--json` says, else the ending of the file, else text."""
+    if json and named not in (None, Format.JSON):
+        raise BadInput(f"--json and --format {named} exclude each other")
+    if json or named is not None:
+        return named or Format.JSON
+    return _ENDINGS.get(PurePath(output or "").suffix.lower(), Format.TEXT)
+
+
+def _known(option: str, name: str | None, names: Collection[str]) -> None:
+    """Raise UnknownNameError for a variable that an option names and the expression lacks."""
+    if name is not None and name not in names:
+        raise UnknownNameError(
+            f"{option} {name}: the expression has no variable `{name}`", suggestion=suggest(name, names)
+        )
+
+
+def _parts(traced: Trace, asked: Asked, digits: int | None) -> Iterator[Part]:
+    """What was asked for, in the order in which it is shown."""
+    if asked.forward:
+        yield _forward_mode(traced, asked, digits)
+    if asked.paths is not None:
+        yield _paths(traced, asked, digits)
+    if asked.tape:
+        from autodiff_cli.explain.tape_record import tape_record
+        from autodiff_cli.render import tape
+
+        record = tape_record(traced)
+        yield Part(lambda paper: tape.write_tape(paper, record, digits), lambda: tape.tape_document(record))
+
+
+def _paths(traced: Trace, asked: Asked, digits: int | None) -> Part:
+    from autodiff_cli.explain.paths import Network
+    from autodiff_cli.render import paths
+
+    name = canonical(asked.paths or "")
+    if name:
+        _known("--paths", name, traced.wrt)
+    network = Network(traced)
+    found = [network.from_variable(name, asked.limit) for name in ([name] if name else traced.wrt)]
+    return Part(lambda paper: paths.write_paths(paper, traced, found, digits), lambda: paths.paths_document(found))
+
+
+def _forward_mode(traced: Trace, asked: Asked, digits: int | None) -> Part:
+    """One variable as text, unless `--wrt` names several; all in JSON. The work is compared for all variables."""
+    from autodiff_cli.explain import forward_mode as explained
+    from autodiff_cli.explain.steps import trace as trace_towards
+    from autodiff_cli.render import forward_mode
+
+    if not traced.wrt:
+        raise BadInput("--mode forward needs a variable, and the expression has none")
+    everything = trace_towards(traced.expression, traced.point)
+    shown = traced.wrt if asked.wrt is not None else traced.wrt[:1]
+
+    def modes(names: Iterable[str]) -> list[explained.ForwardMode]:
+        return [explained.forward_mode(everything, name) for name in names]
+
+    return Part(
+        lambda paper: forward_mode.write_forward_mode(paper, modes(shown), digits),
+        lambda: forward_mode.forward_mode_document(modes(traced.wrt)),
+    )
+
+
+def _json(traced: Trace, asked: Asked) -> str:
+    from autodiff_cli.render import documents
+
+    document = documents.trace_document(traced)
+    for part in _parts(traced, asked, None):
+        document.update(part.document())
+    return documents.dumps(document)
+
+
+def _drawn(form: Format, traced: Trace, view: View, digits: int | None) -> str:
+    """The drawing as text. Raises BadInput where there is nothing to draw, or too much."""
+    from autodiff_cli.render import diagrams
+    from autodiff_cli.render.numbers import shows
+
+    drawn, show = diagrams.drawing(traced, view), shows(digits)[1]
+    if not drawn.boxes:
+        raise BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
+    if form is Format.MERMAID:
+        return diagrams.to_mermaid(drawn, show)
+    if form is Format.DOT:
+        return diagrams.to_dot(drawn, show)
+    from autodiff_cli.render import layout, svg
+
+    try:
+        return svg.to_svg(drawn, show)
+    except layout.TooLarge as error:
+        raise BadInput(f"{error}; --only VAR and --hide-constants draw less, --format dot draws any size") from error
+
+
+def _report(environment: Environment, output: str | None, traced: Trace, asked: Asked, digits: int | None) -> None:
+    """The trace as text: on a terminal's paper, or on plain paper in a file."""
+    from autodiff_cli.render import paper, steps
+
+    parts = [*_parts(traced, asked, digits)]
+    buffer = io.StringIO()
+    sheet = environment.paper() if output is None else paper.Paper(buffer)
+    for count, part in enumerate(parts):
+        if count:
+            sheet.line()
+        part.write(sheet)
+    if not parts:
+        steps.write_trace(sheet, traced, digits)
+    if output is not None:
+        _output(environment, output, buffer.getvalue())
+
+
+def _output(environment: Environment, output: str | None, text: str) -> None:
+    """Write to the file, or to standard output for None. Raises Failure for a file that cannot be written."""
+    if output is None:
+        environment.stdout.write(text)
+        return
+    from autodiff_cli.cli.data import writing
+    from autodiff_cli.training.writing import replacing
+
+    with writing(output), replacing(output) as stream:
+        stream.write(text)

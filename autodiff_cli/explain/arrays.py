@@ -79,6 +79,10 @@ def array_caveats(trace: Trace) -> list[Caveat]:
     for i, node in enumerate(trace.tape.nodes):
         if node.op is None or trace.arrived[i] is None:
             continue
+        if node.op.structural:
+            if _is_kink(trace, i):
+                found.append(Caveat(i, "kink", f"{where(trace, i)}: {node.op.kink_note}"))
+            continue
         seen: set[str] = set()
         for position in _suspects(trace, i):
             view = _element(trace, i, position)
@@ -91,12 +95,20 @@ def array_caveats(trace: Trace) -> list[Caveat]:
     return found
 
 
+def _is_kink(trace: Trace, i: int) -> bool:
+    """Whether an operation on whole arrays has a one-sided derivative where it stands."""
+    op = trace.tape.nodes[i].op
+    assert op is not None
+    inputs = [np.asarray(trace.values[j])[..., None] for j in trace.tape.inputs[i]]
+    predicate = ARRAYS.predicate(op, "kink", len(inputs))
+    with quiet():
+        return predicate is not None and bool(np.any(predicate(*inputs)))
+
+
 def _suspects(trace: Trace, i: int) -> Iterator[tuple[int, ...]]:
     """The elements of a node at which something may have to be said."""
     op = trace.tape.nodes[i].op
     assert op is not None
-    if op.structural:
-        return
     inputs = [trace.values[j] for j in trace.tape.inputs[i]]
     shape = np.shape(trace.values[i])
     suspect = np.zeros(shape, dtype=bool)

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 Reason: TypeAlias = tuple[str, str]  # kind, and why
 
+FLOAT_DIGITS = 16
+MOST_LOST = 1e6  # by how much rounding may be magnified before a warning
+
 
 class Caveat(NamedTuple):
     """One warning.
 
-    `kind` is `kink` (the derivative is one-sided there), `domain` (undefined there), `singular` (infinite, or 0 × inf)
-    or `overflow` (too large for a float).
+    `kind` is `kink` (the derivative is one-sided there), `domain` (undefined there), `singular` (infinite, or 0 × inf),
+    `overflow` (too large for a float), `precision` (digits lost to cancellation) or `unavailable` (no derivative is
+    known).
     """
 
     node: int
@@ -59,7 +63,34 @@ def caveats(trace: Trace) -> list[Caveat]:
         for kind, reason in of_the_node(trace, i, slopes):
             here.setdefault(kind, reason)
         found.extend(Caveat(i, kind, f"{where(trace, i)}: {reason}") for kind, reason in here.items())
-    return found[::-1]
+    return [*found[::-1], *_lost_digits(trace)]
+
+
+def _lost_digits(trace: Trace) -> Iterator[Caveat]:
+    """Whether rounding can spoil the value, and the operation that makes it so: the one that magnifies most.
+
+    A number's rounding moves the value by its size times its adjoint. A number that is written short (2, 0.25) is taken
+    to be exact.
+    """
+    spoilt = sum(
+        abs(value * adjoint)
+        for value, adjoint in zip(trace.values, trace.arrived, strict=True)
+        if adjoint and not (value * 1024).is_integer()
+    )
+    size = abs(trace.value)
+    if not MOST_LOST * size < spoilt < math.inf:
+        return
+    lost = min(FLOAT_DIGITS, round(math.log10(spoilt / size))) if size else FLOAT_DIGITS
+    worst, magnified = trace.tape.outputs[0], 0.0
+    for i, adjoint in enumerate(trace.arrived):
+        if adjoint:
+            handed = trace.handed_at(i)
+            weight = sum(abs(trace.values[trace.tape.inputs[i][k]] * given.amount) for k, given in handed.items())
+            kept = abs(trace.values[i] * adjoint)
+            if weight > spoilt / MOST_LOST and weight > magnified * kept:
+                worst, magnified = i, weight / kept if kept else math.inf
+    message = f"digits cancel: rounding its inputs can spoil {lost} of the {FLOAT_DIGITS} digits of the value"
+    yield Caveat(worst, "precision", f"{where(trace, worst)}: {message}")
 
 
 def taken_part(trace: Trace) -> list[bool]:
@@ -125,7 +156,9 @@ def _of_the_slope(trace: Trace, i: int, k: int, local: float, singular: bool) ->
     towards = trace.labels[trace.tape.inputs[i][k]]
     op = trace.tape.nodes[i].op
     assert op is not None
-    if singular:
+    if k in op.unavailable:
+        yield "unavailable", f"no derivative of {op.name} towards {towards} is known, so nan"
+    elif singular:
         yield "singular", f"the slope towards {towards} is {_shown(local)}"
     elif math.isnan(local):
         missing = _undefined_part(op, k, [*inputs], trace.values[i])
@@ -195,7 +228,8 @@ def where(trace: Trace, i: int) -> str:
     if place is not None:
         line, column = place
         words += f" (column {column})" if "\n" not in trace.expression.text else f" (line {line}, column {column})"
-    operands = {trace.labels[j]: _shown(trace.values[j]) for j in trace.tape.inputs[i]}
+    numbers = [j for j in trace.tape.inputs[i] if isinstance(trace.values[j], float)]
+    operands = {trace.labels[j]: _shown(trace.values[j]) for j in numbers}
     known = [f"{label} = {value}" for label, value in operands.items() if label != value]
     if known:
         words += f" at {', '.join(known)}"

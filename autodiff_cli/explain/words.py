@@ -17,6 +17,7 @@ from autodiff_cli.graph.tape import rebuild
 from autodiff_cli.language.printer import to_text
 
 LONGEST_FORMULA = 40  # a longer local derivative is given as a number only
+_RECTIFIERS = ("relu", "relu6")  # units that die: where they are flat, what lies below learns nothing
 
 
 class Words:
@@ -54,9 +55,11 @@ class Words:
             return _structural(step.op)
         match step.op.gate:
             case Gate.DISTRIBUTE if step.op.symbol == "-":
-                return "a difference hands its adjoint to the first term as it is, to the second with its sign turned"
+                return (
+                    "a difference distributes: the first term gets the adjoint, the second gets it with its sign turned"
+                )
             case Gate.DISTRIBUTE:
-                return "a sum hands its adjoint to each term, unchanged"
+                return "a sum distributes: each term gets the adjoint, unchanged"
             case Gate.SWAP:
                 return "a product swaps: each factor gets the adjoint times the value of the other factor"
             case Gate.ROUTE:
@@ -71,7 +74,9 @@ class Words:
         words = f"{self._trace.labels[given.to]}: {self._factors(step, given)} = {self._show(given.amount)}"
         if given.uses == 1:
             return words
-        return f"{words}, total{' so far' if given.use < given.uses else ''} {self._show(given.total)}"
+        if given.use < given.uses:
+            return f"{words}, use {given.use} of {given.uses}: total so far {self._show(given.total)}"
+        return f"{words}, the last of {given.uses} uses: accumulates to {self._show(given.total)}"
 
     def _factors(self, step: BackwardStep, given: Contribution) -> str:
         """Local derivative × adjoint, in numbers; for an operation on whole arrays its rule as a formula."""
@@ -108,7 +113,11 @@ class Words:
         if len(self._trace.tape.inputs[step.node]) == 1:
             if chosen and not isinstance(chosen[0].local, float):
                 return f"{title} lets its adjoint pass where it is not flat"
-            return f"{title} {'lets its adjoint pass' if chosen else 'is flat here and blocks its adjoint'}"
+            if chosen:
+                return f"{title} lets its adjoint pass"
+            at = self._show(self._trace.values[self._trace.tape.inputs[step.node][0]])
+            dead = ": a dead unit at this point" if step.op.name in _RECTIFIERS else ""
+            return f"{title} is flat at {at} and blocks its adjoint{dead}"
         if not chosen:
             return f"{title} chose something that does not depend on a variable, so its adjoint ends here"
         labels = " and ".join(dict.fromkeys(self._trace.labels[given.to] for given in chosen))
@@ -130,8 +139,12 @@ class Words:
         number = self._show(given.local)
         if not isinstance(given.local, float):
             return number
-        rule = step.op.partials(len(self._trace.tape.inputs[step.node]))
-        values = [self._trace.values[j] for j in (step.node, *self._trace.tape.inputs[step.node])]
+        inputs = self._trace.tape.inputs[step.node]
+        rule = step.op.partials(len(inputs))
+        if rule.partials[given.position].local is rule.output:  # as for exp, which is its own slope
+            called = applied_to_numbers(step.op, [self._show(self._trace.values[j]) for j in inputs])
+            return f"{called} = {number}"
+        values = [self._trace.values[j] for j in (step.node, *inputs)]
         place = {leaf: literal(self._show(x)) for leaf, x in zip((rule.output, *rule.inputs), values, strict=True)}
         formula = to_text(rebuild([rule.partials[given.position].local], place)[0], share=False)
         return number if formula == number or len(formula) > LONGEST_FORMULA else f"{formula} = {number}"

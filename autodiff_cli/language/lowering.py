@@ -46,6 +46,7 @@ class Program:
         arrays: the names of other leaves that stand where an array is required (see `array_names`); what is in neither
             is a number.
         initial: what each parameter of a layer is, by name.
+        bound: the values of the names that the text binds (`a = x + y`).
         notes: what the reader may want to know, as sentences.
         source: where the nodes stand in the text.
     """
@@ -57,6 +58,7 @@ class Program:
     shapes: dict[str, Shape]
     arrays: frozenset[str]
     initial: dict[str, Initial]
+    bound: dict[str, Node]
     notes: tuple[str, ...]
     source: Source
 
@@ -91,7 +93,9 @@ def read(text: str, variables: Iterable[str] = (), outputs: int | None = None) -
         scope, initial = lowering.scope, lowering.layers.initial
         leaves = scope.used_leaves()
         shapes = {name: shape for name, shape in scope.shapes.items() if name in leaves}
-        return Program(text, output, target, leaves, shapes, arrays, initial, tuple(scope.notes()), lowering.source)
+        bound = {name: node for name, node in scope.values.items() if name not in leaves}
+        notes = tuple(scope.notes())
+        return Program(text, output, target, leaves, shapes, arrays, initial, bound, notes, lowering.source)
 
 
 def _target_length(text: str, statements: list[Statement], variables: frozenset[str]) -> int | None:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import count
 from typing import TypeAlias
 
+from autodiff_cli.graph.helpers import without_helpers
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op, Precedence, Shape
 from autodiff_cli.graph.shapes import in_words
-from autodiff_cli.graph.tape import rebuild, topological
+from autodiff_cli.graph.tape import topological
 from autodiff_cli.language.scope import CONSTANTS
 
 # Text, or an input and how tightly it has to bind to stand there without brackets.
@@ -36,7 +37,7 @@ def to_text(
             the same graph, sharing included. Otherwise only where that makes the text shorter; else it is repeated.
         shapes: those of input leaves to declare, by name; leaves that the graph does not have are left out.
     """
-    expanded = _without_helpers(node)
+    expanded = without_helpers(node)
     given = {expanded[named]: name for named, name in (names or {}).items() if named in expanded}
     return _Printer(expanded[node], given, share, shapes or {}).text()
 
@@ -247,25 +248,3 @@ def _shortened(text: str, limit: int) -> str:
         return text
     head, tail = text[: limit // 2], text[-(limit - limit // 2 - 1) :]
     return f"{head.split('…')[0]}…{tail.split('…')[-1]}"
-
-
-def _without_helpers(root: Node) -> dict[Node, Node]:
-    """For each node of a graph the one without operations that serve rules only: they become their definitions."""
-    made: dict[Node, Node] = {}
-    for node in topological((root,)):
-        inputs = tuple([made[child] for child in node.inputs])
-        if node.op is not None and node.op.helper:
-            made[node] = _definition(node.op, inputs)
-        elif all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
-            made[node] = node
-        else:
-            made[node] = Node(node.op, inputs)
-    return made
-
-
-def _definition(op: Op, inputs: tuple[Node, ...]) -> Node:
-    """The definition of a helper, with these inputs; it recurses over the table of operations, not over a graph."""
-    definition = op.expand(len(inputs))
-    assert definition is not None
-    plain = _without_helpers(definition)[definition]
-    return rebuild([plain], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]

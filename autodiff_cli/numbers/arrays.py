@@ -58,8 +58,8 @@ def _root(x: Array, n: Array) -> Array:
     """See `floats.root`."""
     size = np.abs(x)
     z = np.power(size, 1 / n)
-    refined = z - z * (1 - size / np.power(z, n)) / n
-    z = np.where(np.isfinite(refined), refined, z)
+    step = z * (1 - size / np.power(z, n)) / n
+    z = np.where(np.abs(step) < 1e-8 * np.abs(z), z - step, z)
     z = np.where(n == 2, np.sqrt(size), np.where(n == 3, np.cbrt(size), z))
     z = np.where(n == 0, np.nan, z)
     return np.where(x >= 0, z, np.where(np.mod(n, 2) == 1, -z, np.nan))

@@ -124,8 +124,10 @@ def root(x: float, n: float) -> float:
     z = power(x, 1.0 / n)
     if z in (0.0, inf) or z != z:
         return z
-    # 1/n is rounded, which far from 1 costs digits; one Newton step brings them back.
-    return z - z * (1.0 - divide(x, power(z, n))) / n
+    # 1/n is rounded, which far from 1 costs digits; one Newton step brings them back. A step that is not small is none:
+    # for n beyond all measure z^n says nothing.
+    step = z * (1.0 - divide(x, power(z, n))) / n
+    return z - step if abs(step) < 1e-8 * abs(z) else z
 
 
 def log_base(x: float, base: float) -> float:

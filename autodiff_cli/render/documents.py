@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.explain.steps import Trace
 from autodiff_cli.expression import Expression
 
+if TYPE_CHECKING:
+    from autodiff_cli.explain.derivatives import Further
+    from autodiff_cli.explain.uncertainty import Uncertainty
+
 
 def number(x: Any) -> Any:
-    """A number as JSON can say it; an array as nested lists."""
-    if x is None or isinstance(x, float):
-        return x if x is None or math.isfinite(x) else str(x)
+    """A number as JSON can say it; an array as nested lists. One of more digits than a float has is a text already."""
+    if isinstance(x, float):
+        return x if math.isfinite(x) else str(x)
+    if x is None or isinstance(x, str):
+        return x
     return [*map(number, x)] if isinstance(x, list) else number(x.tolist())
 
 
@@ -57,6 +63,11 @@ def gradient_document(trace: Trace) -> dict[str, Any]:
     }
 
 
+def uncertainty_document(uncertainty: Uncertainty) -> dict[str, Any]:
+    """The field that uncertain inputs add."""
+    return {"value": number(uncertainty.value), "shares": numbers(uncertainty.shares)}
+
+
 def trace_document(trace: Trace) -> dict[str, Any]:
     """What `trace --json` writes: the document of `grad`, and the steps of both passes."""
     forward = [
@@ -91,3 +102,47 @@ def formulas_document(expression: Expression, derivatives: Mapping[str, Expressi
         "variables": [*expression.variables],
         "derivatives": {name: str(derivative) for name, derivative in derivatives.items()},
     }
+
+
+def further_formulas_document(expression: Expression, further: Further) -> dict[str, Any]:
+    """What `grad --json` writes without values, when more than the gradient is asked for."""
+    return {"expression": expression.text, "variables": [*expression.variables], **_further(further)}
+
+
+def further_document(
+    expression: Expression, point: Mapping[str, Any], trace: Trace | None, further: Further
+) -> dict[str, Any]:
+    """What `grad --json` writes when more than the gradient is asked for.
+
+    Args:
+        trace: of the passes at the point; None for an output that is an array, which has no gradient.
+    """
+    if trace is None:
+        elements = [*map(number, (further.outputs or {}).values())]
+        known = {"expression": expression.text, "variables": numbers(point), "value": elements, "warnings": []}
+    else:
+        known = gradient_document(trace)
+    if further.tangents is not None:
+        known["gradient"] = {name: number(column[-1]) for name, column in further.tangents.items()}
+    return {**known, **_further(further)}
+
+
+def _further(further: Further) -> dict[str, Any]:
+    """The fields for what was asked for."""
+    fields = {
+        "derivatives": further.formulas,
+        "tangents": further.tangents,
+        "hessian": further.hessian,
+        "directional": further.directional,
+        "derivative": further.derivative,
+        "jacobian": further.jacobian,
+        "outputs": further.outputs,
+    }
+    return {name: _nested(found) for name, found in fields.items() if found is not None}
+
+
+def _nested(found: Any) -> Any:
+    """Named numbers and formulas, at any depth, as JSON can say them."""
+    if isinstance(found, Mapping):
+        return {name: _nested(x) for name, x in found.items()}
+    return str(found) if isinstance(found, Expression) else number(found)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from autodiff_cli.explain.steps import Trace
+from autodiff_cli.explain.uncertainty import Uncertainty
 from autodiff_cli.expression import Expression
 from autodiff_cli.render.numbers import Show, shows
 from autodiff_cli.render.paper import Column, Paper, Style, Table
@@ -18,21 +21,46 @@ def write_gradient(paper: Paper, trace: Trace, digits: int | None) -> None:
     in_full, brief = shows(digits)
     write_title(paper, trace, in_full)
     write_result(paper, trace, in_full)
+    write_nodes(paper, trace, {"sensitivity": trace.adjoints}, brief)
+    write_warnings(paper, trace)
+
+
+def write_uncertainty(paper: Paper, uncertainty: Uncertainty, digits: int | None) -> None:
+    """The standard error of the value, and where it comes from."""
+    _, brief = shows(digits)
+    paper.heading("uncertainty, to first order")
+    paper.line(f"  standard error of the value = {brief(uncertainty.value)}", Style.STRONG)
+    for name, share in uncertainty.shares.items():
+        paper.line(f"  from {name}: {100 * share:.1f} % of its variance")
+
+
+def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[Any]], show: Show) -> None:
+    """Every node with its value and, in columns, its derivatives."""
     paper.heading("nodes, each after its inputs")
+    columns_of = zip(*derivatives.values(), strict=True) if derivatives else itertools.repeat(())
     rows = [
-        (str(i), label, brief(value), NOTHING if adjoint is None else brief(adjoint))
-        for i, (label, value, adjoint) in enumerate(zip(trace.labels, trace.values, trace.adjoints, strict=True))
+        (str(i), label, show(value), *(NOTHING if slope is None else show(slope) for slope in slopes))
+        for i, (label, value, slopes) in enumerate(zip(trace.labels, trace.values, columns_of, strict=False))
     ]
     titles = (Column("id", is_number=True, is_dispensable=True), Column("node"), Column("value", is_number=True))
-    paper.table(Table((*titles, Column("sensitivity", is_number=True)), rows))
-    write_warnings(paper, trace)
+    paper.table(Table((*titles, *(Column(title, is_number=True) for title in derivatives)), rows))
+
+
+def write_formula(paper: Paper, called: str, derivative: Expression) -> None:
+    """A derivative as a formula."""
+    text = on_one_line(str(derivative))
+    paper.line(f"{called}{':' if ';' in text else ' ='} {shortened(text, paper.longest)}")
 
 
 def write_formulas(paper: Paper, expression: Expression, derivatives: Mapping[str, Expression]) -> None:
     """The derivative towards each variable as a formula, and how to evaluate it."""
     for name, derivative in derivatives.items():
-        text = on_one_line(str(derivative))
-        paper.line(f"d/d{name}{':' if ';' in text else ' ='} {shortened(text, paper.longest)}")
+        write_formula(paper, f"d/d{name}", derivative)
+    write_hint(paper, expression)
+
+
+def write_hint(paper: Paper, expression: Expression) -> None:
+    """How to evaluate what was shown as formulas."""
     values = " ".join(f"--{name} 2" for name in expression.variables)
     paper.line()
     paper.line(f"To evaluate at a point, give each variable a value: {values}", Style.FAINT)
@@ -40,19 +68,30 @@ def write_formulas(paper: Paper, expression: Expression, derivatives: Mapping[st
 
 def write_title(paper: Paper, trace: Trace, show: Show) -> None:
     """The expression and the point."""
-    paper.line(shortened(on_one_line(trace.expression.text), paper.longest), Style.STRONG)
-    if trace.point:
-        paper.line("at " + ", ".join(f"{name} = {show(x)}" for name, x in trace.point.items()))
+    write_point(paper, trace.expression, trace.point, show)
 
 
-def write_result(paper: Paper, trace: Trace, show: Show) -> None:
-    """The value and the gradient, in full."""
+def write_point(paper: Paper, expression: Expression, point: Mapping[str, Any], show: Show) -> None:
+    """An expression and a point."""
+    paper.line(shortened(on_one_line(expression.text), paper.longest), Style.STRONG)
+    if point:
+        paper.line(f"at {assigned(point, show)}")
+
+
+def assigned(values: Mapping[str, Any], show: Show) -> str:
+    """`x = 1, y = 2`."""
+    return ", ".join(f"{name} = {show(x)}" for name, x in values.items())
+
+
+def write_result(paper: Paper, trace: Trace, show: Show, gradient: Mapping[str, Any] | None = None) -> None:
+    """The value and the gradient, in full; by default the one that reverse mode found."""
+    slopes = trace.gradient if gradient is None else gradient
     paper.line()
     paper.line(f"value = {show(trace.value)}", Style.STRONG)
-    if trace.gradient:
-        width = max(map(columns, trace.gradient))
+    if slopes:
+        width = max(map(columns, slopes))
         paper.heading("gradient")
-        for name, slope in trace.gradient.items():
+        for name, slope in slopes.items():
             paper.line(f"  d/d{name}{' ' * (width - columns(name))} = {show(slope)}", Style.STRONG)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -34,6 +35,8 @@ def _with_arrays(show: Callable[[float], str], largest: int) -> Show:
     def shown(x: Any) -> str:
         if isinstance(x, float):
             return show(x)
+        if isinstance(x, str):
+            return x if show is in_full else _rounded(x, show)
         if x.size <= largest:
             return _bracketed(x.tolist(), show)
         shape = "x".join(map(str, x.shape))
@@ -46,3 +49,13 @@ def _bracketed(elements: Any, show: Callable[[float], str]) -> str:
     if not isinstance(elements, list):
         return show(elements)
     return f"[{', '.join(_bracketed(element, show) for element in elements)}]"
+
+
+def _rounded(text: str, show: Callable[[Any], str]) -> str:
+    """A number that was given as text, because it has more digits or a wider range than a float."""
+    nearest = float(text)
+    if (math.isfinite(nearest) and nearest) or text in ("nan", "inf", "-inf"):
+        return show(nearest)
+    from decimal import Decimal
+
+    return show(Decimal(text))

@@ -74,6 +74,10 @@ class Paper:
         for row in aligned(table):
             self._stream.write(row + "\n")
 
+    def fits(self, table: Table) -> bool:  # noqa: ARG002 - a pipe has no edge
+        """Whether there is room for the columns of a table side by side."""
+        return True
+
     def shown(self, count: int) -> tuple[int, int]:
         """Of `count` rows, how many to show from the beginning and from the end."""
         if self.most is None or count <= self.most:

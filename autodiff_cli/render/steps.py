@@ -29,15 +29,16 @@ def write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
 
     write_title(paper, trace, in_full)
     paper.heading("forward pass: from the inputs to the output")
-    _write_steps(paper, trace.forward, forward)
+    write_steps(paper, trace.forward, forward)
     paper.heading("backward pass: from the output to the inputs")
     paper.line("  The output's adjoint is 1. A node waits until all its users have handed it their share.", Style.FAINT)
-    _write_steps(paper, trace.backward, backward)
+    write_steps(paper, trace.backward, backward)
     write_result(paper, trace, in_full)
     write_warnings(paper, trace)
 
 
-def _write_steps(paper: Paper, steps: Iterable[S], write: Callable[[S], None]) -> None:
+def write_steps(paper: Paper, steps: Iterable[S], write: Callable[[S], None]) -> None:
+    """All steps; on paper that is short, those at both ends."""
     listed = [*steps]
     first, last = paper.shown(len(listed))
     for step in listed[:first]:

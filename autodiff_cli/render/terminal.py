@@ -72,6 +72,10 @@ class TerminalPaper(Paper):
             self._stacked(*narrow, gap_after)
         self.left_out(len(table.rows) - first - last, "row")
 
+    def fits(self, table: Table) -> bool:
+        """Whether there is room for the columns of a table side by side."""
+        return self._fits(table.columns, table.rows)
+
     def _fits(self, titles: Columns, rows: Rows) -> bool:
         needed = 0
         for k, column in enumerate(titles):

@@ -78,7 +78,8 @@ def test_slope(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -
 
 
 @pytest.mark.parametrize(
-    ("point", "value"), [((-8.0, 3.0), -2.0), ((-8.0, 2.0), nan), ((-32.0, 5.0), -2.0), ((2.0, 2.0), math.sqrt(2))]
+    ("point", "value"),
+    [((-8.0, 3.0), -2.0), ((-8.0, 2.0), nan), ((-32.0, 5.0), -2.0), ((1e300, 1e300), 1.0), ((2.0, 2.0), math.sqrt(2))],
 )
 def test_root(point: tuple[float, float], value: float) -> None:
     assert FLOATS.function(registered("root"), 2)(*point) == pytest.approx(value, nan_ok=True)

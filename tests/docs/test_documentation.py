@@ -18,16 +18,14 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
-def console_blocks(page: Path) -> list[tuple[str, str]]:
-    """Each command of a page's ```console blocks, with the output shown under it."""
-    found = []
-    for block in re.findall(r"^ *```console\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.S | re.M):
-        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
-            found.append((command, shown.rstrip()))
-    return found
+def console_blocks(page: Path) -> list[list[tuple[str, str]]]:
+    """Each ```console block of a page: its commands, with the output shown under each."""
+    blocks = re.findall(r"^ *```console\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.S | re.M)
+    commands = (re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M) for block in blocks)
+    return [[(command, shown.rstrip()) for command, shown in block] for block in commands]
 
 
-COMMANDS = [(page, *block) for page in PAGES for block in console_blocks(page)]
+BLOCKS = [(page, block) for page in PAGES for block in console_blocks(page)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -37,15 +35,21 @@ def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("page", "command", "shown"), COMMANDS, ids=[f"{p.name}: {c}" for p, c, _ in COMMANDS])
-def test_commands_print_what_is_shown(page: Path, command: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    words = shlex.split(command)
-    assert words[0] == "autodiff", f"{page.name} shows a command that is not ours"
-    result = run_cli(words[1:])
-    printed = "\n".join(line.rstrip() for line in (str(result) + result.stderr).rstrip().split("\n"))
-    pattern = re.escape(shown).replace(re.escape("[...]"), ".*?")
-    assert re.fullmatch(pattern, printed, re.S), printed
+@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=[f"{p.name}: {block[0][0]}" for p, block in BLOCKS])
+def test_commands_print_what_is_shown(
+    page: Path, block: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of a block run one after the other, in a folder of their own from which the data can be reached."""
+    for folder in ("docs", "tests"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    monkeypatch.chdir(tmp_path)
+    for command, shown in block:
+        words = shlex.split(command)
+        assert words[0] == "autodiff", f"{page.name} shows a command that is not ours"
+        result = run_cli(words[1:])
+        printed = "\n".join(line.rstrip() for line in (str(result) + result.stderr).rstrip().split("\n"))
+        pattern = re.escape(shown).replace(re.escape("[...]"), ".*?")
+        assert re.fullmatch(pattern, printed, re.S), printed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -65,6 +65,9 @@ def test_warnings_name_the_element() -> None:
     assert (first.kind, "element [1]" in first.message) == ("domain", True)
     (kink,) = trace(ad.parse("sum(abs(v))"), {"v": np.array([1.0, 0.0, 2.0])}).warnings
     assert (kink.kind, "element [1]" in kink.message) == ("kink", True)
+    for text in ("norm([x, y])", "max([x, y])"):
+        (tip,) = trace(ad.parse(text), {"x": 0.0, "y": 0.0}).warnings
+        assert (tip.kind, text in tip.message) == ("kink", True)
     assert trace(ad.parse("sum(where(v > 0, log(v), 0))"), {"v": np.array([1.0, 2.0])}).warnings == []
 
 

@@ -46,8 +46,8 @@ def test_a_forward_step_has_its_numbers_filled_in(text: str, point: dict[str, fl
     assert forward(text, **point)[-1] == last
 
 
-SUM = "a sum hands its adjoint to each term, unchanged"
-DIFFERENCE = "a difference hands its adjoint to the first term as it is, to the second with its sign turned"
+SUM = "a sum distributes: each term gets the adjoint, unchanged"
+DIFFERENCE = "a difference distributes: the first term gets the adjoint, the second gets it with its sign turned"
 PRODUCT = "a product swaps: each factor gets the adjoint times the value of the other factor"
 CONSTANT = "max chose something that does not depend on a variable, so its adjoint ends here"
 # fmt: off
@@ -60,10 +60,10 @@ BACKWARD = [
     ("max(x, 3)",          {"x": 2},         CONSTANT),
     ("where(x > 0, x, y)", {"x": 2, "y": 3}, "where routes its adjoint to what it chose, x; nothing goes elsewhere"),
     ("relu(x)",            {"x": 2},         "relu lets its adjoint pass"),
-    ("relu(x)",            {"x": -2},        "relu is flat here and blocks its adjoint"),
+    ("relu(x)",            {"x": -2},        "relu is flat at -2 and blocks its adjoint: a dead unit at this point"),
     ("floor(x)",           {"x": 1.5},       "floor is flat wherever it does not jump, so it hands on nothing"),
     ("sin(x)",             {"x": 2},         "sin scales by its slope, cos(2) = -0.416147"),
-    ("exp(x)",             {"x": 1},         "exp scales by its slope, 2.71828"),
+    ("exp(x)",             {"x": 1},         "exp scales by its slope, exp(1) = 2.71828"),
     ("x^3",                {"x": 2},         "a power scales by its slope: 3*2^(3 - 1) = 12 towards x"),
     ("x/4",                {"x": 1},         "a quotient scales by its slope: 1/4 = 0.25 towards x"),
 ]
@@ -77,9 +77,31 @@ def test_a_backward_step_says_what_its_gate_does(text: str, point: dict[str, flo
 
 def test_contributions_have_all_three_numbers_and_the_total_of_what_is_used_twice() -> None:
     said = backward("x*y + sin(x)", x=2, y=3)
-    assert "x: -0.416147 × 1 = -0.416147, total so far -0.416147" in said
-    assert "x: 3 × 1 = 3, total 2.58385" in said
+    assert "x: -0.416147 × 1 = -0.416147, use 1 of 2: total so far -0.416147" in said
+    assert "x: 3 × 1 = 3, the last of 2 uses: accumulates to 2.58385" in said
     assert "y: 2 × 1 = 2" in said
+
+
+def test_a_name_used_several_times_accumulates() -> None:
+    said = [line for line in backward("x^2 + 3*x + sin(x)", x=2) if line.startswith("x:")]
+    assert [line.partition(", ")[2] for line in said] == [
+        "use 1 of 3: total so far -0.416147",
+        "use 2 of 3: total so far 2.58385",
+        "the last of 3 uses: accumulates to 6.58385",
+    ]
+
+
+def test_a_power_whose_exponent_moves_has_both_slopes() -> None:
+    assert backward("x^y", x=2, y=3)[0] == (
+        "a power scales by its slope: 3*2^(3 - 1) = 12 towards x, 2^3*log(2) = 5.54518 towards y"
+    )
+
+
+@pytest.mark.parametrize(("text", "dead"), [("relu(x)", True), ("relu6(x)", True), ("hardtanh(x)", False)])
+def test_a_unit_that_learns_nothing_is_pointed_out(text: str, dead: bool) -> None:
+    said = backward(text, x=-2)[0]
+    assert "flat at -2 and blocks its adjoint" in said
+    assert ("a dead unit" in said) == dead
 
 
 def test_what_nothing_reaches_hands_on_nothing() -> None:

@@ -37,8 +37,8 @@ GRID = [
 
 
 def inputs_of(op: Op) -> list[tuple[float, ...]]:
-    if op.name == "sinc_derivative":
-        return [(n, x) for n in (1.0, 2.0, 3.0) for x in GRID]
+    if op.name in {"sinc_derivative", "sinhc_derivative", "polygamma"}:
+        return [(n, x) for n in (0.0, 1.0, 2.0, 3.0, 1.5) for x in GRID]
     count = max(op.least, 1) if op.most is not None else 2
     if count == 1:
         return [(x,) for x in GRID]

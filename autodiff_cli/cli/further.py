@@ -1,0 +1,121 @@
+"""What `grad` shows beyond the gradient: formulas, tangents, higher orders, directions, several outputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autodiff_cli.cli import inputs
+from autodiff_cli.cli.declarations import Asked
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.cli.options import assignments
+from autodiff_cli.explain import derivatives
+from autodiff_cli.explain.derivatives import Further
+from autodiff_cli.explain.steps import Trace, trace
+from autodiff_cli.expression import Expression
+
+
+def write_further(
+    environment: Environment,
+    formula: Expression,
+    given: Mapping[str, str],
+    names: Sequence[str],
+    asked: Asked,
+    digits: int | None,
+    json: bool,
+) -> None:
+    """Write what is asked for: as formulas if no variable has a value and formulas are possible, else as numbers.
+
+    Raises:
+        BadInput: for options that do not go together, or do not fit the expression.
+        ExpressionError: for names and shapes that the expression lacks.
+    """
+    _check(asked, names)
+    if formula.variables and not given and not asked.mode_forward and asked.direction is None:
+        found = _formulas(formula, names, asked)
+        if json:
+            from autodiff_cli.render import documents
+
+            environment.stdout.write(documents.dumps(documents.further_formulas_document(formula, found)))
+        else:
+            from autodiff_cli.render import further as report
+
+            report.write_formulas(environment.paper(), formula, found)
+        return
+    point = inputs.point(formula, given)
+    is_array = bool(derivatives.output_shape(formula, formula.sizes(formula.at(point))))
+    traced = None if asked.jacobian and is_array else trace(formula, point, names)
+    numbers = _numbers(formula, point, traced, names, asked)
+    if json:
+        from autodiff_cli.render import documents
+
+        environment.stdout.write(documents.dumps(documents.further_document(formula, point, traced, numbers)))
+    else:
+        from autodiff_cli.render import further as report
+
+        report.write_numbers(environment.paper(), formula, point, traced, numbers, digits)
+
+
+def _check(asked: Asked, names: Sequence[str]) -> None:
+    options = asked.options()
+    if asked.outputs is not None and not asked.jacobian:
+        raise BadInput("--outputs names the outputs for --jacobian: add --jacobian")
+    others = [option for option in options if option not in ("--jacobian", "--outputs")]
+    if asked.jacobian and others:
+        raise BadInput(f"--jacobian is of several outputs and {others[0]} of one: ask for them one at a time")
+    if asked.order is not None and len(names) != 1:
+        raise BadInput("--order takes the derivative in one variable: choose it with --wrt, as --wrt x")
+
+
+def _formulas(formula: Expression, names: Sequence[str], asked: Asked) -> Further:
+    if asked.jacobian:
+        chosen = _outputs(formula, asked, formula.shapes)
+        rows = {label: {name: output.derivative(name) for name in names} for label, output in chosen.items()}
+        return Further(jacobian=rows)
+    first = {name: formula.derivative(name) for name in names}
+    return Further(
+        formulas=first,
+        hessian=derivatives.second_derivatives(first) if asked.hessian else None,
+        **_of_order(asked, names, lambda name, order: derivatives.repeated(formula, name, order)),
+    )
+
+
+def _numbers(
+    formula: Expression, point: Mapping[str, Any], traced: Trace | None, names: Sequence[str], asked: Asked
+) -> Further:
+    if asked.jacobian:
+        chosen = _outputs(formula, asked, formula.sizes(formula.at(point)))
+        values = {label: output.value(point) for label, output in chosen.items()}
+        return Further(jacobian=derivatives.jacobian(chosen, point, names), outputs=values)
+    assert traced is not None
+    if asked.mode_forward and not traced.is_scalar:
+        raise BadInput("--mode forward shows a number per node, and this expression has arrays: use --direction")
+    direction = None if asked.direction is None else _direction(asked.direction)
+    return Further(
+        formulas={name: formula.derivative(name) for name in names} if asked.symbolic else None,
+        tangents=derivatives.forward_mode(traced) if asked.mode_forward else None,
+        hessian=derivatives.hessian(formula, point, names) if asked.hessian else None,
+        directional=None if direction is None else formula.jvp(direction, point)[1],
+        direction=direction,
+        **_of_order(asked, names, lambda name, order: formula.derivatives(name, order, point)[-1]),
+    )
+
+
+def _of_order(asked: Asked, names: Sequence[str], derive: Any) -> dict[str, Any]:
+    """The fields of `Further` for a derivative of higher order."""
+    if asked.order is None:
+        return {}
+    return {"derivative": derive(names[0], asked.order), "order": asked.order, "variable": names[0]}
+
+
+def _outputs(formula: Expression, asked: Asked, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, Expression]:
+    names = None if asked.outputs is None else inputs.listed(asked.outputs)
+    return derivatives.outputs(formula, names, sizes)
+
+
+def _direction(text: str) -> dict[str, Any]:
+    """How fast each variable moves, from a text like `x=1,y=2`; commas may also stand inside a value."""
+    parts = re.split(r",(?=[^,()\[\]=]*=)", text)
+    return inputs.constant_values(assignments({}, parts, "--direction"))

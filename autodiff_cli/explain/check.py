@@ -1,0 +1,192 @@
+"""Is the gradient right? Two answers that do not lean on each other.
+
+The *reference* is the same gradient to 50 right digits: it shows what rounding has done. The *order* puts the rules
+themselves to the test: if g is the derivative, what is left of f(x + h) after f(x) + h·g shrinks as h², and if it is
+not, as h. With as many digits as the subtraction needs, h can be so small that there is no step to choose.
+
+Where f has a kink, no g passes on both sides; the slopes on either side then say what the point is.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from autodiff_cli.autodiff.digits import Estimate, errors, evaluate
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.explain.steps import Trace, trace
+from autodiff_cli.expression import Expression
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.tape import Tape, rebuild
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.numbers.digits import MP, Number
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.precise import text
+
+DIGITS = 50
+_TOLERANCE = 1e-12  # of the largest term that the gradient is the sum of
+_STEP = 30  # h is 10^-30, or that much less than x
+_FIRST_ORDER = 1.001  # a remainder that shrinks no faster than h^this does not shrink faster than h
+_SMOOTH = 1e-10  # the slopes on both sides of a smooth point agree better than this
+
+
+class Verdict(Enum):
+    """What a check finds for one variable."""
+
+    AGREES = "agrees"
+    KINK = "kink"  # the slopes on both sides differ; by convention one is taken, or something between
+    OVERFLOW = "overflow"  # it is too large for a float, and infinite as a float
+    UNDEFINED = "undefined"  # there is no derivative, and the gradient says so
+    DIFFERS = "differs"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The check of the derivative towards one variable.
+
+    Attributes:
+        gradient: as floats give it.
+        reference: the same to 50 digits, as text.
+        relative_error: how far the two are apart, as part of the reference; None where that means nothing.
+        order: with which power of h the remainder shrinks, on the side where it does so slower; infinite where nothing
+            remains, None where it cannot be told.
+        note: what there is to explain, in words.
+    """
+
+    variable: str
+    gradient: float
+    reference: str
+    relative_error: float | None
+    order: float | None
+    verdict: Verdict
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """The check of a gradient at a point."""
+
+    trace: Trace
+    findings: tuple[Finding, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs."""
+        return all(finding.verdict is not Verdict.DIFFERS for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The function on one side of the point: the slope of the secant, and the order of the remainder (None where the
+    function is not defined there)."""
+
+    slope: Number
+    order: float | None
+
+    @property
+    def agrees(self) -> bool:
+        return self.order is not None and self.order > _FIRST_ORDER
+
+
+def check(expression: Expression, given: Mapping[str, Node], wrt: Iterable[str]) -> Check:
+    """Check the gradient of an expression at a point.
+
+    Args:
+        given: the value of every variable, as a graph without variables.
+        wrt: the variables towards which to check it.
+
+    Raises:
+        ExpressionError: for an expression with arrays.
+    """
+    if not expression.is_scalar:
+        raise ExpressionError("a check is for numbers; this expression has arrays")
+    names = tuple(wrt)
+    point = {name: forward(Tape((node,)), FLOATS, {})[-1] for name, node in given.items()}
+    traced = trace(expression, point, names)
+    place = {expression.leaves[name]: node for name, node in given.items()}
+    slopes = gradient_nodes(expression.output, [expression.leaves[name] for name in names])
+    exact = evaluate(rebuild(slopes, place), DIGITS)
+    sizes = errors(rebuild(slopes, place), DIGITS)
+    findings = [
+        _finding(expression, place, name, traced, slope, Estimate(reference, size.error))
+        for name, slope, reference, size in zip(names, slopes, exact, sizes, strict=True)
+    ]
+    return Check(traced, tuple(findings))
+
+
+def _finding(
+    expression: Expression, place: Mapping[Node, Node], name: str, traced: Trace, slope: Node, reference: Estimate
+) -> Finding:
+    found, exact = traced.gradient[name], reference.value
+    distance = abs(MP.mpf(found) - exact)
+    relative = float(distance / abs(exact)) if exact and math.isfinite(distance) else None if exact else float(distance)
+
+    def verdict(verdict: Verdict, note: str = "", order: float | None = None) -> Finding:
+        return Finding(name, found, text(exact, DIGITS), relative, order, verdict, note)
+
+    if MP.isnan(exact) or MP.isinf(exact):
+        same = math.isnan(found) if MP.isnan(exact) else found == exact
+        why = "; ".join(caveat.message for caveat in traced.warnings)
+        return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
+    if math.isinf(found) and abs(exact) > sys.float_info.max and (found > 0) == (exact > 0):
+        return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
+    sides = [side for side in _sides(expression, place, name, slope) if side.order is not None]
+    order = min((side.order for side in sides if side.order is not None), default=None)
+    is_close = distance <= _TOLERANCE * max(abs(exact), reference.error)
+    if is_close and all(side.agrees for side in sides):
+        is_small = relative is not None and relative > _TOLERANCE
+        return verdict(Verdict.AGREES, "its terms cancel: the error is small beside them" if is_small else "", order)
+    if len(sides) == 2 and not _same(*(side.slope for side in sides)) and (is_close or _between(sides, found)):
+        return verdict(Verdict.KINK, _kink(sides, found), order)
+    if not is_close:
+        return verdict(Verdict.DIFFERS, "the float and the reference are too far apart", order)
+    return verdict(Verdict.DIFFERS, "the remainder shrinks as h: this is not the derivative", order)
+
+
+def _sides(expression: Expression, place: Mapping[Node, Node], name: str, slope: Node) -> list[_Side]:
+    """What the function does left and right of the point."""
+    leaf, here = expression.leaves[name], place[expression.leaves[name]]
+    (x,) = evaluate([here], DIGITS)
+    if not MP.isfinite(x):
+        return []
+    exponent = _STEP - min(0, math.floor(MP.log10(abs(x)))) if x else _STEP
+    steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
+    value, tangent = rebuild([expression.output, slope], place)
+    (size,) = evaluate([value], DIGITS)
+    if not MP.isfinite(size):
+        return []
+    wanted: list[Node] = []
+    for step in steps:
+        (moved,) = rebuild([expression.output], {**place, leaf: here + step})
+        wanted += [moved - value - step * tangent, (moved - value) / step]
+    far_left, left, near_left, _, far_right, right, near_right, _ = evaluate(wanted, 10)
+    return [_Side(left, _order(far_left, near_left)), _Side(right, _order(far_right, near_right))]
+
+
+def _order(far: Number, near: Number) -> float | None:
+    """The power of h with which a remainder shrinks, from its size at h and at h/10."""
+    if not (MP.isfinite(far) and MP.isfinite(near)):
+        return None
+    return float(MP.log10(abs(far / near))) if far and near else math.inf
+
+
+def _same(left: Number, right: Number) -> bool:
+    return bool(abs(left - right) <= _SMOOTH * max(abs(left), abs(right)))
+
+
+def _between(sides: list[_Side], found: float) -> bool:
+    """Whether rounding has only moved the point from a kink to one side of it."""
+    slopes = [float(side.slope) for side in sides]
+    return min(slopes) <= found <= max(slopes)
+
+
+def _kink(sides: list[_Side], taken: float) -> str:
+    left, right = (
+        "it jumps" if side.order is not None and abs(side.order) < 0.001 else f"the slope is {float(side.slope):.6g}"
+        for side in sides
+    )
+    return f"on the left {left}, on the right {right}; by convention {taken:.6g} is taken"

@@ -1,0 +1,85 @@
+"""The value and the gradient at many points, block by block: memory does not grow with their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.autodiff.simplify import share
+from autodiff_cli.backends.blocks import Kernel, slices
+from autodiff_cli.expression import Expression
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.numbers.arrays import quiet
+
+Array = NDArray[np.float64]
+Columns = Mapping[str, Array]  # a number per point, by name
+
+MOST_POINTS = 2**62  # positions in a grid are machine integers
+
+
+@dataclass(frozen=True)
+class Range:
+    """`count` numbers from `start` to `stop`, both among them, at equal distances."""
+
+    start: float
+    stop: float
+    count: int
+
+    def at(self, positions: NDArray[np.int64]) -> Array:
+        """The numbers at some positions, from 0. Those that are short decimals, as in 0:10:101, come out as such."""
+        last = max(self.count - 1, 1)
+        return np.asarray((self.start * (last - positions) + self.stop * positions) / last)
+
+
+def grid(ranges: Mapping[str, Range]) -> Iterator[dict[str, Array]]:
+    """All combinations of the numbers in ranges, in blocks; the last range varies fastest."""
+    shape = [chosen.count for chosen in ranges.values()]
+    for part in slices(math.prod(shape)):
+        places = np.unravel_index(np.arange(part.start, part.stop), shape)
+        yield {name: chosen.at(place) for (name, chosen), place in zip(ranges.items(), places, strict=True)}
+
+
+class Gradients:
+    """The value and the gradient of an expression, made ready for many points.
+
+    Args:
+        columns: the variables, one at least, that have a number of their own at every point.
+        fixed: the values of all others, the same at all points.
+        wrt: the variables towards which derivatives are wanted.
+
+    Raises:
+        ExpressionError: if the output, or one of `columns` or `wrt`, is not a number.
+    """
+
+    def __init__(
+        self, expression: Expression, columns: Sequence[str], fixed: Mapping[str, Any], wrt: Sequence[str]
+    ) -> None:
+        self.columns = tuple(columns)
+        self.wrt = tuple(wrt)
+        for name in columns:
+            if name in expression.shapes or name in expression.arrays:
+                raise ExpressionError(f"`{name}` is an array, and there is one number per point for it")
+        place = expression.at({**fixed, **dict.fromkeys(columns, 0.0)})
+        sizes = expression.sizes_of_scalar_output(place)
+        for name in wrt:
+            if sizes.get(name):
+                raise ExpressionError(f"`{name}` is an array: choose variables that are numbers with --wrt")
+        with expression.placed():
+            output = share([expression.output])[0]
+            slopes = gradient_nodes(output, [expression.leaves[name] for name in wrt], sizes)
+        self._kernel = Kernel([output, *slopes], self.columns, sizes)
+        with quiet():
+            self._prepared = self._kernel.prepare({name: place[name] for name in fixed})
+
+    def at(self, columns: Columns) -> list[Array]:
+        """The value and the derivatives at the points of one block, each with a number per point."""
+        count = len(columns[self.columns[0]])
+        with quiet():
+            found = self._kernel.block(self._prepared, columns)
+        return [np.broadcast_to(array, (count,)) for array in found]

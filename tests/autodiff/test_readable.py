@@ -1,0 +1,201 @@
+"""Derivatives are written as a person would write them, and what is written has the same value."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import autodiff_cli as ad
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.readable import readable
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.helpers import without_helpers
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.shapes import shapes
+from autodiff_cli.graph.tape import Tape, topological
+from autodiff_cli.language.lowering import read
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.kind import Kind
+from autodiff_cli.numbers.precise import precision
+from autodiff_cli.ops.arithmetic import div, sub
+from autodiff_cli.ops.elementary import sin
+from tests.graphs import OPS, SHAPES, array_graphs, graphs
+
+ARITHMETIC = tuple(
+    op for op in OPS if op.name in {"add", "sub", "mul", "div", "neg", "pow", "square", "exp", "log", "sqrt", "where"}
+)
+MODERATE = st.floats(-3, 3, allow_subnormal=False)
+SPECIAL = st.sampled_from([0.0, 1.0, -1.0, 0.5, 3.0, 800.0, -800.0, 1e-8, -1e8, 1e-300, 1e300, -1e300])
+Drawn = tuple[Node, list[Node]]
+
+
+def written(text: str) -> str:
+    return to_text(readable(read(text).output, tuple(read(text).leaves)), share=False)
+
+
+def values(root: Node, kind: Kind[Any], point: dict[str, float]) -> list[Any]:
+    tape = Tape((root,))
+    return forward(tape, kind, {name: kind.read(repr(x)) for name, x in point.items()})
+
+
+def drawn_formula(drawn: Drawn, derived: bool) -> Node:
+    """The graph or its derivative, without operations that only numbers have."""
+    output, leaves = drawn
+    root = gradient_nodes(output, leaves[:1])[0] if derived else output
+    return without_helpers(root)[root]
+
+
+def points(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, float]]:
+    return st.fixed_dictionaries(dict.fromkeys("xyz", numbers))
+
+
+@pytest.mark.parametrize("ops", [OPS, ARITHMETIC], ids=["all", "arithmetic"])
+@pytest.mark.parametrize("derived", [False, True], ids=["formula", "derivative"])
+def test_the_value_and_that_of_the_text_stay(ops: tuple[Op, ...], derived: bool) -> None:
+    @settings(max_examples=150, deadline=None, derandomize=True, database=None)
+    @given(graphs(ops), points(MODERATE))
+    def holds(drawn: Drawn, point: dict[str, float]) -> None:
+        root = drawn_formula(drawn, derived)
+        before = values(root, FLOATS, point)
+        assume(all(abs(x) < 1e12 for x in before))
+        tidy = readable(root)
+        after = values(tidy, FLOATS, point)
+        scale = max(1.0, *(abs(x) for x in before), *(abs(x) for x in after if math.isfinite(x)))
+        assert math.isclose(before[-1], after[-1], abs_tol=1e-9 * scale)
+        again = values(read(to_text(tidy, share=False)).output, FLOATS, point)[-1]
+        assert math.isclose(after[-1], again, abs_tol=1e-9 * scale)
+
+    holds()
+
+
+@pytest.mark.parametrize("derived", [False, True], ids=["formula", "derivative"])
+def test_the_value_is_exactly_the_same_at_special_points(derived: bool) -> None:
+    """With 60 digits and no overflow: what differs there is wrong algebra."""
+
+    @settings(max_examples=200, deadline=None, derandomize=True, database=None)
+    @given(graphs(ARITHMETIC), points(SPECIAL))
+    def holds(drawn: Drawn, point: dict[str, float]) -> None:
+        root = drawn_formula(drawn, derived)
+        with precision(60) as kind:
+            before = values(root, kind, point)
+            assume(all(abs(x) < kind.read("inf") for x in before))
+            difference = abs(before[-1] - values(readable(root), kind, point)[-1])
+            assert difference <= kind.read("1e-40") * max(1, *map(abs, before))
+
+    holds()
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(array_graphs(ARITHMETIC))
+def test_shapes_stay(drawn: Drawn) -> None:
+    root = drawn_formula(drawn, derived=False)
+    before, after = Tape((root,)), Tape((readable(root, scalar=False),))
+    assert shapes(before, SHAPES)[before.outputs[0]] == shapes(after, SHAPES)[after.outputs[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x + x", "2*x"),
+        ("3*x + 2*x", "5*x"),
+        ("x - y + (x + y)", "2*x"),
+        ("2*(x + y) - 2*y", "2*x"),
+        ("x*x", "x^2"),
+        ("x^2*x", "x^3"),
+        ("x^n*x", "x^(n + 1)"),
+        ("t*s/t", "s"),
+        ("x^1 + 0*y - (-z)", "x + z"),
+        ("-x + y", "y - x"),
+        ("-(x - y)", "y - x"),
+        ("-(1/x^2)", "-1/x^2"),
+        ("-(a*exp(-(b*x^2))*(2*x))", "-2*a*x*exp(-b*x^2)"),
+        ("a/(b/c)", "a*c/b"),
+        ("x/2 + x/3", "5*x/6"),
+        ("0.5*x + 0.25*x", "0.75*x"),
+        ("x^(1/2)*3", "3*x^(1/2)"),
+        ("0.1*x/3", "x/30"),
+        ("0.37*x/1.9", "0.19473684210526315*x"),
+        ("6.02e23*x*1e-30", "6.02e-07*x"),
+        ("sin(y)*pi*x*2*(x + 1)", "2*pi*x*(x + 1)*sin(y)"),
+        ("exp(y*2 - x - x)", "exp(2*y - 2*x)"),
+        ("where(c > 0, x - x, 0)", "0"),
+        ("where(not c, x, 0)", "where(c, 0, x)"),
+        ("x/hypot(x, y)/hypot(x, y)", "x/hypot(x, y)/hypot(x, y)"),
+        ("x/0", "x/0"),
+        ("1e400*x - 1e400*x", "0"),
+    ],
+)
+def test_forms(text: str, expected: str) -> None:
+    assert written(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("a*exp(-b*x^2)", "x", "-2*a*b*x*exp(-b*x^2)"),
+        ("a*exp(-(x - mu)^2/(2*sigma^2))", "sigma", "a*(x - mu)^2*exp(-(x - mu)^2/(2*sigma^2))/sigma^3"),
+        ("x*exp(-a*x)", "x", "exp(-a*x) - a*x*exp(-a*x)"),
+        ("log(sigmoid(w*x + b))", "w", "x*sigmoid(-w*x - b)"),
+        ("(w*x + b - t)^2", "w", "2*x*(w*x + b - t)"),
+        ("tanh(a*b)", "a", "b/cosh(a*b)^2"),
+        ("1/(a*x^2 + b*x)", "b", "-x/(a*x^2 + b*x)^2"),
+        ("-log(1 - p)*(1 - y)", "p", "(1 - y)/(1 - p)"),
+        ("x^n", "x", "n*x^(n - 1)"),
+        ("x^x", "x", "x^x*log(x) + x^x"),
+        ("1/x", "x", "-1/x^2"),
+        ("m*v^2/2", "v", "m*v"),
+        ("G*m1*m2/r^2", "r", "-2*G*m1*m2/r^3"),
+        ("sqrt(1 - x^2)", "x", "-x/sqrt(1 - x^2)"),
+        ("sin(x)/x", "x", "cos(x)/x - sin(x)/x^2"),
+        ("log(x, b)", "b", "-log(x)/(b*log(b)^2)"),
+        ("x*log(x) - x", "x", "log(x)"),
+        ("sin(x)^2 + cos(x)^2", "x", "0"),
+        ("erf(x)", "x", "2*exp(-x^2)/sqrt(pi)"),
+        ("e^(-x^2/2)", "x", "-x*e^(-x^2/2)"),
+        ("where(x > 0, x^3, sin(x))", "x", "where(x > 0, 3*x^2, cos(x))"),
+        ("leaky_relu(x)", "x", "where(x > 0, 1, 0.01)"),
+    ],
+)
+def test_derivatives(text: str, name: str, expected: str) -> None:
+    assert str(ad.parse(text).derivative(name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "order", "expected"),
+    [
+        ("log(1 + x)", 3, "2/(1 + x)^3"),
+        ("a*exp(-b*x^2)", 3, "12*a*b^2*x*exp(-b*x^2) - 8*a*b^3*x^3*exp(-b*x^2)"),
+        ("x^n", 3, "n*(n - 1)*(n - 2)*x^(n - 3)"),
+        ("exp(-x^2/2)", 3, "3*x*exp(-x^2/2) - x^3*exp(-x^2/2)"),
+        ("tanh(x)", 2, "-2*sinh(x)/cosh(x)^3"),
+        ("asin(x)", 2, "x/sqrt((1 - x)*(1 + x))^3"),
+    ],
+)
+def test_higher_derivatives(text: str, order: int, expected: str) -> None:
+    expression = ad.parse(text)
+    for _ in range(order):
+        expression = expression.derivative("x")
+    assert str(expression) == expected
+
+
+def test_a_formula_that_was_given_is_not_rewritten() -> None:
+    assert str(ad.parse("x + x*1")) == "x + x*1"
+
+
+def test_terms_of_arrays_that_cancel_keep_the_shape() -> None:
+    assert to_text(readable(read("v - v").output, scalar=False)) == "v - v"
+
+
+@pytest.mark.parametrize("op", [sub, div, sin], ids=lambda op: op.name)
+def test_deep_chains(op: Op) -> None:
+    node = x = variable("x")
+    for _ in range(100_000):
+        node = op(*[node, x][: op.most])
+    depth = len(topological([readable(node)]))
+    assert depth == 100_001 if op is sin else depth < 10

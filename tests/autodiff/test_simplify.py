@@ -1,0 +1,55 @@
+"""Simplifying for evaluation changes no value and no shape; sharing makes equal nodes one."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.simplify import share, simplify
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.shapes import shapes
+from autodiff_cli.graph.tape import Tape, topological
+from autodiff_cli.language.lowering import read
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.numbers.floats import FLOATS
+from tests.graphs import SHAPES, array_graphs, graphs
+
+points = st.fixed_dictionaries(dict.fromkeys("xyz", st.floats(-3, 3, allow_subnormal=False)))
+Drawn = tuple[Node, list[Node]]
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(graphs(), points)
+def test_simplifying_keeps_every_finite_value(drawn: Drawn, point: dict[str, float]) -> None:
+    output, _ = drawn
+    before, after = (forward(Tape([root]), FLOATS, point)[-1] for root in (output, simplify([output])[0]))
+    if math.isfinite(before):
+        assert math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(array_graphs())
+def test_simplifying_keeps_every_shape(drawn: Drawn) -> None:
+    before, after = Tape([drawn[0]]), Tape(simplify([drawn[0]], scalar=False))
+    assert shapes(before, SHAPES)[before.outputs[0]] == shapes(after, SHAPES)[after.outputs[0]]
+
+
+def test_quotients_and_decimals_stay_what_they_are() -> None:
+    assert [to_text(simplify([read(text).output])[0]) for text in ("x*(1/2)", "x*(0.5/2)", "x*(6/2)")] == [
+        "x/2", "0.25*x", "3*x",
+    ]  # fmt: skip
+
+
+def test_numbers_beyond_all_bounds_stay() -> None:
+    assert to_text(simplify([read("1e999999999*x + 0").output])[0]) == "1e999999999*x"
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(graphs())
+def test_sharing_leaves_no_two_equal_nodes(drawn: Drawn) -> None:
+    nodes = topological(share([drawn[0]]))
+    keys = {(node.op, node.inputs, node.text, node.is_constant) for node in nodes}
+    assert len(keys) == len(nodes)

@@ -1,0 +1,161 @@
+"""`autodiff grad` beyond the gradient: formulas, forward mode, higher orders, directions, several outputs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autodiff_cli as ad
+from tests.support import run_cli
+
+POINT = "--x 2 --y 3"
+F = f'grad "x*y + sin(x)" {POINT}'
+
+
+# --- all of them, as JSON
+
+
+def test_all_kinds_of_one_output_go_together() -> None:
+    document = run_cli(F + " --symbolic --hessian --direction x=1,y=2 --mode forward --json").json
+    assert document["derivatives"] == {"x": "y + cos(x)", "y": "x"}
+    assert document["hessian"] == {"x": {"x": -math.sin(2), "y": 1.0}, "y": {"x": 1.0, "y": 0.0}}
+    assert document["directional"] == pytest.approx(3 + math.cos(2) + 4, rel=1e-15)
+    assert document["tangents"] == {
+        "x": [1.0, 0.0, 3.0, math.cos(2), 3 + math.cos(2)],
+        "y": [0.0, 1.0, 2.0, 0.0, 2.0],
+    }
+    assert document["gradient"] == {"x": 3 + math.cos(2), "y": 2.0}
+    assert document["value"] == 6 + math.sin(2)
+
+
+def test_without_these_options_none_of_their_keys_is_there() -> None:
+    assert set(run_cli(F + " --json").json) == {
+        "expression", "variables", "value", "gradient", "nodes", "order", "warnings",
+    }  # fmt: skip
+
+
+coordinates = st.floats(0.1, 3).map(lambda x: round(x, 3))
+
+
+@settings(max_examples=25, deadline=None)
+@given(coordinates, coordinates)
+def test_every_kind_tells_the_same_of_the_gradient(x: float, y: float) -> None:
+    text = "exp(-x*y) + max(x, y)^2*log(x + y)"
+    line = ["grad", text, f"--x={x}", f"--y={y}", "--json"]
+    gradient = run_cli(line).json["gradient"]
+    forward = run_cli([*line, "--mode", "forward"]).json["gradient"]
+    assert forward == pytest.approx(gradient, rel=1e-12)
+    for name in "xy":
+        along = run_cli([*line, "--direction", f"{name}=1"]).json["directional"]
+        (slope,) = run_cli([*line, "--wrt", name, "--jacobian"]).json["jacobian"]["0"].values()
+        derivative = run_cli([*line, "--wrt", name, "--order", "1"]).json["derivative"]
+        formula = run_cli(["grad", text, "--wrt", name, "--json"]).json["derivatives"][name]
+        at_the_point = ad.parse(f"{formula} + 0*x*y")(x=x, y=y)
+        assert [along, slope, derivative, at_the_point] == pytest.approx([gradient[name]] * 4, rel=1e-12)
+
+
+def test_the_hessian_of_arrays_has_their_shapes() -> None:
+    document = run_cli(["grad", "v: 2; a*sum(v^2)", "--v", "[1, 2]", "--a", "3", "--hessian", "--json"]).json
+    assert document["hessian"] == {
+        "v": {"v": [[6.0, 0.0], [0.0, 6.0]], "a": [2.0, 4.0]},
+        "a": {"v": [2.0, 4.0], "a": 0.0},
+    }
+    assert run_cli("grad sum(v)*x^2 --v [1,2] --x 3 --hessian --wrt x --json").json["hessian"] == {"x": {"x": 6.0}}
+
+
+def test_orders() -> None:
+    assert run_cli('grad "ln(1 + x)" --x 0 --order 6 --json').json["derivative"] == -120.0
+    assert run_cli('grad "y*x^3" --x 2 --y 5 --wrt x --order 2 --json').json["derivative"] == 60.0
+    assert "d^6/dx^6 = -120\n" in run_cli('grad "ln(1 + x)" --x 0 --order 6')
+    assert "d/dx = 1\n" in run_cli('grad "ln(1 + x)" --x 0 --order 1')
+
+
+def test_a_direction_may_name_some_variables_by_any_constant_expression() -> None:
+    assert run_cli(F + " --direction y=atan2(1,1)*4/pi --json").json["directional"] == pytest.approx(2, rel=1e-15)
+    assert run_cli("grad x*sum(v) --x 2 --v [1,2] --direction x=1,v=[3,4] --json").json["directional"] == 17.0
+    assert "along x = 1, y = 2\n  derivative = 6.58385" in run_cli(F + " --direction x=1,y=2")
+
+
+# --- several outputs
+
+
+def test_named_statements_are_outputs_by_any_of_their_names() -> None:
+    text = "a = x*y; b = x/y; c = a; d = y; a + b"
+    document = run_cli(["grad", text, "--x", "2", "--y", "4", "--jacobian", "--outputs", "a,b,c,d", "--json"]).json
+    assert document["jacobian"] == {
+        "a": {"x": 4.0, "y": 2.0},
+        "b": {"x": 0.25, "y": -0.125},
+        "c": {"x": 4.0, "y": 2.0},
+        "d": {"x": 0.0, "y": 1.0},
+    }
+    assert document["outputs"] == {"a": 8.0, "b": 0.5, "c": 8.0, "d": 4.0}
+    assert document["value"] == 8.5
+
+
+def test_a_statement_that_only_outputs_name_is_no_oversight() -> None:
+    output = run_cli('grad "a = x*y; b = x + y" --jacobian --outputs a,b --x 2 --y 3')
+    assert (output.status, output.stderr) == (0, "")
+
+
+def test_an_array_has_its_elements_as_outputs() -> None:
+    document = run_cli('grad "r = x*y; [r, x + y]" --x 2 --y 3 --jacobian --json').json
+    assert document["jacobian"] == {"r": {"x": 3.0, "y": 2.0}, "1": {"x": 1.0, "y": 1.0}}
+    assert document["value"] == [6.0, 5.0]
+    matrix = run_cli(["grad", "W @ v", "--W", "[[1, 2], [3, 4]]", "--v", "[5, 6]", "--jacobian", "--json"]).json
+    assert matrix["jacobian"]["1"] == {"W": [[0.0, 0.0], [5.0, 6.0]], "v": [3.0, 4.0]}
+    assert run_cli("grad [x,x] --x 1 --jacobian --json").json["jacobian"] == {"0": {"x": 1.0}, "1": {"x": 1.0}}
+
+
+def test_the_jacobian_as_text() -> None:
+    output = run_cli('grad "[x*y, x + y]" --x 2 --y 3 --jacobian')
+    assert output.endswith("outputs\n  0 = 6\n  1 = 5\n\njacobian\n     x  y\n  0  3  2\n  1  1  1\n")
+
+
+# --- as formulas
+
+
+def test_without_values_they_are_formulas() -> None:
+    document = run_cli("grad x^2*y --hessian --json").json
+    assert document["hessian"]["y"]["x"] == document["hessian"]["x"]["y"] == "2*x"
+    assert document["derivatives"]["y"] == "x^2"
+    assert run_cli("grad x^4 --order 3 --json").json["derivative"] == "24*x"
+    jacobian = run_cli('grad "a = x*y; b = x + y" --jacobian --outputs a,b --json').json["jacobian"]
+    assert jacobian == {"a": {"x": "y", "y": "x"}, "b": {"x": "1", "y": "1"}}
+    assert run_cli("grad x^2*y --hessian").splitlines()[2:5] == ["d^2/dx^2 = 2*y", "d^2/dxdy = 2*x", "d^2/dy^2 = 0"]
+    assert run_cli("grad x*y --symbolic") == run_cli("grad x*y")
+
+
+# --- what makes no sense
+
+# fmt: off
+BAD = [
+    ("grad x*y --outputs a --x 1 --y 2",                  "add --jacobian"),
+    ("grad x*y --jacobian --hessian --x 1 --y 2",         "--jacobian is of several outputs and --hessian of one"),
+    ("grad 'a = x; a*x' --jacobian --outputs b --x 1",    "no statement `b = …`"),
+    ("grad x*y --order 2 --x 1 --y 2",                    "choose it with --wrt"),
+    ("grad x --order 0 --x 1",                            "--order"),
+    ("grad x --order 171 --x 1",                          "170"),
+    ("grad 2*3 --order 2",                                "in one variable"),
+    ("grad x --mode sideways --x 1",                      "'sideways'"),
+    ("grad x*y --mode forward",                           "no value for `x`, `y`"),
+    ("grad x*y --direction x=1",                          "no value for `x`, `y`"),
+    ("grad x*y --direction x --x 1 --y 2",                "--direction takes NAME=VALUE"),
+    ("grad x*y --direction x=1,x=2 --x 1 --y 2",          "two values"),
+    ("grad x*y --direction z=1 --x 1 --y 2",              "no variable `z`"),
+    ("grad x*y --direction x=a --x 1 --y 2",              "the value of `x` must be a number"),
+    ("grad sum(v) --mode forward --v [1,2]",              "use --direction"),
+    ("grad sum([x,x]) --order 2 --x 1",                   "arrays"),
+    ("grad [x,x] --hessian --x 1",                        "array"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("line", "message"), BAD)
+def test_bad_input_has_status_2_a_message_and_no_output(line: str, message: str) -> None:
+    output = run_cli(line)
+    assert (output.status, output) == (2, "")
+    assert output.stderr.startswith("error: ")
+    assert message in output.stderr

@@ -1,0 +1,98 @@
+"""`autodiff ops`: all that is printed comes from the records, and reads back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.explain.operations import Description, described, operations
+from autodiff_cli.graph.op import Op
+from tests.support import run_cli
+
+ALL = [described(op) for op in operations()]
+ELEMENTWISE = [description for description in ALL if not description.op.structural]
+AT = {"acosh": 1.7, "acoth": 1.7, "asec": 1.7, "acsc": 1.7}
+
+
+def by_name(description: Description) -> str:
+    return description.op.name
+
+
+@pytest.mark.parametrize("description", ELEMENTWISE, ids=by_name)
+def test_the_printed_derivatives_are_the_gradient(description: Description) -> None:
+    f = ad.parse(description.call)
+    # Whole numbers first, for operations that count with their first argument.
+    values = [AT.get(description.op.name, 0.7)] if len(f.variables) == 1 else [1.0, 0.3, 0.6]
+    point = dict(zip(f.variables, values, strict=False))
+    gradient = f.grad(point)
+    assert [*description.derivatives] == [*gradient]
+    for name, text in description.derivatives.items():
+        g = ad.parse(text)
+        found = g({variable: point[variable] for variable in g.variables})
+        assert found == pytest.approx(gradient[name], rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("description", ALL, ids=by_name)
+def test_conditions_and_definitions_are_in_the_language(description: Description) -> None:
+    for text in (description.kink, description.domain, description.singular, description.definition):
+        assert text is None or ad.parse(text).variables is not None
+
+
+def test_the_table_has_every_operation() -> None:
+    output = run_cli("ops")
+    assert output.status == 0
+    for description in ALL:
+        assert description.call in output
+    assert "1/cosh(x)^2" in output
+
+
+def test_one_operation_with_its_plot() -> None:
+    output = run_cli("ops relu")
+    assert "d/dx = where(x > 0, 1, 0)" in output
+    assert "kink where x == 0: the slopes are 0 and 1; 0 is taken" in output
+    assert "gate: route" in output
+    assert "y = relu(x)" in output
+    assert "(x)\n" not in run_cli("ops atan2")
+
+
+@pytest.mark.parametrize(
+    ("name", "call"), [("*", "x*y"), ("mul", "x*y"), ("ln", "log(x)"), ("@", "a @ b"), ("-", "-x")]
+)
+def test_names_symbols_and_aliases(name: str, call: str) -> None:
+    found = run_cli(["ops", name, "--json"]).json["operations"]
+    assert call in [operation["call"] for operation in found]
+
+
+def test_a_name_with_two_meanings_shows_both() -> None:
+    assert [o["call"] for o in run_cli("ops max --json").json["operations"]] == ["max(x, y)", "max(x)"]
+    assert "adjoint of x += where(x == max(x)" in run_cli("ops max")
+
+
+def test_json_has_what_the_record_has() -> None:
+    (tan,) = run_cli("ops tan --json").json["operations"]
+    assert tan["derivatives"] == {"x": "1/cos(x)^2"}
+    (product,) = run_cli("ops @ --json").json["operations"]
+    assert product["contributions"] == {"a": "g @ transpose(b)", "b": "transpose(a) @ g"}
+    assert len(run_cli("ops --json").json["operations"]) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in operations() if not op.structural and op.least == 1], ids=lambda op: op.name
+)
+def test_every_function_of_one_number_can_be_plotted(op: Op) -> None:
+    output = run_cli(["ops", op.name])
+    assert output.status == 0
+    assert str(math.nan) not in output
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("ops tahn", "did you mean `tan"), ("ops qqqqq", "`autodiff ops` lists them all"),
+     ("ops sin --x 2", "takes no values such as --x"), ("ops sin cos", "one word too many")],
+)  # fmt: skip
+def test_bad_input(line: str, message: str) -> None:
+    output = run_cli(line)
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr

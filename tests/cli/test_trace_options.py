@@ -1,0 +1,200 @@
+"""`autodiff trace`: paths, forward mode, the tape, and drawings in files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support import run_cli
+
+LINE = ["trace", "x*y + sin(x)", "--x", "2", "--y", "3"]
+
+
+def test_paths_in_words() -> None:
+    output = run_cli([*LINE, "--paths", "x"])
+    assert output == (
+        "x*y + sin(x)\n"
+        "at x = 2, y = 3\n"
+        "\n"
+        "paths from x to the output: 2, largest contribution first\n"
+        "  1. x → x*y → x*y + sin(x)\n"
+        "       3 × 1 = 3\n"
+        "  2. x → sin(x) → x*y + sin(x)\n"
+        "       -0.416147 × 1 = -0.416147\n"
+        "  in all: 3 + (-0.416147) = 2.58385 = d/dx\n"
+        "\n"
+        "value = 6.909297426825682\n"
+        "\n"
+        "gradient\n"
+        "  d/dx = 2.5838531634528574\n"
+    )
+
+
+def test_paths_as_json() -> None:
+    document = run_cli([*LINE, "--paths", "--json"]).json
+    assert [path["nodes"] for path in document["paths"]["x"]] == [[0, 2, 4], [0, 3, 4]]
+    assert [path["product"] for path in document["paths"]["x"]] == [3.0, math.cos(2)]
+    assert document["paths_count"] == {"x": 2, "y": 1}
+    assert document["paths_rest"] == {"x": 0.0, "y": 0.0}
+    assert document["gradient"] == run_cli([*LINE, "--json"]).json["gradient"]
+
+
+def test_a_limit_leaves_paths_out_and_says_what_they_sum_to() -> None:
+    document = run_cli([*LINE, "--paths", "--limit", "1", "--json"]).json
+    assert document["paths_rest"] == {"x": math.cos(2), "y": 0.0}
+    assert "… and 1 more, whose product is -0.416147" in run_cli([*LINE, "--paths", "--limit", "1"])
+
+
+# fmt: off
+PATHS = [
+    (["--paths", "x*y", "--x", "2", "--y", "3"],         {"x", "y"}),
+    (["--paths", "--x", "2", "--y", "3", "x*y"],         {"x", "y"}),
+    (["--paths", "x", "--x", "2"],                       {"x"}),
+    (["--paths", "x", "x*y", "--x", "2", "--y", "3"],    {"x"}),
+    (["x*y", "--paths", "y", "--x", "2", "--y", "3"],    {"y"}),
+    (["x*y", "--paths=y", "--x", "2", "--y", "3"],       {"y"}),
+    (["x*y", "--x", "2", "--y", "3", "--paths"],         {"x", "y"}),
+    (["--paths", "-x^2", "--x", "2"],                    {"x"}),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("words", "names"), PATHS)
+def test_the_variable_of_paths_may_be_left_out(words: list[str], names: set[str]) -> None:
+    assert set(run_cli(["trace", *words, "--json"]).json["paths"]) == names
+
+
+def test_2_to_the_300_paths() -> None:
+    text = "a0 = x;" + "".join(f"a{i + 1} = sin(a{i}) + a{i};" for i in range(300)) + "a300"
+    output = run_cli(["trace", text, "--x", "0.1", "--paths"])
+    assert f"{2**300:,}" in output
+    assert f"… and {2**300 - 10:,} more, which sum to" in output
+    assert run_cli(["trace", text, "--x", "0.1", "--paths", "--json"]).json["paths_count"] == {"x": 2**300}
+
+
+def test_counts_of_paths_too_long_for_a_json_number_are_text() -> None:
+    text = "a0 = x;" + "".join(f"a{i + 1} = a{i}/2 + a{i}/2;" for i in range(15_000)) + "a15000"
+    count = run_cli(["trace", text, "--x", "1", "--paths", "--limit", "1", "--json"]).json["paths_count"]["x"]
+    assert len(count) == 4516
+
+
+def test_forward_mode_has_the_tangents_and_the_work() -> None:
+    document = run_cli([*LINE, "--mode", "forward", "--json"]).json
+    assert document["tangents"]["x"] == [1.0, 0.0, 3.0, math.cos(2), 3 + math.cos(2)]
+    assert document["tangents"]["y"] == [0.0, 1.0, 2.0, 0.0, 2.0]
+    assert document["work"]["reverse"] == {"multiplications": 5, "additions": 1}
+
+
+def test_forward_mode_in_words_follows_one_variable() -> None:
+    output = run_cli([*LINE, "--mode", "forward", "--wrt", "y"])
+    assert "  2. sin(x) = sin(2) = 0.909297; no change with y arrives, tangent 0\n" in output
+    assert "  3. x*y + sin(x) = 6 + 0.909297 = 6.9093; tangent 2\n       from x*y: 1 × 2 = 2\n" in output
+    assert "forward mode, all 2 variables                6          1\n" in output
+    assert "d/dy = 2" in output
+    assert "d/dx" not in output
+
+
+def test_the_tape_says_what_is_kept() -> None:
+    output = run_cli([*LINE, "--tape"])
+    assert "   2  mul        x, y         x*y           x, y         16 B\n" in output
+    assert "kept for the backward pass: 16 B; all results together: 24 B" in output
+    document = run_cli([*LINE, "--tape", "--json"]).json
+    assert document["tape"][0] == {"node": 2, "op": "mul", "inputs": [0, 1], "output": 2, "saved": [0, 1], "bytes": 16}
+
+
+def test_several_views_stand_one_after_the_other() -> None:
+    output = run_cli([*LINE, "--paths", "--tape", "--mode", "forward"])
+    positions = [output.index(part) for part in ("forward mode: how fast", "paths from x", "tape: what")]
+    assert positions == sorted(positions)
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("svg", "<svg"), ("dot", "digraph"), ("mmd", "flowchart"), ("json", "{")]
+)
+def test_the_ending_of_the_file_says_the_format(tmp_path: Path, ending: str, start: str) -> None:
+    path = tmp_path / f"graph.{ending}"
+    output = run_cli([*LINE, "-o", str(path)])
+    assert (output.status, output, output.stderr) == (0, "", "")
+    assert path.read_text(encoding="utf-8").startswith(start)
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_file_of_text_has_the_plain_report(tmp_path: Path) -> None:
+    path = tmp_path / "trace.txt"
+    run_cli([*LINE, "-o", str(path)], terminal=60)
+    assert path.read_text(encoding="utf-8") == run_cli(LINE)
+
+
+@pytest.mark.parametrize("format_", ["mermaid", "dot", "svg"])
+def test_drawings_go_to_standard_output(format_: str, tmp_path: Path) -> None:
+    path = tmp_path / "graph"
+    run_cli([*LINE, "--format", format_, "-o", str(path)])
+    assert run_cli([*LINE, "--format", format_]) == path.read_text(encoding="utf-8")
+
+
+def test_format_json_is_the_same_as_json() -> None:
+    assert run_cli([*LINE, "--format", "json"]) == run_cli([*LINE, "--json"])
+
+
+def test_a_file_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+    output = run_cli([*LINE, "-o", str(tmp_path / "none" / "graph.svg")])
+    assert (output.status, output) == (1, "")
+    assert "cannot write" in output.stderr
+
+
+def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "graph.svg"
+    path.write_text("old")
+    assert run_cli([*LINE, "-o", str(path), "--only", "z"]).status == 2
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["graph.svg"]
+
+
+# fmt: off
+WRONG = [
+    (["--paths", "z"],                         "--paths z: the expression has no variable `z`"),
+    (["--paths", "y", "--wrt", "x"],           "--paths y"),
+    (["--format", "svg", "--highlight", "z"],  "--highlight z: the expression has no variable `z`"),
+    (["--format", "svg", "--paths"],           "--format svg draws the graph"),
+    (["--highlight", "x"],                     "are for drawings"),
+    (["--hide-constants", "--json"],           "are for drawings"),
+    (["--json", "--format", "dot"],            "exclude each other"),
+    (["--format", "png"],                      "png"),
+    (["--paths", "x", "--paths", "y"],         "--paths is given twice"),
+    (["--paths=x", "--paths"],                 "--paths is given twice"),
+    (["--limit", "-1", "--paths"],             "--limit"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_options_that_cannot_be_used_are_bad_input(words: list[str], message: str) -> None:
+    output = run_cli([*LINE, *words])
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr
+
+
+def test_a_graph_too_large_to_draw_is_refused_with_a_way_out() -> None:
+    output = run_cli(["trace", "sin(" * 4000 + "x" + ")" * 4000, "--x", "1", "--format", "svg"])
+    assert (output.status, output) == (2, "")
+    assert "--only" in output.stderr
+
+
+def test_the_cone_of_a_variable_that_does_not_matter_is_nothing_to_draw() -> None:
+    output = run_cli("trace 'a = x^2; y' --x 1 --y 2 --only x --format svg")
+    assert (output.status, output) == (2, "")
+    assert "does not depend on `x`" in output.stderr
+
+
+def test_formulas_with_arrays_are_drawn_and_taped_and_their_paths_refused() -> None:
+    line = ["trace", "sum(W @ x)", "--W", "[[1, 2], [3, 4]]", "--x", "[5, 6]"]
+    ElementTree.fromstring(run_cli([*line, "--format", "svg"]))
+    assert json.loads(run_cli([*line, "--tape", "--json"]))["tape"][0]["bytes"] == 48
+    output = run_cli([*line, "--paths"])
+    assert (output.status, output) == (2, "")
+    assert "arrays" in output.stderr

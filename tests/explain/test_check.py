@@ -1,0 +1,96 @@
+"""A check accepts derivatives, and nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+
+from autodiff_cli.explain.check import Check, Verdict, check
+from autodiff_cli.expression import Expression, parse
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.ops.elementary import exp, sin
+from tests.graphs import SMOOTH, graphs
+
+
+def checked(text: str, **point: str) -> Check:
+    expression = parse(text)
+    return check(expression, {name: parse(value).output for name, value in point.items()}, expression.variables)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "orders"),
+    [
+        ("x*y + sin(x)", {"x": "2", "y": "1/3"}, {"x": 2, "y": math.inf}),
+        ("x^3", {"x": "0"}, {"x": 3}),
+        ("x^1.5", {"x": "0"}, {"x": 1.5}),
+        ("3*x", {"x": "1e10"}, {"x": math.inf}),
+        ("sin(x)", {"x": "1e-300"}, {"x": 2}),
+        ("gelu(x)*tanh(x)", {"x": "-0.75"}, {"x": 2}),
+        ("gamma(x)", {"x": "2.5"}, {"x": 2}),
+    ],
+)
+def test_derivatives_agree(text: str, point: dict[str, str], orders: dict[str, float]) -> None:
+    found = checked(text, **point)
+    assert found.agrees
+    assert {finding.variable: finding.order for finding in found.findings} == pytest.approx(orders, abs=1e-6)
+    assert {finding.verdict for finding in found.findings} == {Verdict.AGREES}
+
+
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@given(graphs(ops=SMOOTH, names="xy", most=6))
+def test_every_smooth_expression_agrees(graph: tuple[Node, list[Node]]) -> None:
+    output, leaves = graph
+    expression = Expression(output, {leaf.text: leaf for leaf in leaves})
+    assert check(expression, {"x": parse("0.37").output, "y": parse("-1.21").output}, ("x", "y")).agrees
+
+
+def test_a_wrong_rule_is_found_although_floats_and_reference_share_it() -> None:
+    x = variable("x")
+    wrong = Op(name="wrong_sine", least=1, most=1, rule=lambda z, t: (exp(t),), expansion=lambda t: sin(t))
+    found = check(Expression(wrong(x), {"x": x}), {"x": parse("0.7654321").output}, ["x"])
+    assert not found.agrees
+    assert found.findings[0].order == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "words"),
+    [
+        ("abs(x)", {"x": "0"}, "on the left the slope is -1, on the right the slope is 1; by convention 0 is taken"),
+        ("max(x, 2)", {"x": "2"}, "by convention 0.5 is taken"),
+        ("where(x >= 0, x, 2*x)", {"x": "0"}, "on the left the slope is 2"),
+        ("floor(x) + x", {"x": "2"}, "on the left it jumps"),
+        ("abs(x - 0.3)", {"x": "0.1 + 0.2"}, "by convention"),
+    ],
+)
+def test_a_kink_is_explained_and_not_accused(text: str, point: dict[str, str], words: str) -> None:
+    found = checked(text, **point)
+    assert found.agrees
+    assert found.findings[0].verdict is Verdict.KINK
+    assert words in found.findings[0].note
+
+
+def test_what_has_no_finite_derivative_is_told_with_its_reason() -> None:
+    (finding,) = checked("sqrt(x)", x="0").findings
+    assert (finding.verdict, finding.order) == (Verdict.UNDEFINED, None)
+    assert "sqrt(x)" in finding.note
+    (finding,) = checked("exp(x)", x="1000").findings
+    assert finding.verdict is Verdict.OVERFLOW
+
+
+def test_rounding_that_no_formula_can_avoid_is_no_disagreement() -> None:
+    (finding,) = checked("silu(x)", x="-1.2784645427610738").findings
+    assert finding.verdict is Verdict.AGREES
+    assert "cancel" in finding.note
+
+
+def test_an_overflow_on_the_way_to_a_finite_derivative_is_one() -> None:
+    assert not checked("exp(x)/exp(999)", x="1000").agrees
+
+
+def test_arrays_are_refused() -> None:
+    with pytest.raises(ExpressionError, match="arrays"):
+        checked("sum([x, 2])", x="1")
