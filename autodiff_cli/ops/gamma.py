@@ -33,11 +33,11 @@ gamma = elementary(
 )  # fmt: skip
 lgamma = elementary(
     "lgamma", lambda z, x: digamma(x), singular=_at_pole,
-    bound=8, summary="log(abs(gamma(x)))",
+    bound=16, summary="log(abs(gamma(x)))",
 )  # fmt: skip
 digamma = elementary(
     "digamma", lambda z, x: polygamma(1, x), domain=_off_poles_below_0, singular=lambda x: equal(x, 0),
-    bound=8, summary="the slope of lgamma",
+    bound=16, summary="the slope of lgamma",
 )  # fmt: skip
 polygamma = elementary(
     "polygamma", lambda z, n, x: (UNKNOWN, polygamma(n + 1, x)), unavailable=(0,),
