@@ -166,9 +166,7 @@ class Expression:
             value = self.evaluate([self.output], place)[0]
         return value
 
-    def value(self, point: Point | None = None, /, **values: ArrayLike) -> Result:
-        """The same as calling the expression."""
-        return self(point, **values)
+    value = __call__
 
     def grad(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Result]:
         """The partial derivatives towards all variables, by name. Raises as calling does."""

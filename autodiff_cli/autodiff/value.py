@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.tape import topological
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import activations, arithmetic, choice, elementary
 
@@ -46,7 +47,7 @@ class Value:
 
         Each pass has adjoints of its own, so a second call adds exactly the same once more.
         """
-        order = self._topological()
+        order = topological((self,))
         adjoints: dict[Value, float] = {self: 1.0}
         for value in reversed(order):
             adjoint = adjoints.get(value)
@@ -63,25 +64,8 @@ class Value:
 
     def zero_grad(self) -> None:
         """Set `grad` to 0 here and on every value this one was computed from."""
-        for value in self._topological():
+        for value in topological((self,)):
             value.grad = 0.0
-
-    def _topological(self) -> list[Value]:
-        order: list[Value] = []
-        done: set[Value] = set()
-        stack = [self]
-        while stack:
-            value = stack.pop()
-            if value in done:
-                continue
-            waiting = [child for child in value.inputs if child not in done]
-            if waiting:
-                stack.append(value)
-                stack.extend(reversed(waiting))
-            else:
-                done.add(value)
-                order.append(value)
-        return order
 
     def __add__(self, other: Number) -> Value:
         return _apply(arithmetic.add, self, other)

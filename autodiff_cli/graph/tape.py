@@ -6,18 +6,28 @@ After that, loops run over integers and lists, and nothing recurses: a chain of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from autodiff_cli.graph.node import Node, is_literal
 
 _POSITIONS = ((), (0,), (0, 1), (0, 1, 2))  # the usual numbers of inputs, made once
 
 
-def topological(outputs: Iterable[Node]) -> list[Node]:
-    """Every node that the outputs need, each once and after its inputs; inputs in the order they are written."""
-    order: list[Node] = []
-    done: set[Node] = set()
-    stack: list[Node] = list(outputs)[::-1]
+class Vertex(Protocol):
+    """What has inputs of its own kind: a node, or a number that remembers how it was computed."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]: ...
+
+
+V = TypeVar("V", bound=Vertex)
+
+
+def topological(outputs: Iterable[V]) -> list[V]:
+    """Every vertex that the outputs need, each once and after its inputs; inputs in the order they are written."""
+    order: list[V] = []
+    done: set[V] = set()
+    stack: list[V] = list(outputs)[::-1]
     while stack:
         node = stack.pop()
         if node in done:

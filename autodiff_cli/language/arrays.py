@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
@@ -77,6 +77,20 @@ def array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozens
     Raises:
         ShapeError: where shapes that are known do not fit together.
     """
+    return _names(roots, declared, lambda is_required, is_beside_an_array: is_required and not is_beside_an_array)
+
+
+def possible_array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:
+    """The free names without a declared shape that may be arrays: those of `array_names`, and those that an elementwise
+    operation combines with an array, as `b` in `W @ x + b`."""
+    return _names(roots, declared, lambda is_required, is_beside_an_array: is_required or is_beside_an_array)
+
+
+def _names(
+    roots: Sequence[Node], declared: Mapping[str, Shape], passes_on: Callable[[bool, bool], bool]
+) -> frozenset[str]:
+    """The free names that operations on whole arrays take in, also through elementwise operations that `passes_on` lets
+    through: told whether the operation itself stands where an array is required, and whether an input is one."""
     order = topological(roots)
     arrays = _certain_arrays(order, declared)
     required: set[Node] = set()
@@ -85,25 +99,9 @@ def array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozens
             continue
         if node.op.structural:
             required.update(_array_inputs(node))
-        elif node in required and arrays.isdisjoint(node.inputs):
+        elif passes_on(node in required, not arrays.isdisjoint(node.inputs)):
             required.update(node.inputs)
     return frozenset(node.text for node in required if node.is_input and node.text not in declared)
-
-
-def possible_array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:
-    """The free names without a declared shape that may be arrays: those of `array_names`, and those that an elementwise
-    operation combines with an array, as `b` in `W @ x + b`."""
-    order = topological(roots)
-    arrays = _certain_arrays(order, declared)
-    possible: set[Node] = set()
-    for node in reversed(order):
-        if node.op is None:
-            continue
-        if node.op.structural:
-            possible.update(_array_inputs(node))
-        elif node in possible or not arrays.isdisjoint(node.inputs):
-            possible.update(node.inputs)
-    return frozenset(node.text for node in possible if node.is_input and node.text not in declared)
 
 
 def _array_inputs(node: Node) -> list[Node]:
