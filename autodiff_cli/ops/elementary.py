@@ -13,6 +13,7 @@ from autodiff_cli.ops.choice import where
 from autodiff_cli.ops.declare import Fields, composite, elementary, helper, operator
 
 # Rules may name operations that are defined further down.
+within: Op
 log: Op
 cos: Op
 cot: Op
@@ -32,7 +33,7 @@ INSIDE_1: Fields = {"domain": lambda x: abs_(x) <= 1, "singular": lambda x: equa
 OUTSIDE_1: Fields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: equal(abs_(x), 1)}
 
 # A slope whose formula has a value where the function has none (1/x, below 0): nan there, as the function's own.
-within = helper("within", None, lambda z, slope: slope)
+within = helper("within", lambda r, z, slope: (0, within(z, 1)), lambda z, slope: slope)
 
 # fmt: off
 square = elementary("square", lambda z, x: 2 * x)
