@@ -147,6 +147,7 @@ def train(
             )
         except Interrupted as interruption:
             fit = interruption.fit
+            table.end()
             environment.note("interrupted; these are the best parameters so far")
             status = ExitStatus.INTERRUPTED
         finally:

@@ -6,6 +6,7 @@ rule itself, with the numbers put in (`cos(2) = -0.416147`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from autodiff_cli.graph.op import Gate, Op, Precedence, registered
 from autodiff_cli.graph.tape import rebuild
 from autodiff_cli.language.printer import to_text
 
+_TRANSPOSED = re.compile(r"\btranspose\((\w+)\)")
 LONGEST_FORMULA = 40  # a longer local derivative is given as a number only
 _RECTIFIERS = ("relu", "relu6")  # units that die: where they are flat, what lies below learns nothing
 
@@ -86,7 +88,7 @@ class Words:
         return f"sum of {factors}" if shape_of(given.amount) != shape_of(step.adjoint) else factors
 
     def _passage(self, step: BackwardStep, given: Contribution) -> str:
-        """What an operation on whole arrays hands to an input: `outer(adjoint, x)`."""
+        """What an operation on whole arrays hands to an input: `outer(adjoint, x)`, `Wᵀ @ adjoint`."""
         nodes, inputs = self._trace.tape.nodes, self._trace.tape.inputs[step.node]
         passage = step.op.passage(tuple(shape_of(self._trace.values[j]) for j in inputs))
         graph = passage.back[given.position]
@@ -94,7 +96,7 @@ class Words:
         place = {passage.adjoint: variable("adjoint"), passage.output: variable(self._trace.labels[step.node])}
         for leaf, j in zip(passage.inputs, inputs, strict=True):
             place[leaf] = nodes[j] if nodes[j].op is None else variable(self._trace.labels[j])
-        formula = to_text(rebuild([graph], place)[0], share=False)
+        formula = _TRANSPOSED.sub(r"\1ᵀ", to_text(rebuild([graph], place)[0], share=False))
         return formula if len(formula) <= LONGEST_FORMULA else "its part of the adjoint"
 
     def _name(self, step: ForwardStep) -> str:

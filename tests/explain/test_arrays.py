@@ -49,7 +49,7 @@ def test_elementwise_amounts_are_local_times_adjoint(traced: Trace) -> None:
 def test_the_rule_of_a_product_of_matrices_is_shown() -> None:
     text = str(run_cli(["trace", TEXT, *(f"--{name}={value.tolist()}" for name, value in POINT.items())]))
     assert "W: outer(adjoint, x) = [[0.1, 0.2, 0.3], [0, 0, 0]]" in text
-    assert "x: transpose(W) @ adjoint = [1, 2, 3]" in text
+    assert "x: Wᵀ @ adjoint = [1, 2, 3]" in text
 
 
 def test_json_holds_arrays_as_nested_lists() -> None:
