@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.kind import Kind
 
@@ -19,7 +20,8 @@ def forward(tape: Tape, kind: Kind[N], point: Mapping[str, N]) -> list[N]:
     """
     key = forward, kind
     if key not in tape.prepared:
-        tape.prepared[key] = _prepared(tape, kind)
+        with collector_paused():
+            tape.prepared[key] = _prepared(tape, kind)
     constants, leaves, steps = tape.prepared[key]
     values: list[Any] = constants.copy()
     for i, name in leaves:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.kind import Kind
 
@@ -20,7 +21,8 @@ def reverse(tape: Tape, kind: Kind[N], values: list[N], seed: N) -> list[N | Non
     """
     key = reverse, kind
     if key not in tape.prepared:
-        tape.prepared[key] = [*_prepared(tape, kind)]
+        with collector_paused():
+            tape.prepared[key] = [*_prepared(tape, kind)]
     adjoints: list[Any] = [None] * len(tape)
     adjoints[tape.outputs[0]] = seed
     for i, partials, inputs, receivers in tape.prepared[key]:

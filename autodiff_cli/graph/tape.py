@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import Node, is_literal
 
 _POSITIONS = ((), (0,), (0, 1), (0, 1, 2))  # the usual numbers of inputs, made once
@@ -64,16 +65,16 @@ class Tape:
     __slots__ = ("edges", "index", "inputs", "nodes", "outputs", "prepared", "reached")
 
     def __init__(self, outputs: Sequence[Node], wrt: Iterable[Node] | None = None) -> None:
-        self.nodes = topological(outputs)
-        self.index = {node: i for i, node in enumerate(self.nodes)}
-        index = self.index
-        self.inputs = [tuple([index[child] for child in node.inputs]) for node in self.nodes]
-        self.outputs = tuple(index[output] for output in outputs)
-        seeds = None if wrt is None else set(wrt)
-        self.prepared: dict[object, Any] = {}
-        self.reached: list[bool] = []
-        self.edges: list[tuple[int, ...]] = []
-        self._mark(seeds)
+        with collector_paused():
+            self.nodes = topological(outputs)
+            self.index = {node: i for i, node in enumerate(self.nodes)}
+            index = self.index
+            self.inputs = [tuple([index[child] for child in node.inputs]) for node in self.nodes]
+            self.outputs = tuple(index[output] for output in outputs)
+            self.prepared: dict[object, Any] = {}
+            self.reached: list[bool] = []
+            self.edges: list[tuple[int, ...]] = []
+            self._mark(None if wrt is None else set(wrt))
 
     def _mark(self, seeds: set[Node] | None) -> None:
         reached, edges = self.reached, self.edges

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from autodiff_cli import ops
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape, registered
 from autodiff_cli.graph.shapes import ShapeError
@@ -76,7 +75,7 @@ def read(text: str, variables: Iterable[str] = (), outputs: int | None = None) -
     """
     from autodiff_cli.language.parser import parse
 
-    with _collector_paused():
+    with collector_paused():
         statements, error = parse(text)
         replaced = frozenset(map(canonical, variables))
         if outputs is None and error is None:
@@ -122,18 +121,6 @@ def _target_length(text: str, statements: list[Statement], variables: frozenset[
     except (ExpressionError, ShapeError):  # reported when the whole text is read
         return None
     return shape[0] if shape else None
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Nearly all that reading makes is kept; looking through it for garbage takes as long as the reading."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class _Frame(NamedTuple):
