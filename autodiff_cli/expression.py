@@ -1,5 +1,7 @@
 """`Expression`: what users hold, and the one front door to everything below.
 
+What rewrites graphs is imported where it is used, so that a gradient at a point starts without it.
+
 >>> f = parse("x*y + sin(x)")
 >>> f.variables
 ('x', 'y')
@@ -19,10 +21,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.autodiff.forward import forward, tangents
-from autodiff_cli.autodiff.readable import readable
 from autodiff_cli.autodiff.reverse import reverse
-from autodiff_cli.autodiff.simplify import share, simplify
-from autodiff_cli.autodiff.symbols import symbol_order
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
@@ -140,6 +139,8 @@ class Expression:
 
     def __str__(self) -> str:
         if self._text is None and self.source is None:
+            from autodiff_cli.autodiff.readable import readable
+
             written = readable(self.output, self._symbols, scalar=not self.shapes)
             return to_text(written, share=False, shapes=self.shapes)
         return to_text(self.output, self.names, share=self.source is not None, shapes=self.shapes)
@@ -268,6 +269,8 @@ class Expression:
         Raises:
             ExpressionError: if it depends on the shape of a variable that is not declared (`v: 3`).
         """
+        from autodiff_cli.autodiff.simplify import simplify
+
         if name not in self.leaves:
             return Expression(ZERO, {})
         for unknown in sorted(self.arrays):
@@ -287,6 +290,8 @@ class Expression:
     @cached_property
     def _symbols(self) -> tuple[str, ...]:
         """The variables in the order in which products are written; a derivative has it from its formula."""
+        from autodiff_cli.autodiff.symbols import symbol_order
+
         return symbol_order(self.tape.nodes, self.variables)
 
     def sizes(self, place: Mapping[str, Any]) -> dict[str, Shape]:
@@ -318,6 +323,8 @@ class Expression:
         return possible_array_names((self.output,), self.shapes)
 
     def _gradient(self, sizes: Mapping[str, Shape]) -> list[Node]:
+        from autodiff_cli.autodiff.simplify import share
+
         key = tuple(sorted(sizes.items()))
         if key not in self._gradients:
             with self.placed():
