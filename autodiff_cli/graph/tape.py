@@ -5,7 +5,7 @@ After that, loops run over integers and lists, and nothing recurses: a chain of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from autodiff_cli.graph.collector import collector_paused
@@ -110,20 +110,15 @@ def _cancelled(factor: int | None, inputs: tuple[int, ...], zeros: set[int]) -> 
     return factor is not None and inputs[factor] in zeros
 
 
-def rebuild(roots: Sequence[Node], replace: Mapping[Node, Node], make: Callable[..., Node] | None = None) -> list[Node]:
-    """The graphs of `roots` with some nodes replaced; what contains no replaced node stays the same object.
-
-    `make(op, inputs)`, if given, builds every node that changes (a simplifier, say) instead of applying the op.
-    """
+def rebuild(roots: Sequence[Node], replace: Mapping[Node, Node]) -> list[Node]:
+    """The graphs of `roots` with some nodes replaced; what contains no replaced node stays the same object."""
     made: dict[Node, Node] = dict(replace)
     for node in topological(roots):
         if node in made:
             continue
         inputs = tuple(made[child] for child in node.inputs)
-        if node.op is None or all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
-            made[node] = node
-        else:
-            made[node] = make(node.op, inputs) if make is not None else Node(node.op, inputs)
+        unchanged = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+        made[node] = node if unchanged else Node(node.op, inputs)
     return [made[root] for root in roots]
 
 

@@ -6,7 +6,7 @@ The others get structurally nothing: not 0 times something, so that a nan or an 
 from __future__ import annotations
 
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.ops.arithmetic import add, and_, equal, greater, less, not_, or_
 from autodiff_cli.ops.declare import chooser, elementary
 
@@ -16,6 +16,10 @@ where = chooser(
 )  # fmt: skip
 
 
+max_: Op
+min_: Op
+
+
 def _ties(z: Node, inputs: tuple[Node, ...]) -> Node:
     total = equal(inputs[0], z)
     for x in inputs[1:]:
@@ -23,28 +27,15 @@ def _ties(z: Node, inputs: tuple[Node, ...]) -> Node:
     return total
 
 
-def _tied(*inputs: Node) -> Node:
-    """Whether the first of the inputs, sought from any of them, is not alone: two of the largest are equal."""
-    return _pairs(inputs, max_(*inputs))
-
-
-def _tied_least(*inputs: Node) -> Node:
-    return _pairs(inputs, min_(*inputs))
-
-
-def _pairs(inputs: tuple[Node, ...], extreme: Node) -> Node:
-    return greater(_ties(extreme, inputs), 1)
-
-
 # Equal shares among all that tie. Where the value is nan, so is every share: 0/0.
 max_ = chooser(
     "max", lambda z, *xs: tuple((not_(less(x, z)), equal(x, z) / _ties(z, xs)) for x in xs), gate=Gate.ROUTE,
-    kink=_tied, kink_note="two or more are the largest; they get equal shares",
+    kink=lambda *xs: _ties(max_(*xs), xs) > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest of its arguments",
 )  # fmt: skip
 min_ = chooser(
     "min", lambda z, *xs: tuple((not_(greater(x, z)), equal(x, z) / _ties(z, xs)) for x in xs), gate=Gate.ROUTE,
-    kink=_tied_least, kink_note="two or more are the smallest; they get equal shares",
+    kink=lambda *xs: _ties(min_(*xs), xs) > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest of its arguments",
 )  # fmt: skip
 clip = chooser(

@@ -104,17 +104,23 @@ def _winners(x: Node, z: Node) -> Node:
 
 
 # Equal shares among all that tie, selected so that what does not win contributes exactly 0.
+def _to_winners(_: Sequence[Shape], g: Node, z: Node, x: Node) -> Passed:
+    return (where(equal(x, z), g / _winners(x, z), 0),)
+
+
+def _of_winners(_: Sequence[Shape], d: Sequence[Node], z: Node, x: Node) -> Passed:
+    return (sum_(where(equal(x, z), d[0], 0)) / _winners(x, z),)
+
+
 largest = structural(
     "largest", lambda node, s: (), least=1, most=1, spelling="max", gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x: (where(equal(x, z), g / _winners(x, z), 0),),
-    jvp=lambda s, d, z, x: (sum_(where(equal(x, z), d[0], 0)) / _winners(x, z),),
+    vjp=_to_winners, jvp=_of_winners,
     kink=lambda x: _winners(x, largest(x)) > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest element",
 )  # fmt: skip
 smallest = structural(
     "smallest", lambda node, s: (), least=1, most=1, spelling="min", gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x: (where(equal(x, z), g / _winners(x, z), 0),),
-    jvp=lambda s, d, z, x: (sum_(where(equal(x, z), d[0], 0)) / _winners(x, z),),
+    vjp=_to_winners, jvp=_of_winners,
     kink=lambda x: _winners(x, smallest(x)) > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest element",
 )  # fmt: skip
