@@ -1,0 +1,52 @@
+"""A real Chromium, the one that is installed on the system, driven by Playwright."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tools import missing, program
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+
+# As root there is no sandbox; the others keep the browser from looking for its maker's servers.
+_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright is not installed; `pip install -e '.[browser]'` brings it")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program("chromium", "chromium"), args=_OPTIONS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page of desktop width. The test fails if anything in it is reported as an error, or asks the network."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    opened = context.new_page()
+    troubles: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            troubles.append(message.text)
+
+    def see(request: Request) -> None:
+        if not request.url.startswith(("file:", "data:", "about:", "blob:")):
+            troubles.append(request.url)
+
+    opened.on("console", hear)
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    opened.on("request", see)
+    yield opened
+    context.close()
+    assert troubles == []
