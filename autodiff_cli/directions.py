@@ -18,12 +18,12 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Shape
 
 if TYPE_CHECKING:
-    from autodiff_cli.expression import Expression
+    from autodiff_cli.formula import Formula
 
 Array = NDArray[np.float64]
 
 
-def slope_along(expression: Expression, rates: Mapping[str, Any], place: Mapping[str, Any]) -> tuple[Any, Any]:
+def slope_along(expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> tuple[Any, Any]:
     """The value at a point, and the derivative along the direction `rates`, by forward mode."""
     moving = _Moving(expression, rates, place)
     with expression.placed():
@@ -32,7 +32,7 @@ def slope_along(expression: Expression, rates: Mapping[str, Any], place: Mapping
     return value, slope
 
 
-def hessian_times(expression: Expression, rates: Mapping[str, Any], place: Mapping[str, Any]) -> list[Any]:
+def hessian_times(expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> list[Any]:
     """For every variable, the gradient of the derivative along the direction `rates`.
 
     Raises ExpressionError if the output is an array.
@@ -45,7 +45,7 @@ def hessian_times(expression: Expression, rates: Mapping[str, Any], place: Mappi
     return expression.evaluate(slopes, moving.place, moving.sizes)
 
 
-def hessian(expression: Expression, place: Mapping[str, Any]) -> Array:
+def hessian(expression: Formula, place: Mapping[str, Any]) -> Array:
     """The matrix of second derivatives, of shape (n, n) for variables of n numbers in all."""
     slopes = hessian_times(expression, _basis(expression, place), place)
     if not slopes:
@@ -55,7 +55,7 @@ def hessian(expression: Expression, place: Mapping[str, Any]) -> Array:
     return np.asarray((rows + rows.T) / 2)
 
 
-def jacobian(expression: Expression, place: Mapping[str, Any]) -> dict[str, Array]:
+def jacobian(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
     """The derivative of the output towards each variable, of the output's shape and then the variable's."""
     sizes = expression.sizes(place)
     slopes = (
@@ -80,7 +80,7 @@ class _Moving:
         sizes: the shapes of those that are no scalars.
     """
 
-    def __init__(self, expression: Expression, rates: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+    def __init__(self, expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> None:
         names = {name: f"rate of {name}" for name in rates}
         sizes = expression.sizes(place)
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
@@ -88,7 +88,7 @@ class _Moving:
         self.sizes: dict[str, Shape] = sizes | {rate: sizes[name] for name, rate in names.items() if name in sizes}
 
 
-def _basis(expression: Expression, place: Mapping[str, Any]) -> dict[str, Array]:
+def _basis(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
     """All directions in which one number of one variable moves, as a batch."""
     sizes = expression.sizes(place)
     counts = {name: int(np.prod(sizes.get(name, ()))) for name in expression.variables}

@@ -15,19 +15,18 @@ y + cos(x)
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.autodiff.forward import forward, tangents
 from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.formula import Formula, number
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
-from autodiff_cli.graph.shapes import ShapeError, in_words, shapes
 from autodiff_cli.graph.tape import Tape, pack, topological, unpack
-from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, shape_error, suggest
+from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from autodiff_cli.formula import Point
     from autodiff_cli.language.source import Source
 
-    Point: TypeAlias = Mapping[str, ArrayLike]
     Result: TypeAlias = float | NDArray[np.float64]
 
 
@@ -70,7 +69,7 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
     )
 
 
-class Expression:
+class Expression(Formula):
     """A formula that can be evaluated and differentiated.
 
     Values are given as keywords or as one mapping. Numbers give a number. An array given for a scalar variable is a
@@ -102,20 +101,11 @@ class Expression:
         arrays: Iterable[str] = (),
         bound: Mapping[str, Node] | None = None,
     ) -> None:
-        self.output = output
-        self.leaves = dict(leaves)
-        self.source = source
+        super().__init__(output, leaves, source, shapes or {}, arrays)
         self.notes = notes
-        self.shapes = dict(shapes or {})
-        self.arrays = frozenset(arrays)
         self.bound = dict(bound or {})
         self._text = text
         self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The names of the variables, in order of first appearance."""
-        return tuple(self.leaves)
 
     @property
     def names(self) -> Mapping[Node, str]:
@@ -126,16 +116,6 @@ class Expression:
     def text(self) -> str:
         """The formula as it was given."""
         return str(self) if self._text is None else self._text
-
-    @cached_property
-    def tape(self) -> Tape:
-        """The graph's nodes in topological order."""
-        return Tape((self.output,))
-
-    @cached_property
-    def is_scalar(self) -> bool:
-        """Whether every node is a number as long as the variables are."""
-        return not self.shapes and not any(node.op is not None and node.op.structural for node in self.tape.nodes)
 
     def __str__(self) -> str:
         if self._text is None and self.source is None:
@@ -249,7 +229,7 @@ class Expression:
         """
         from autodiff_cli.autodiff.taylor import derivatives
 
-        self._check_names([name])
+        self.check_names([name])
         place = self.at(point, **values)
         if not self.is_one_point_of_scalars(place):
             raise ExpressionError("derivatives of higher order are of numbers at one point; here are arrays")
@@ -294,34 +274,6 @@ class Expression:
 
         return symbol_order(self.tape.nodes, self.variables)
 
-    def sizes(self, place: Mapping[str, Any]) -> dict[str, Shape]:
-        """The shapes of the variables that are no scalars: as declared, else those of their values.
-
-        An array for a name that an elementwise operation combines with an array (`b` in `W @ x + b`) is one point if it
-        fits as one, else a batch.
-        """
-        given = {name: array.shape for name, array in place.items() if not isinstance(array, float)}
-        for name, shape in self.shapes.items():
-            found = given.get(name, ())
-            if found[-len(shape) :] != shape:
-                words = f"`{name}` is declared with the shape {in_words(shape)}; its value has {in_words(found)}"
-                raise ExpressionError(words)
-        certain = {**{name: given[name] for name in self.arrays & given.keys()}, **self.shapes}
-        wider = {**{name: given[name] for name in self._possible_arrays & given.keys()}, **certain}
-        if len(wider) > len(certain):
-            with contextlib.suppress(ShapeError):
-                shapes(self.tape, wider)
-                return wider
-        return certain
-
-    @cached_property
-    def _possible_arrays(self) -> frozenset[str]:
-        if self.is_scalar:
-            return frozenset()
-        from autodiff_cli.language.arrays import possible_array_names
-
-        return possible_array_names((self.output,), self.shapes)
-
     def _gradient(self, sizes: Mapping[str, Shape]) -> list[Node]:
         from autodiff_cli.autodiff.simplify import share
 
@@ -332,71 +284,8 @@ class Expression:
         return self._gradients[key]
 
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
-        self._check_names(direction)
-        return {name: _number(rate) for name, rate in direction.items()}
-
-    def is_one_point_of_scalars(self, place: Mapping[str, Any]) -> bool:
-        """Whether floats are all there is to compute with."""
-        return self.is_scalar and all(isinstance(value, float) for value in place.values())
-
-    def sizes_of_scalar_output(self, place: Mapping[str, Any]) -> dict[str, Shape]:
-        """The same as `sizes`. Raises ExpressionError if under them the output is an array, which has no gradient."""
-        sizes = self.sizes(place)
-        self.check_output(sizes)
-        return sizes
-
-    def check_output(self, sizes: Mapping[str, Shape]) -> None:
-        """Raise ExpressionError if under these shapes the output is an array."""
-        if self.is_scalar and not sizes:
-            return
-        with self.placed():
-            shape = shapes(self.tape, sizes)[-1]
-        if shape:
-            found = f"the output is an array of shape {in_words(shape)}"
-            raise ExpressionError(f"{found}; only a number has a gradient, an array has a jacobian")
-
-    def evaluate(
-        self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None
-    ) -> list[Any]:
-        """The values of graphs over the leaves, at a point with arrays: floats where a value is one number."""
-        from autodiff_cli.backends.blocks import evaluate
-
-        with self.placed():
-            found = evaluate(outputs, place, self.sizes(place) if sizes is None else sizes)
-        return [array if array.ndim else float(array) for array in found]
-
-    @contextlib.contextmanager
-    def placed(self) -> Iterator[None]:
-        """Inside, shapes that do not fit raise an ExpressionError that shows the place in the text."""
-        try:
-            yield
-        except ShapeError as error:
-            raise shape_error(error, self.source) from None
-
-    def at(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Any]:
-        """The values of a point, as floats and arrays of floats, one for every variable. Raises as calling does."""
-        given = {**(point or {}), **values}
-        self._check_names(given)
-        missing = [name for name in self.leaves if name not in given]
-        if missing:
-            raise MissingValueError(f"no value for {', '.join(f'`{name}`' for name in missing)}")
-        return {name: _number(value) for name, value in given.items()}
-
-    def _check_names(self, names: Iterable[str]) -> None:
-        for name in names:
-            if name not in self.leaves:
-                raise UnknownNameError(
-                    f"the expression has no variable `{name}`", suggestion=suggest(name, self.leaves)
-                )
-
-
-def _number(value: Any) -> Any:
-    """A float, or an array of floats if an array or a sequence was given."""
-    if getattr(value, "ndim", 0) == 0 and not isinstance(value, list | tuple):
-        return float(value)
-    import numpy as np
-
-    return np.asarray(value, dtype=np.float64)
+        self.check_names(direction)
+        return {name: number(rate) for name, rate in direction.items()}
 
 
 def _unpickle(packed: Any, names: tuple[str, ...], text: str | None, *rest: Any) -> Expression:
