@@ -42,13 +42,13 @@ class Layers:
     Args:
         origin: where the nodes of the text come from.
         outputs: how wide the last layer of a network is; None for a network whose value is a number.
-
-    Attributes:
-        initial: what each parameter is, by name.
+        initial: what each parameter is, by name; filled as layers are met.
     """
 
-    def __init__(self, scope: Scope, origin: Mapping[Node, Lexeme], outputs: int | None) -> None:
-        self.initial: dict[str, Initial] = {}
+    def __init__(
+        self, scope: Scope, origin: Mapping[Node, Lexeme], outputs: int | None, initial: dict[str, Initial]
+    ) -> None:
+        self.initial = initial
         self._scope = scope
         self._origin = origin
         self._outputs = outputs

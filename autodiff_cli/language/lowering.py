@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from autodiff_cli import ops
 from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape, registered
 from autodiff_cli.graph.shapes import ShapeError
-from autodiff_cli.language.arrays import Shapes, array_names
 from autodiff_cli.language.code import Chain, Code, Layer, Lexeme, Statement
 from autodiff_cli.language.errors import ExpressionError, shape_error
-from autodiff_cli.language.layers import Initial, Layers
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.language.scope import Function, Scope
 from autodiff_cli.language.source import Calls, Source, spans
 from autodiff_cli.ops.structural import whole_number
+
+if TYPE_CHECKING:
+    from autodiff_cli.language.layers import Initial, Layers
 
 MOST_STEPS = 2_000_000  # instructions of functions that one text may come to
 
@@ -89,7 +91,7 @@ def read(text: str, variables: Iterable[str] = (), outputs: int | None = None) -
             arrays = lowering.check([output] if target is None else [target, output])
         except ShapeError as mismatch:
             raise shape_error(mismatch, lowering.source) from None
-        scope, initial = lowering.scope, lowering.layers.initial
+        scope, initial = lowering.scope, lowering.initial
         leaves = scope.used_leaves()
         shapes = {name: shape for name, shape in scope.shapes.items() if name in leaves}
         bound = {name: node for name, node in scope.values.items() if name not in leaves}
@@ -113,6 +115,8 @@ def _target_length(text: str, statements: list[Statement], variables: frozenset[
             needed.append(statement)
             names |= {lexeme.text for lexeme in statement.code}
     needed.reverse()
+    from autodiff_cli.language.arrays import Shapes
+
     lowering = _Lowering(text, needed, variables, None)
     try:
         value, _ = lowering.run_all(needed)
@@ -140,10 +144,18 @@ class _Lowering:
         self.names: dict[Node, str] = {}
         self.origin: dict[Node, Lexeme] = {}
         self.calls: dict[Node, Calls] = {}
-        self.layers = Layers(self.scope, self.origin, outputs)
+        self.outputs = outputs
+        self.initial: dict[str, Initial] = {}
         codes = [code for s in statements for code in (s.target, s.code) if code is not None]
         self.source = Source(text, self.names, self.origin, self.calls, codes)
         self.steps = 0
+
+    @cached_property
+    def layers(self) -> Layers:
+        """The layers of the text; most texts have none, and start without what they need."""
+        from autodiff_cli.language.layers import Layers
+
+        return Layers(self.scope, self.origin, self.outputs, self.initial)
 
     def run_all(self, statements: list[Statement]) -> tuple[Node | None, Node | None]:
         """Give every statement its meaning. The output, None if the last statement has none yet; and the target."""
@@ -176,6 +188,8 @@ class _Lowering:
         """Refuse shapes that do not fit together, as far as they are known; the names that have to be arrays."""
         if not self.scope.has_arrays():
             return frozenset()
+        from autodiff_cli.language.arrays import Shapes, array_names
+
         roots = [*self.scope.values.values(), *outputs]
         arrays = array_names(roots, self.scope.shapes)
         self.layers.check_names(self.scope.leaves)

@@ -1,0 +1,165 @@
+"""A graph with named leaves and what is known of their shapes: how it is evaluated at points of numbers and arrays.
+
+Outside a function's domain the result is nan, as in NumPy; nothing is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.shapes import ShapeError, in_words, shapes
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, shape_error, suggest
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from autodiff_cli.language.source import Source
+
+    Point: TypeAlias = Mapping[str, ArrayLike]
+
+
+class Formula:
+    """A graph, its variables, and the shapes of those.
+
+    Attributes:
+        output: the graph.
+        leaves: the input leaf of every variable.
+        source: where each node stands in the text; None if there is none.
+        shapes: the shapes of variables that are declared.
+        arrays: the other variables that stand where an array is required; their shape is that of their value.
+    """
+
+    def __init__(
+        self,
+        output: Node,
+        leaves: Mapping[str, Node],
+        source: Source | None,
+        shapes: Mapping[str, Shape],
+        arrays: Iterable[str],
+    ) -> None:
+        self.output = output
+        self.leaves = dict(leaves)
+        self.source = source
+        self.shapes = dict(shapes)
+        self.arrays = frozenset(arrays)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables, in order of first appearance."""
+        return tuple(self.leaves)
+
+    @cached_property
+    def tape(self) -> Tape:
+        """The graph's nodes in topological order."""
+        return Tape((self.output,))
+
+    @cached_property
+    def is_scalar(self) -> bool:
+        """Whether every node is a number as long as the variables are."""
+        return not self.shapes and not any(node.op is not None and node.op.structural for node in self.tape.nodes)
+
+    def at(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Any]:
+        """The values of a point, as floats and arrays of floats, one for every variable.
+
+        Raises:
+            UnknownNameError: for a name that is no variable.
+            MissingValueError: for a variable without a value.
+        """
+        given = {**(point or {}), **values}
+        self.check_names(given)
+        missing = [name for name in self.leaves if name not in given]
+        if missing:
+            raise MissingValueError(f"no value for {', '.join(f'`{name}`' for name in missing)}")
+        return {name: number(value) for name, value in given.items()}
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise UnknownNameError for a name that is no variable."""
+        for name in names:
+            if name not in self.leaves:
+                raise UnknownNameError(
+                    f"the expression has no variable `{name}`", suggestion=suggest(name, self.leaves)
+                )
+
+    def is_one_point_of_scalars(self, place: Mapping[str, Any]) -> bool:
+        """Whether floats are all there is to compute with."""
+        return self.is_scalar and all(isinstance(value, float) for value in place.values())
+
+    def sizes(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+        """The shapes of the variables that are no scalars: as declared, else those of their values.
+
+        An array for a name that an elementwise operation combines with an array (`b` in `W @ x + b`) is one point if it
+        fits as one, else a batch.
+
+        Raises:
+            ExpressionError: for a value that has not the shape that is declared.
+        """
+        if self.is_scalar:
+            return {}
+        given = {name: array.shape for name, array in place.items() if not isinstance(array, float)}
+        for name, shape in self.shapes.items():
+            found = given.get(name, ())
+            if found[-len(shape) :] != shape:
+                words = f"`{name}` is declared with the shape {in_words(shape)}; its value has {in_words(found)}"
+                raise ExpressionError(words)
+        certain = {**{name: given[name] for name in self.arrays & given.keys()}, **self.shapes}
+        wider = {**{name: given[name] for name in self._possible_arrays & given.keys()}, **certain}
+        if len(wider) > len(certain):
+            with contextlib.suppress(ShapeError):
+                shapes(self.tape, wider)
+                return wider
+        return certain
+
+    @cached_property
+    def _possible_arrays(self) -> frozenset[str]:
+        from autodiff_cli.language.arrays import possible_array_names
+
+        return possible_array_names((self.output,), self.shapes)
+
+    def sizes_of_scalar_output(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+        """The same as `sizes`. Raises ExpressionError if under them the output is an array, which has no gradient."""
+        sizes = self.sizes(place)
+        self.check_output(sizes)
+        return sizes
+
+    def check_output(self, sizes: Mapping[str, Shape]) -> None:
+        """Raise ExpressionError if under these shapes the output is an array."""
+        if self.is_scalar and not sizes:
+            return
+        with self.placed():
+            shape = shapes(self.tape, sizes)[-1]
+        if shape:
+            found = f"the output is an array of shape {in_words(shape)}"
+            raise ExpressionError(f"{found}; only a number has a gradient, an array has a jacobian")
+
+    def evaluate(
+        self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None
+    ) -> list[Any]:
+        """The values of graphs over the leaves, at a point with arrays: floats where a value is one number."""
+        from autodiff_cli.backends.blocks import evaluate
+
+        with self.placed():
+            found = evaluate(outputs, place, self.sizes(place) if sizes is None else sizes)
+        return [array if array.ndim else float(array) for array in found]
+
+    @contextlib.contextmanager
+    def placed(self) -> Iterator[None]:
+        """Inside, shapes that do not fit raise an ExpressionError that shows the place in the text."""
+        try:
+            yield
+        except ShapeError as error:
+            raise shape_error(error, self.source) from None
+
+
+def number(value: Any) -> Any:
+    """A float, or an array of floats if an array or a sequence was given."""
+    if getattr(value, "ndim", 0) == 0 and not isinstance(value, list | tuple):
+        return float(value)
+    import numpy as np
+
+    return np.asarray(value, dtype=np.float64)
