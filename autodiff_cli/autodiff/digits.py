@@ -16,7 +16,7 @@ from autodiff_cli.numbers.digits import INF, MP, ZERO, Number
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.numbers.precise import precision, text
 
-_GUARD = 20  # digits to compute with beyond those asked for, at first
+_GUARD = 20  # digits to compute with beyond those asked for, at first and each time they do not suffice
 _SLACK = 3  # of these, digits that the bound itself may be wrong by
 _MOST_CANCELLED = 1000  # a result that cancels in more digits than this is 0
 _EXACT = {"add", "sub", "mul", "neg", "square", "pow"}  # on whole numbers
@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
     error: Number
 
 
-def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None) -> list[Number]:
+def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None, guard: int = _GUARD) -> list[Number]:
     """The values of graphs that have no free inputs.
 
     Args:
@@ -37,18 +37,19 @@ def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None) -> l
         digits: how many significant digits are to be right.
         sure: for how many of the outputs, from the first; the others have the precision that these need. All by
             default.
+        guard: with how many digits more to compute at first. It changes nothing but the time that it takes.
 
     A number that is smaller than its terms by more than a thousand digits is taken for the 0 that it nearly always is.
     """
     tape = Tape(outputs)
     needed = [tape.outputs[k] for k in range(len(outputs) if sure is None else sure)]
-    working, before = digits + _GUARD, None
+    working, before = digits + guard, None
     while True:
         with precision(working) as kind:
             is_last_word = working - digits > _MOST_CANCELLED
             found = _estimates(tape, kind, is_last_word)
             # A first-order bound needs every node to have at least its first digit.
-            lost = max([*(_missing(found[i], digits) for i in needed), *(_missing(node, 0) for node in found)])
+            lost = max([0, *(_missing(found[i], digits) for i in needed), *(_missing(node, 0) for node in found)])
             texts = [text(found[i].value, digits) for i in needed]
         if lost <= 0 and (texts == before or is_last_word):
             return [found[i].value for i in tape.outputs]
@@ -90,7 +91,7 @@ def _estimates(tape: Tape, kind: Kind[Number], is_last_word: bool = False) -> li
             for k, local in zip(wrong, partials, strict=True):
                 if local:
                     error += abs(local) * found[inputs[k]].error
-        if not (error == 0 and node.op.name in _EXACT and _is_exact(value)):
+        if error or not (node.op.name in _EXACT and _is_exact(value)):
             error += unit * abs(value)
         if MP.isnan(error):
             error = INF
@@ -110,8 +111,8 @@ def _is_exact(value: Number) -> bool:
 def _missing(estimate: Estimate, digits: int) -> int:
     """How many more digits to compute with; none where the result is settled, or nothing will settle it."""
     value, error = estimate
-    if error == 0 or not MP.isfinite(value):
+    if not error or not MP.isfinite(value):
         return 0
-    if value == 0 or not MP.isfinite(error):
+    if not value or not MP.isfinite(error):
         return int(MP.dps)
     return max(0, int((MP.mag(error) - MP.mag(value)) * 0.30103) + digits + _SLACK + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -38,6 +39,19 @@ class Number(NamedTuple):
         """A whole power; of 0, a positive one only."""
         return self if self.value == 1 else Number(Fraction(self.value) ** exponent, self.decimal)
 
+    def root(self) -> Number | None:
+        """The square root, if it is an exact number and not 0."""
+        if self.value <= 0:
+            return None
+        above, below = math.isqrt(self.value.numerator), math.isqrt(self.value.denominator)
+        root = Fraction(above, below)
+        return Number(root, self.decimal) if root * root == self.value else None
+
+    @property
+    def size(self) -> Fraction | int:
+        """The number without its sign."""
+        return -self.value if self.value < 0 else self.value
+
     @property
     def is_whole(self) -> bool:
         """Whether it is an integer."""
@@ -50,7 +64,7 @@ class Number(NamedTuple):
 
     def quotient(self) -> tuple[Node, Node | None]:
         """The literals that its size is written with: numerator, and denominator if there is one."""
-        size = -self.value if self.value < 0 else self.value
+        size = self.size
         above, below = size.numerator, size.denominator
         if below == 1 and above < _LONGEST:
             return constant(str(above)), None
@@ -62,6 +76,18 @@ class Number(NamedTuple):
 
 
 UNIT = Number(1)
+
+
+def common_size(numbers: Iterable[Number]) -> Number:
+    """The largest size of which all numbers are whole multiples, with a minus if all of them have one; decimals have
+    none in common."""
+    found = list(numbers)
+    sign = -1 if all(number.value < 0 for number in found) else 1
+    if any(number.decimal for number in found):
+        return Number(sign)
+    above = math.gcd(*(number.value.numerator for number in found))
+    below = math.lcm(*(number.value.denominator for number in found))
+    return Number(Fraction(sign * above, below))
 
 
 @functools.lru_cache(4096)

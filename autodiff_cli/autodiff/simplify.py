@@ -112,6 +112,8 @@ class _Simplify(Pass):
 
     def mul(self, a: Node, b: Node) -> Node | None:
         for one, other in ((a, b), (b, a)):
+            if not _is(one, neg) and not one.is_constant:
+                continue
             if is_literal(one, 0) and self._scalar:
                 return self.leaf(ZERO)
             if is_literal(one, 1):
@@ -197,10 +199,12 @@ def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
     """The exact result of arithmetic on literals, if a float holds it as written; else None."""
     if op.name not in _ARITHMETIC or (op is neg and inputs[0].is_constant):
         return None
-    exact = [_exact(node) for node in inputs]
-    numbers = [number for number in exact if number is not None]
-    if len(numbers) < len(inputs):
-        return None
+    numbers: list[Fraction] = []
+    for node in inputs:
+        exact = _exact(node)
+        if exact is None:
+            return None
+        numbers.append(exact)
     result = _ARITHMETIC[op.name](*numbers)
     if result is None or not abs(result) <= _EXACT:
         return None

@@ -46,6 +46,10 @@ class Value:
         """Add the derivative of this value towards every value it was computed from to that value's `grad`.
 
         Each pass has adjoints of its own, so a second call adds exactly the same once more.
+
+        >>> x, y = Value(2.0), Value(3.0)
+        >>> (x*y + x).backward(); x.grad, y.grad
+        (4.0, 2.0)
         """
         order = topological((self,))
         adjoints: dict[Value, float] = {self: 1.0}
@@ -63,7 +67,13 @@ class Value:
                     adjoints[child] = adjoints.get(child, 0.0) + local * adjoint
 
     def zero_grad(self) -> None:
-        """Set `grad` to 0 here and on every value this one was computed from."""
+        """Set `grad` to 0 here and on every value this one was computed from.
+
+        >>> x = Value(2.0)
+        >>> z = x**2
+        >>> z.backward(); z.zero_grad(); x.grad
+        0.0
+        """
         for value in topological((self,)):
             value.grad = 0.0
 
@@ -101,23 +111,43 @@ class Value:
         return _apply(arithmetic.neg, self)
 
     def relu(self) -> Value:
-        """max(0, x), with slope 0 at 0."""
+        """max(0, x), with slope 0 at 0.
+
+        >>> Value(-2.0).relu().data, Value(3.0).relu().data
+        (0.0, 3.0)
+        """
         return _apply(choice.relu, self)
 
     def tanh(self) -> Value:
-        """The hyperbolic tangent."""
+        """The hyperbolic tangent.
+
+        >>> round(Value(0.5).tanh().data, 12)
+        0.46211715726
+        """
         return _apply(elementary.tanh, self)
 
     def exp(self) -> Value:
-        """e^x."""
+        """e^x.
+
+        >>> Value(1.0).exp().data
+        2.718281828459045
+        """
         return _apply(elementary.exp, self)
 
     def log(self) -> Value:
-        """The natural logarithm."""
+        """The natural logarithm.
+
+        >>> Value(1.0).log().data
+        0.0
+        """
         return _apply(elementary.log, self)
 
     def sigmoid(self) -> Value:
-        """1/(1 + e^-x)."""
+        """1/(1 + e^-x).
+
+        >>> Value(0.0).sigmoid().data
+        0.5
+        """
         return _apply(activations.sigmoid, self)
 
     def __float__(self) -> float:

@@ -14,13 +14,15 @@ hands back is summed to the input's shape again. Shapes decide that, so they are
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Partial, Shape, registered
-from autodiff_cli.graph.shapes import shapes
+from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, registered
+from autodiff_cli.graph.shapes import Shapes, shapes
 from autodiff_cli.graph.tape import Tape, rebuild
+from autodiff_cli.graph.template import Template
 
 NOTHING = Partial(ZERO)
 
@@ -61,7 +63,7 @@ def sweep(output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None 
         seed: the adjoint of the output, of the output's shape.
     """
     tape = Tape((output,), wrt)
-    sizes = _shapes(tape, leaves)
+    sizes = _sizes(tape, leaves)
     arriving: list[list[Partial]] = [[] for _ in tape.nodes]
     arriving[tape.outputs[0]].append(Partial(seed))
     adjoints: list[Partial | None] = [None] * len(tape)
@@ -82,21 +84,29 @@ def gradient(
 ) -> list[Partial]:
     """The derivative of `output` towards each node of `wrt`, as (amount, mask). Arguments as for `sweep`."""
     swept = sweep(output, wrt, leaves, seed)
-    found = (swept.adjoints[swept.tape.index[node]] if node in swept.tape.index else None for node in wrt)
+    found = [swept.adjoints[swept.tape.index[node]] if node in swept.tape.index else None for node in wrt]
     return [NOTHING if adjoint is None else adjoint for adjoint in found]
 
 
 def gradient_nodes(
     output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Node = ONE
 ) -> list[Node]:
-    """The derivative of `output` towards each node of `wrt`, each as one graph that is 0 where its mask fails."""
-    return [selected(partial) for partial in gradient(output, wrt, leaves, seed)]
+    """The derivative of `output` towards each node of `wrt`, each as one graph that is 0 where its mask fails.
+
+    It has the shape of the node, also where nothing arrives.
+    """
+    return [
+        registered("broadcast_like")(ZERO, node)
+        if found is NOTHING and (leaves or {}).get(node.text)
+        else selected(found)
+        for found, node in zip(gradient(output, wrt, leaves, seed), wrt, strict=True)
+    ]
 
 
 def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None) -> Node:
     """Forward mode on nodes: the derivative of `output` along the direction that gives each leaf its seed."""
     tape = Tape((output,), seeds)
-    sizes = _shapes(tape, leaves)
+    sizes = _sizes(tape, leaves)
     tangents: list[Node | None] = []
     for i, node in enumerate(tape.nodes):
         if node in seeds:
@@ -108,39 +118,60 @@ def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape
     return ZERO if found is None else found
 
 
-def _shapes(tape: Tape, leaves: Mapping[str, Shape] | None) -> list[Shape] | None:
-    """The shape of every node; None if all are scalars."""
+class _Sizes:
+    """The shapes of the nodes of a tape, by position, and of graphs over them."""
+
+    def __init__(self, tape: Tape, leaves: Mapping[str, Shape]) -> None:
+        self._of_tape = shapes(tape, leaves)
+        self._of_graphs = Shapes(leaves)
+
+    def __getitem__(self, i: int) -> Shape:
+        return self._of_tape[i]
+
+    def anywhere(self, mask: Node | None) -> Node | None:
+        """A mask as one number: whether it holds for any element. That is what is left of it behind an operation that
+        mixes elements."""
+        return mask if mask is None or not self._of_graphs.of(mask) else registered("largest")(mask)
+
+
+def _sizes(tape: Tape, leaves: Mapping[str, Shape] | None) -> _Sizes | None:
+    """The shape of every node; None if all are scalars. Raises ShapeError where shapes do not fit together."""
     if not leaves and not any(node.op is not None and node.op.structural for node in tape.nodes):
         return None
-    return shapes(tape, leaves or {})
+    return _Sizes(tape, leaves or {})
 
 
-def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: list[Shape] | None) -> Iterator[Contribution]:
+def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes | None) -> Iterator[Contribution]:
     node, inputs = tape.nodes[i], tape.inputs[i]
     assert node.op is not None
     if node.op.structural:
         assert sizes is not None
         passage = node.op.passage(tuple(sizes[j] for j in inputs))
-        place = {passage.output: node, passage.adjoint: selected(adjoint), **zip_nodes(passage.inputs, node.inputs)}
+        mask = sizes.anywhere(adjoint.mask)
+        arriving = adjoint.local if mask is adjoint.mask else selected(adjoint)
+        place = {passage.output: node, passage.adjoint: arriving, **zip_nodes(passage.inputs, node.inputs)}
         wanted = [k for k in tape.edges[i] if passage.back[k] is not None]
         for k, passed in zip(wanted, rebuild([_given(passage.back[k]) for k in wanted], place), strict=True):
             if not is_literal(passed, 0):
-                yield Contribution(k, None, Partial(passed))
+                yield Contribution(k, None, Partial(passed, mask))
         return
-    partials = partials_at(node)
-    for k in tape.edges[i]:
-        partial = partials[k]
+    live = tape.edges[i]
+    for k, partial in zip(live, partials_at(node, live), strict=True):
         if is_literal(partial.local, 0):
             continue
         amount = Partial(_times(partial.local, adjoint.local), _both(adjoint.mask, partial.mask))
         if sizes is not None and sizes[inputs[k]] != sizes[i]:
-            amount = Partial(registered("sum_like")(selected(amount), node.inputs[k]))
+            amount = _summed(amount, node.inputs[k], sizes)
         yield Contribution(k, selected(partial), amount)
 
 
-def _tangent_amounts(
-    tape: Tape, i: int, tangents: Sequence[Node | None], sizes: list[Shape] | None
-) -> Iterator[Partial]:
+def _summed(amount: Partial, like: Node, sizes: _Sizes) -> Partial:
+    """What an elementwise operation hands to an input that it stretched."""
+    mask = sizes.anywhere(amount.mask)
+    return Partial(registered("sum_like")(amount.local if mask is amount.mask else selected(amount), like), mask)
+
+
+def _tangent_amounts(tape: Tape, i: int, tangents: Sequence[Node | None], sizes: _Sizes | None) -> Iterator[Partial]:
     node, inputs = tape.nodes[i], tape.inputs[i]
     live = [k for k in tape.edges[i] if tangents[inputs[k]] is not None]
     if not live:
@@ -155,11 +186,10 @@ def _tangent_amounts(
                 place = {passage.output: node, passage.tangents[k]: _given(tangents[inputs[k]])}
                 yield Partial(rebuild([ahead], place | zip_nodes(passage.inputs, node.inputs))[0])
         return
-    partials = partials_at(node)
-    for k in live:
-        if is_literal(partials[k].local, 0):
+    for k, partial in zip(live, partials_at(node, tuple(live)), strict=True):
+        if is_literal(partial.local, 0):
             continue
-        amount = Partial(_times(partials[k].local, _given(tangents[inputs[k]])), partials[k].mask)
+        amount = Partial(_times(partial.local, _given(tangents[inputs[k]])), partial.mask)
         if sizes is not None and sizes[inputs[k]] != sizes[i]:
             amount = Partial(registered("broadcast_like")(selected(amount), node))
         yield amount
@@ -175,17 +205,20 @@ def _given(node: Node | None) -> Node:
     return node
 
 
-def partials_at(node: Node) -> list[Partial]:
-    """The rule of the node's operation with the node and its inputs put in for the placeholders."""
+@functools.cache
+def _template(op: Op, count: int, wanted: tuple[int, ...]) -> Template:
+    """The local derivatives and the masks (1 where there is none) of a rule, towards some of its inputs."""
+    rule = op.partials(count)
+    parts = [(p.local, ONE if p.mask is None else p.mask) for p in (rule.partials[k] for k in wanted)]
+    return Template((rule.output, *rule.inputs), [part for pair in parts for part in pair])
+
+
+def partials_at(node: Node, wanted: tuple[int, ...]) -> list[Partial]:
+    """The rule of the node's operation towards the inputs at the positions `wanted`, with the node and its inputs put
+    in for the placeholders."""
     assert node.op is not None
-    rule = node.op.partials(len(node.inputs))
-    place = {rule.output: node, **zip_nodes(rule.inputs, node.inputs)}
-    roots = [part for p in rule.partials for part in (p.local, ONE if p.mask is None else p.mask)]
-    built = rebuild(roots, place)
-    return [
-        Partial(local, None if p.mask is None else mask)
-        for p, local, mask in zip(rule.partials, built[::2], built[1::2], strict=True)
-    ]
+    built = _template(node.op, len(node.inputs), wanted).build((node, *node.inputs))
+    return [Partial(local, None if mask is ONE else mask) for local, mask in zip(built[::2], built[1::2], strict=True)]
 
 
 def selected(partial: Partial) -> Node:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import rebuild, topological
+from autodiff_cli.graph.tape import topological
+from autodiff_cli.graph.template import Template
 
 
-def without_helpers(root: Node) -> dict[Node, Node]:
-    """For each node of a graph the one without operations that serve rules only: they become their definitions."""
+def without_helpers(roots: Sequence[Node]) -> dict[Node, Node]:
+    """For each node of graphs the one without operations that serve rules only: they become their definitions."""
+    order = topological(roots)
+    if not any(node.op is not None and node.op.helper for node in order):
+        return dict(zip(order, order, strict=True))
     made: dict[Node, Node] = {}
-    for node in topological((root,)):
+    for node in order:
         inputs = tuple([made[child] for child in node.inputs])
         if node.op is not None and node.op.helper:
-            made[node] = _definition(node.op, inputs)
-        elif all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
-            made[node] = node
+            (made[node],) = _definition(node.op, len(inputs)).build(inputs)
         else:
-            made[node] = Node(node.op, inputs)
+            made[node] = node if inputs == node.inputs else Node(node.op, inputs)
     return made
 
 
-def _definition(op: Op, inputs: tuple[Node, ...]) -> Node:
-    """The definition of a helper, with these inputs; it recurses over the table of operations, not over a graph."""
-    definition = op.expand(len(inputs))
+@functools.cache
+def _definition(op: Op, count: int) -> Template:
+    """The definition of a helper; it recurses over the table of operations, not over a graph."""
+    definition = op.expand(count)
     assert definition is not None
-    plain = without_helpers(definition)[definition]
-    return rebuild([plain], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
+    return Template(op.placeholders(count), [without_helpers([definition])[definition]])

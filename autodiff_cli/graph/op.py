@@ -197,7 +197,7 @@ class Op:
         return Rule(output, inputs, tuple(partials))
 
     def _trace_passage(self, shapes: tuple[Shape, ...]) -> Passage:
-        from autodiff_cli.graph.gradient import gradient_nodes, tangent
+        from autodiff_cli.graph.gradient import NOTHING, gradient, selected, tangent
 
         output, adjoint = variable("z"), variable("g")
         inputs = tuple(variable(f"x{i}") for i in range(len(shapes)))
@@ -211,7 +211,8 @@ class Op:
             graph = self.expansion(*inputs)
             sizes = {place.text: shape for place, shape in zip(inputs, shapes, strict=True)}
             sizes |= {place.text: shape for place, shape in zip(tangents, shapes, strict=True)}
-            back = tuple(gradient_nodes(graph, inputs, sizes, adjoint))
+            arrived = gradient(graph, inputs, sizes, adjoint)
+            back = tuple(None if found is NOTHING else selected(found) for found in arrived)
             ahead = tuple(tangent(graph, {x: d}, sizes) for x, d in zip(inputs, tangents, strict=True))
         return Passage(output, inputs, adjoint, tangents, back, ahead)
 

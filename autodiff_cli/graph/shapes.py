@@ -6,7 +6,7 @@ axis of length 1 stretches. A structural operation says for itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
@@ -44,6 +44,52 @@ def shapes(tape: Tape, leaves: Mapping[str, Shape]) -> list[Shape]:
             except ShapeError as error:
                 raise ShapeError(str(error), error.node or node) from None
     return found
+
+
+class Shapes:
+    """The shapes of nodes, each found once.
+
+    Args:
+        leaves: the shapes of input leaves by name; the others are scalars.
+        unknown: the names of those of which nothing is known.
+    """
+
+    def __init__(self, leaves: Mapping[str, Shape], unknown: Set[str] = frozenset()) -> None:
+        self._leaves = leaves
+        self._unknown = unknown
+        self._found: dict[Node, Shape | None] = {}
+
+    def of(self, root: Node) -> Shape | None:
+        """The shape of a node; None if it depends on one that is not known.
+
+        Raises:
+            ShapeError: where shapes that are known do not fit together.
+        """
+        found = self._found
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            missing = [child for child in node.inputs if child not in found]
+            if missing:
+                waiting.extend(reversed(missing))
+                continue
+            waiting.pop()
+            if node not in found:
+                found[node] = self._shape(node)
+        return found[root]
+
+    def _shape(self, node: Node) -> Shape | None:
+        if node.op is None:
+            if node.is_input and node.text in self._unknown:
+                return None
+            return self._leaves.get(node.text, ()) if node.is_input else ()
+        inputs = [shape for shape in map(self._found.__getitem__, node.inputs) if shape is not None]
+        if len(inputs) < len(node.inputs):
+            return None
+        try:
+            return shape_of(node, inputs)
+        except ShapeError as error:
+            raise ShapeError(str(error), node) from None
 
 
 def shape_of(node: Node, inputs: Sequence[Shape]) -> Shape:

@@ -28,16 +28,16 @@ def topological(outputs: Iterable[V]) -> list[V]:
     """Every vertex that the outputs need, each once and after its inputs; inputs in the order they are written."""
     order: list[V] = []
     done: set[V] = set()
+    opened: set[V] = set()
     stack: list[V] = list(outputs)[::-1]
     while stack:
         node = stack.pop()
         if node in done:
             continue
-        waiting = [child for child in node.inputs if child not in done]
-        if waiting:
+        if node.inputs and node not in opened:
+            opened.add(node)
             stack.append(node)
-            waiting.reverse()
-            stack.extend(waiting)
+            stack.extend(node.inputs[::-1])
         else:
             done.add(node)
             order.append(node)

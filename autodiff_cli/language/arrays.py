@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeError, shape_of
+from autodiff_cli.graph.shapes import Shapes
 from autodiff_cli.graph.tape import topological
 
 # The inputs that have to be arrays, of the structural operations where that is not all of them.
@@ -20,52 +20,6 @@ _ARRAY_INPUTS: dict[str, tuple[int, ...]] = {
     "pad": (0, 3),
 }
 _GIVE_ARRAYS = {"stack", "concat", "outer", "transpose", "softmax", "logsoftmax", "place", "part", "pad"}
-
-
-class Shapes:
-    """The shapes of nodes, each found once.
-
-    Args:
-        leaves: the shapes of input leaves by name; the others are scalars.
-        unknown: the names of those of which nothing is known.
-    """
-
-    def __init__(self, leaves: Mapping[str, Shape], unknown: Set[str] = frozenset()) -> None:
-        self._leaves = leaves
-        self._unknown = unknown
-        self._found: dict[Node, Shape | None] = {}
-
-    def of(self, root: Node) -> Shape | None:
-        """The shape of a node; None if it depends on one that is not known.
-
-        Raises:
-            ShapeError: where shapes that are known do not fit together.
-        """
-        found = self._found
-        waiting = [root]
-        while waiting:
-            node = waiting[-1]
-            missing = [child for child in node.inputs if child not in found]
-            if missing:
-                waiting.extend(reversed(missing))
-                continue
-            waiting.pop()
-            if node not in found:
-                found[node] = self._shape(node)
-        return found[root]
-
-    def _shape(self, node: Node) -> Shape | None:
-        if node.op is None:
-            if node.is_input and node.text in self._unknown:
-                return None
-            return self._leaves.get(node.text, ()) if node.is_input else ()
-        inputs = [shape for shape in map(self._found.__getitem__, node.inputs) if shape is not None]
-        if len(inputs) < len(node.inputs):
-            return None
-        try:
-            return shape_of(node, inputs)
-        except ShapeError as error:
-            raise ShapeError(str(error), node) from None
 
 
 def array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:

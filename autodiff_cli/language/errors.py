@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 WINDOW = 72  # characters of a long line that are shown
 LONGEST_NAME = 60  # nothing close is sought for longer ones
 LONGEST_QUOTE = 30
+LEAST_BEGINNING = 2  # letters
 CLOSE = 0.65  # of two names, from 0 to 1: twice the letters in common over the letters of both
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -30,6 +31,18 @@ class ExpressionError(ValueError):
 
     Attributes:
         line, column: the place, counted from 1 in characters; None if there is none.
+
+    >>> import autodiff_cli as ad
+    >>> try:
+    ...     ad.parse("x * sine(y)")
+    ... except ad.ExpressionError as error:
+    ...     print(error)
+    ...     print(error.line, error.column, error.suggestion)
+    line 1, column 5: there is no function `sine`
+      x * sine(y)
+          ^
+    Did you mean `sin`?
+    1 5 sin
     """
 
     def __init__(self, message: str, text: str = "", start: int | None = None, suggestion: str | None = None) -> None:
@@ -53,11 +66,25 @@ class ExpressionError(ValueError):
 
 
 class UnknownNameError(ExpressionError):
-    """A value, direction or derivative is asked for a name that the expression does not have."""
+    """A value, direction or derivative is asked for a name that the expression does not have.
+
+    >>> import autodiff_cli as ad
+    >>> ad.parse("x^2").grad(z=1)
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.language.errors.UnknownNameError: the expression has no variable `z`
+    """
 
 
 class MissingValueError(ExpressionError):
-    """A name of the expression has no value."""
+    """A name of the expression has no value.
+
+    >>> import autodiff_cli as ad
+    >>> ad.parse("x*y").grad(x=1)
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.language.errors.MissingValueError: no value for `y`
+    """
 
 
 def shape_error(error: ShapeError, source: Source | None) -> ExpressionError:
@@ -89,8 +116,9 @@ def excerpt(text: str, start: int) -> tuple[str, str]:
     return f"  {before}{after}", f"  {padding}^"
 
 
-def suggest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate closest to a misspelt name, if one is close."""
+def suggest(name: str, candidates: Iterable[str], *, beginnings: bool = True) -> str | None:
+    """The candidate closest to a misspelt name, if one is close; else, with `beginnings`, the shortest that begins with
+    the name."""
     import difflib
 
     if len(name) > LONGEST_NAME:
@@ -105,6 +133,9 @@ def suggest(name: str, candidates: Iterable[str]) -> str | None:
         closeness = matcher.ratio(), spelling[:3] == name[:3]  # of two that are as close, the one that begins alike
         if closeness > closest:
             closest, found = closeness, candidate
+    if found is None and beginnings and len(name) >= LEAST_BEGINNING:
+        longer = [candidate for spelling, candidate in spellings.items() if spelling.startswith(name)]
+        return min(longer, key=len, default=None)
     return found
 
 

@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Op, Shape, registered
-from autodiff_cli.graph.shapes import ShapeError, in_words, shape_of
+from autodiff_cli.graph.shapes import ShapeError, Shapes, in_words, shape_of
 from autodiff_cli.graph.tape import topological
-from autodiff_cli.language.arrays import Shapes, array_names
+from autodiff_cli.language.arrays import array_names
 from autodiff_cli.language.code import Layer, Lexeme
 from autodiff_cli.language.errors import ExpressionError, suggest
 from autodiff_cli.language.scope import Scope
@@ -64,8 +64,10 @@ class Layers:
             raise self._scope.error(words, call)
         self._activation(call)
 
-    def nodes(self, call: Layer, x: Node, sizes: Node) -> Iterator[Node]:
+    def nodes(self, call: Layer, x: Node, sizes: Node) -> Iterator[tuple[str | None, Node]]:
         """The nodes that a call stands for, each after its inputs; the value is the last.
+
+        Each comes with the name of its layer; None for a call that is one layer, and for what is in no layer.
 
         Raises:
             ShapeError: from the shapes of the nodes that `x` depends on.
@@ -74,7 +76,7 @@ class Layers:
         self._inputs.append((call, x, shape))
         if not shape:
             x = Node(_STACK, (x,))
-            yield x
+            yield None, x
         width = shape[0] if shape else 1
         for name, units, activation in self._plan(call, sizes):
             last = None if activation is None else activation.name
@@ -84,14 +86,15 @@ class Layers:
             self.initial[bias.text] = Initial("bias", last)
             product = Node(_MATMUL, (weight, x))
             x = Node(_ADD, (product, bias))
-            yield from (weight, product, bias, x)
+            layer = name if call.text == "mlp" else None
+            yield from ((layer, node) for node in (weight, product, bias, x))
             if activation is not None:
                 x = Node(activation, (x,))
-                yield x
+                yield layer, x
             width = units
         if call.text == "mlp" and self._outputs is None:
             position = constant("0")
-            yield from (position, Node(_INDEX, (x, position)))
+            yield from ((None, node) for node in (position, Node(_INDEX, (x, position))))
 
     def check_inputs(self, arrays: frozenset[str]) -> None:
         """Refuse layers whose input turned out to have another shape than it was taken to have.
@@ -173,7 +176,7 @@ class Layers:
         name = call.activation.text
         found = _activations(name)
         if found is None:
-            close = suggest(name, filter(_activations, ops.function_names()))
+            close = suggest(name, filter(_activations, ops.function_names()), beginnings=False)
             words = f"`{name}` is not an activation: a built-in function of one argument, element by element"
             raise self._scope.error(words, call.activation, close)
         return found

@@ -44,11 +44,10 @@ class Lexer:
             word = text[start:end]
             if kind == "NAME":
                 known = names.get(word)
+                if known is None and (strange := first_strange(word)) is not None:
+                    yield Lexeme("OTHER", word[strange], start + strange, start + strange + 1)
+                    return
                 if known is None:
-                    strange = first_strange(word)
-                    if strange is not None:
-                        yield Lexeme("OTHER", word[strange], start + strange, start + strange + 1)
-                        return
                     name = canonical(word)
                     known = names[word] = RESERVED.get(name, "NAME"), name
                 kind, word = known

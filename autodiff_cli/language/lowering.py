@@ -11,12 +11,12 @@ from autodiff_cli import ops
 from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape, registered
-from autodiff_cli.graph.shapes import ShapeError
+from autodiff_cli.graph.shapes import ShapeError, Shapes
 from autodiff_cli.language.code import Chain, Code, Layer, Lexeme, Statement
 from autodiff_cli.language.errors import ExpressionError, shape_error
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.language.scope import Function, Scope
-from autodiff_cli.language.source import Calls, Source, spans
+from autodiff_cli.language.source import Group, Source, spans
 from autodiff_cli.ops.structural import whole_number
 
 if TYPE_CHECKING:
@@ -115,8 +115,6 @@ def _target_length(text: str, statements: list[Statement], variables: frozenset[
             needed.append(statement)
             names |= {lexeme.text for lexeme in statement.code}
     needed.reverse()
-    from autodiff_cli.language.arrays import Shapes
-
     lowering = _Lowering(text, needed, variables, None)
     try:
         value, _ = lowering.run_all(needed)
@@ -132,7 +130,7 @@ class _Frame(NamedTuple):
 
     instructions: Iterator[Lexeme]
     known: Mapping[str, Node]
-    calls: Calls | None
+    group: Group | None
 
 
 class _Lowering:
@@ -143,11 +141,11 @@ class _Lowering:
         self.scope = Scope(text, statements, variables)
         self.names: dict[Node, str] = {}
         self.origin: dict[Node, Lexeme] = {}
-        self.calls: dict[Node, Calls] = {}
+        self.groups: dict[Node, Group] = {}
         self.outputs = outputs
         self.initial: dict[str, Initial] = {}
         codes = [code for s in statements for code in (s.target, s.code) if code is not None]
-        self.source = Source(text, self.names, self.origin, self.calls, codes)
+        self.source = Source(text, self.names, self.origin, self.groups, codes)
         self.steps = 0
 
     @cached_property
@@ -188,7 +186,7 @@ class _Lowering:
         """Refuse shapes that do not fit together, as far as they are known; the names that have to be arrays."""
         if not self.scope.has_arrays():
             return frozenset()
-        from autodiff_cli.language.arrays import Shapes, array_names
+        from autodiff_cli.language.arrays import array_names
 
         roots = [*self.scope.values.values(), *outputs]
         arrays = array_names(roots, self.scope.shapes)
@@ -208,7 +206,7 @@ class _Lowering:
     def bind(self, statement: Statement, name: Lexeme) -> Node:
         """Give a name the value of a statement."""
         self.scope.claim(statement, name)
-        node = self.run(statement.code)
+        node = self.run(statement.code, group=Group(name.text, (), None))
         assert node is not None
         self.scope.values[name.text] = node
         if not node.is_input:
@@ -224,23 +222,26 @@ class _Lowering:
         message = "only the last statement may be an expression; one that continues on the next line stands in brackets"
         return ExpressionError(message, self.text, start)
 
-    def run(self, code: Code, known: Mapping[str, Node] | None = None, expand: bool = True) -> Node | None:
+    def run(
+        self, code: Code, known: Mapping[str, Node] | None = None, expand: bool = True, group: Group | None = None
+    ) -> Node | None:
         """Run code on a stack of nodes.
 
         Args:
             known: what names mean here; those that are missing have their meaning in the whole text.
             expand: whether to expand the functions of the text, or only to check the code; then its nodes leave no
                 trace.
+            group: what the nodes are made for.
 
         Returns:
             The value; None for unfinished code without one.
         """
-        scope, infix, functions, calls_of = self.scope, _INFIX, self.scope.functions, self.calls
+        scope, infix, functions, group_of = self.scope, _INFIX, self.scope.functions, self.groups
         origin = self.origin if expand else {}
         stack: list[Node] = []
-        frames = [_Frame(iter(code), scope.values if known is None else known, None)]
+        frames = [_Frame(iter(code), scope.values if known is None else known, group)]
         while frames:
-            instructions, known, calls = frames[-1]
+            instructions, known, group = frames[-1]
             for lexeme in instructions:
                 count = lexeme.operands
                 kind = lexeme.type
@@ -256,13 +257,13 @@ class _Lowering:
                     del stack[len(stack) - count :]
                     function = functions.get(lexeme.text)
                     if isinstance(lexeme, Layer):
-                        node = self.layer(lexeme, inputs, calls, expand)
+                        node = self.layer(lexeme, inputs, group, expand)
                     elif function is None:
                         node = Node(scope.operation(lexeme, known), inputs)
                         if kind == "INDEX" and expand:
                             self.check_index(inputs)
                     elif expand:
-                        frames.append(self.enter(function, lexeme, inputs, calls))
+                        frames.append(self.enter(function, lexeme, inputs, group))
                         break
                     else:
                         scope.expect(lexeme, [(len(function.parameters), len(function.parameters))])
@@ -280,31 +281,33 @@ class _Lowering:
                     *inner, (node, _) = _several(lexeme, operands)
                     for made, place in inner:
                         origin[made] = place
-                        if calls is not None:
-                            calls_of[made] = calls
+                        if group is not None:
+                            group_of[made] = group
                     stack.append(node)
                 elif lexeme.text in _PREFIX:
                     stack[-1] = node = Node(_PREFIX[lexeme.text], (stack[-1],))
                 else:  # brackets, and a sign that changes nothing
                     continue
                 origin[node] = lexeme
-                if calls is not None:
-                    calls_of[node] = calls
+                if group is not None:
+                    group_of[node] = group
             else:
                 frames.pop()
         return stack[-1] if stack else None
 
-    def layer(self, call: Layer, inputs: tuple[Node, ...], calls: Calls | None, expand: bool) -> Node:
+    def layer(self, call: Layer, inputs: tuple[Node, ...], group: Group | None, expand: bool) -> Node:
         """The value of a call of `dense` or `mlp`; a stand-in if the code is only checked."""
         self.layers.check(call)
         if not expand:
             return variable(call.text)
         x, sizes = inputs
         node = x
-        for node in self.layers.nodes(call, x, sizes):
+        whole = Group(call.text, (x,), group)
+        layers: dict[str, Group] = {}
+        for name, node in self.layers.nodes(call, x, sizes):
             self.origin.setdefault(node, call)
-            if calls is not None:
-                self.calls.setdefault(node, calls)
+            of_layer = whole if name is None else layers.setdefault(name, Group(name, (), whole))
+            self.groups.setdefault(node, of_layer)
         return node
 
     def check_index(self, inputs: tuple[Node, ...]) -> None:
@@ -318,16 +321,19 @@ class _Lowering:
                 message = "an index is a whole number, counted from 0 and written as a number"
                 raise self.scope.error(message, self.origin[position])
 
-    def enter(self, function: Function, lexeme: Lexeme, inputs: tuple[Node, ...], calls: Calls | None) -> _Frame:
+    def enter(self, function: Function, lexeme: Lexeme, inputs: tuple[Node, ...], group: Group | None) -> _Frame:
         """The expansion of a call of a function of the text."""
         count = len(function.parameters)
         self.scope.expect(lexeme, [(count, count)])
         self.steps += len(function.code)
         if self.steps > MOST_STEPS:
-            message = f"the functions of this text expand to more than {MOST_STEPS:,} operations, which is the limit"
+            message = (
+                f"the functions of this text expand to more than {MOST_STEPS:,} operations, the limit; "
+                "from Python, `autodiff_cli.language.lowering.MOST_STEPS` sets another"
+            )
             raise self.scope.error(message, lexeme)
         known = dict(zip(function.parameters, inputs, strict=True))
-        return _Frame(iter(function.code), known, Calls(function.name, calls))
+        return _Frame(iter(function.code), known, Group(function.name, inputs, group))
 
 
 def _several(lexeme: Lexeme, operands: list[Node]) -> list[tuple[Node, Lexeme]]:

@@ -36,7 +36,10 @@ def parse(text: str) -> tuple[list[Statement], ExpressionError | None]:
     another kind can be reported first.
     """
     if len(text) > LONGEST_TEXT:
-        message = f"the text has {len(text):,} characters; the longest that is read has {LONGEST_TEXT:,}"
+        message = (
+            f"the text has more than {LONGEST_TEXT:,} characters, the most that are read; "
+            "from Python, `autodiff_cli.language.parser.LONGEST_TEXT` sets another limit"
+        )
         return [], ExpressionError(message, text, LONGEST_TEXT)
     with _one_at_a_time:
         parser, emitter = _parser()

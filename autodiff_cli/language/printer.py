@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import count
-from typing import TypeAlias
+from typing import NamedTuple
 
 from autodiff_cli.graph.helpers import without_helpers
 from autodiff_cli.graph.node import Node
@@ -13,9 +14,6 @@ from autodiff_cli.graph.op import Op, Precedence, Shape
 from autodiff_cli.graph.shapes import in_words
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.language.scope import CONSTANTS
-
-# Text, or an input and how tightly it has to bind to stand there without brackets.
-Piece: TypeAlias = "str | tuple[Node, Precedence]"
 
 TIGHT = {"*", "/", "%", "^"}  # written without blanks around them
 BINDING_COST = len(" = ; ")
@@ -37,9 +35,11 @@ def to_text(
             the same graph, sharing included. Otherwise only where that makes the text shorter; else it is repeated.
         shapes: those of input leaves to declare, by name; leaves that the graph does not have are left out.
     """
-    expanded = without_helpers(node)
+    expanded = without_helpers([node])
     given = {expanded[named]: name for named, name in (names or {}).items() if named in expanded}
-    return _Printer(expanded[node], given, share, shapes or {}).text()
+    root = expanded[node]
+    order = list(expanded) if root is node else topological((root,))
+    return _Printer(order, given, share, shapes or {}).text()
 
 
 def labels(
@@ -63,28 +63,30 @@ def labels(
         if node in names or node.op is None:
             found[node] = names.get(node, node.text)
             continue
-        written = []
-        for piece in _pieces(node, chains):
-            if isinstance(piece, str):
-                written.append(piece)
-            else:
-                child, least = piece
-                bare = child in names or _level(child, chains) >= least
-                written.append(found[child] if bare else f"({found[child]})")
+        form, operands = _written(node, chains)
+        written = [form.texts[0]]
+        for child, least, text in zip(operands, form.least, form.texts[1:], strict=True):
+            bare = child in names or _level(child, chains) >= least
+            written += [found[child] if bare else f"({found[child]})", text]
         found[node] = _shortened("".join(written), limit)
     return [found[node] for node in nodes]
 
 
 class _Printer:
-    """The text of one graph: first which nodes are bound to names, then statement after statement."""
+    """The text of one graph, from its nodes in topological order: first which nodes are bound to names, then statement
+    after statement."""
 
-    def __init__(self, root: Node, names: Mapping[Node, str], share: bool, shapes: Mapping[str, Shape]) -> None:
-        self.root = root
+    def __init__(
+        self, order: Sequence[Node], names: Mapping[Node, str], share: bool, shapes: Mapping[str, Shape]
+    ) -> None:
+        self.order = order
+        self.root = order[-1]
         self.shapes = shapes
-        self.order = topological((root,))
         self.uses = Counter(child for node in self.order for child in node.inputs)
         self.chains = _chains(self.order, self.uses, names.keys() if share else frozenset())
         self.uses.subtract(chain.inputs[1].inputs[0] for chain in self.chains)  # where two links meet: written once
+        self.forms = {node: _written(node, self.chains) for node in self.order if node.op is not None}
+        self.levels = {node: _level(node, self.chains) for node in self.order}
         self.taken = {node.text for node in self.order if node.is_input}
         self.bound: dict[Node, str] = {}
         self._bind(names, share)
@@ -116,6 +118,7 @@ class _Printer:
                 wanted = node.op is not None and length + BINDING_COST + len(name) * (uses + 1) < repeated
             if wanted:
                 self.bound[node] = name
+                self.levels[node] = Precedence.ATOM
                 self.taken.add(name)
                 lengths[node] = len(name)
                 spare = next(fresh) if name == spare else spare
@@ -123,89 +126,95 @@ class _Printer:
     def _bracketed(self) -> Counter[Node]:
         """How often each node would stand in brackets."""
         written_in_a_chain = {chain.inputs[1] for chain in self.chains}
-        alone = (node for node in self.order if node not in written_in_a_chain)
-        pieces = (piece for node in alone for piece in _pieces(node, self.chains))
-        return Counter(p[0] for p in pieces if not isinstance(p, str) and _level(p[0], self.chains) < p[1])
+        alone = (self.forms[node] for node in self.forms if node not in written_in_a_chain)
+        return Counter(
+            child
+            for form, operands in alone
+            for child, least in zip(operands, form.least, strict=True)
+            if self.levels[child] < least
+        )
 
     def _length(self, node: Node, lengths: Mapping[Node, int]) -> int:
-        total = 0
-        for piece in _pieces(node, self.chains):
-            if isinstance(piece, str):
-                total += len(piece)
-            else:
-                child, least = piece
-                total += lengths[child] + 2 * (self._level(child) < least)
+        if node.op is None:
+            return len(node.text)
+        form, operands = self.forms[node]
+        total = form.length
+        for child, least in zip(operands, form.least, strict=True):
+            total += lengths[child] + 2 * (self.levels[child] < least)
         return total
-
-    def _level(self, node: Node) -> Precedence:
-        return Precedence.ATOM if node in self.bound else _level(node, self.chains)
 
     def _expression(self, node: Node) -> str:
         """The text of a node, from left to right, with what waits to be written on a stack."""
+        if node.op is None:
+            return self._leaf(node)
         written: list[str] = []
-        waiting: list[Piece] = self._inside(node)
+        waiting: list[str | Node] = [node]
         while waiting:
             piece = waiting.pop()
             if isinstance(piece, str):
                 written.append(piece)
                 continue
-            child, least = piece
-            if child in self.bound:
-                written.append(self.bound[child])
-            elif _level(child, self.chains) < least:
-                waiting.append(")")
-                waiting.extend(self._inside(child))
-                waiting.append("(")
-            else:
-                waiting.extend(self._inside(child))
+            form, operands = self.forms[piece]
+            for i in range(len(operands) - 1, -1, -1):
+                child = operands[i]
+                waiting.append(form.texts[i + 1])
+                if child in self.bound:
+                    waiting.append(self.bound[child])
+                elif child.op is None:
+                    waiting.append(self._leaf(child))
+                elif self.levels[child] < form.least[i]:
+                    waiting += (")", child, "(")
+                else:
+                    waiting.append(child)
+            waiting.append(form.texts[0])
         return "".join(written)
 
-    def _inside(self, node: Node) -> list[Piece]:
-        """The pieces of a node, last first."""
+    def _leaf(self, node: Node) -> str:
         if node.is_constant and node.text in self.taken and node.text in CONSTANTS:
-            return [CONSTANTS[node.text]]  # its name means something else in this text
-        return list(_pieces(node, self.chains))[::-1]
+            return CONSTANTS[node.text]  # its name means something else in this text
+        return node.text
 
 
-def _pieces(node: Node, chains: Set[Node]) -> Iterator[Piece]:
-    """What a node is written as, from left to right."""
-    op = node.op
-    if op is None:
-        yield node.text
-    elif node in chains:
-        before, link = node.inputs
-        assert link.op is not None
-        yield before, Precedence.COMPARISON
-        yield f" {link.op.symbol} "
-        yield link.inputs[1], Precedence.SUM
-    elif op.name == "stack":
-        yield "["
-        yield from _listed(node.inputs)
-        yield "]"
-    elif op.name == "index":
-        yield node.inputs[0], Precedence.ATOM
-        yield "["
-        yield from _listed(node.inputs[1:])
-        yield "]"
-    elif not op.symbol:
-        yield f"{op.spelling or op.name}("
-        yield from _listed(node.inputs)
-        yield ")"
-    elif len(node.inputs) == 1:
-        yield "not " if op.symbol == "not" else op.symbol
-        yield node.inputs[0], op.precedence
-    else:
-        left, right = _operand_levels(op)
-        yield node.inputs[0], left
-        yield op.symbol if op.symbol in TIGHT else f" {op.symbol} "
-        yield node.inputs[1], right
+class _Form(NamedTuple):
+    """How an operation is written: texts with an operand between each two, how tightly each operand has to bind to
+    stand there without brackets, and the length of the texts."""
+
+    texts: tuple[str, ...]
+    least: tuple[Precedence, ...]
+    length: int
 
 
-def _listed(nodes: Iterable[Node]) -> Iterator[Piece]:
-    for i, node in enumerate(nodes):
-        if i:
-            yield ", "
-        yield node, Precedence.STATEMENT
+@functools.cache
+def _form(op: Op, count: int) -> _Form:
+    if op.name == "stack":
+        return _listed(("[",), (), count, "]")
+    if op.name == "index":
+        return _listed(("", "["), (Precedence.ATOM,), count - 1, "]")
+    if not op.symbol:
+        return _listed((f"{op.spelling or op.name}(",), (), count, ")")
+    if count == 1:
+        return _made(("not " if op.symbol == "not" else op.symbol, ""), (op.precedence,))
+    return _made(("", op.symbol if op.symbol in TIGHT else f" {op.symbol} ", ""), _operand_levels(op))
+
+
+def _listed(before: tuple[str, ...], least: tuple[Precedence, ...], count: int, after: str) -> _Form:
+    """Operands in a list, after others."""
+    return _made((*before, *[", "] * (count - 1), after), (*least, *[Precedence.STATEMENT] * count))
+
+
+def _made(texts: tuple[str, ...], least: tuple[Precedence, ...]) -> _Form:
+    return _Form(texts, least, sum(map(len, texts)))
+
+
+def _written(node: Node, chains: Set[Node]) -> tuple[_Form, Sequence[Node]]:
+    """How an operation is written, and its operands from left to right."""
+    assert node.op is not None
+    if node not in chains:
+        return _form(node.op, len(node.inputs)), node.inputs
+    before, link = node.inputs
+    assert link.op is not None
+    form = _form(link.op, 2)
+    return form._replace(least=(Precedence.COMPARISON, form.least[1])), (before, link.inputs[1])
 
 
 def _operand_levels(op: Op) -> tuple[Precedence, Precedence]:

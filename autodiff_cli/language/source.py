@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.code import Chain, Code, Lexeme
@@ -12,11 +12,19 @@ from autodiff_cli.language.errors import line_and_column
 Span = tuple[int, int]
 
 
-class Calls(NamedTuple):
-    """The functions being expanded, innermost first: a list that shares its tail."""
+@dataclass(slots=True, eq=False)  # not frozen: a text may have a million of them, and freezing makes them slow
+class Group:
+    """What the text gives a name: a named intermediate, a call of one of its functions, a layer of a network.
 
-    function: str
-    outer: Calls | None
+    Attributes:
+        name: of the intermediate, the function, the layer.
+        inputs: what a call was given; empty for what is no call.
+        outer: the group in which this one stands.
+    """
+
+    name: str
+    inputs: tuple[Node, ...]
+    outer: Group | None
 
 
 class Source:
@@ -27,20 +35,20 @@ class Source:
         names: the first name of each node that the text binds to one (inputs aside, which have their own).
     """
 
-    __slots__ = ("_calls", "_codes", "_origin", "_spans", "names", "text")
+    __slots__ = ("_codes", "_groups", "_origin", "_spans", "names", "text")
 
     def __init__(
         self,
         text: str,
         names: Mapping[Node, str],
         origin: Mapping[Node, Lexeme],
-        calls: Mapping[Node, Calls],
+        groups: Mapping[Node, Group],
         codes: Iterable[Code],
     ) -> None:
         self.text = text
         self.names = names
         self._origin = origin
-        self._calls = calls
+        self._groups = groups
         self._codes = codes
         self._spans: dict[Lexeme, Span] = {}
 
@@ -65,14 +73,9 @@ class Source:
                 self._spans.update(spans(code))
         return self._spans.get(lexeme, (lexeme.start, lexeme.end))
 
-    def calls(self, node: Node) -> tuple[str, ...]:
-        """The functions of the text whose expansion made the node, outermost first; empty outside of any."""
-        names = []
-        calls = self._calls.get(node)
-        while calls is not None:
-            names.append(calls.function)
-            calls = calls.outer
-        return tuple(reversed(names))
+    def group(self, node: Node) -> Group | None:
+        """The innermost group in which the node was made; None for one outside of any, and for an input."""
+        return self._groups.get(node)
 
 
 def spans(code: Code) -> dict[Lexeme, Span]:

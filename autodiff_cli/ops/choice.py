@@ -20,22 +20,29 @@ max_: Op
 min_: Op
 
 
-def _ties(z: Node, inputs: tuple[Node, ...]) -> Node:
-    total = equal(inputs[0], z)
-    for x in inputs[1:]:
-        total = add(total, equal(x, z))
-    return total
+def _wins(z: Node, inputs: tuple[Node, ...]) -> tuple[list[Node], Node]:
+    """For every input whether it is the value, and how many are."""
+    wins = [equal(x, z) for x in inputs]
+    total = wins[0]
+    for win in wins[1:]:
+        total = add(total, win)
+    return wins, total
 
 
 # Equal shares among all that tie. Where the value is nan, so is every share: 0/0.
+def _shares(z: Node, inputs: tuple[Node, ...], beaten: Op) -> tuple[tuple[Node, Node], ...]:
+    wins, total = _wins(z, inputs)
+    return tuple((not_(beaten(x, z)), win / total) for x, win in zip(inputs, wins, strict=True))
+
+
 max_ = chooser(
-    "max", lambda z, *xs: tuple((not_(less(x, z)), equal(x, z) / _ties(z, xs)) for x in xs), gate=Gate.ROUTE,
-    kink=lambda *xs: _ties(max_(*xs), xs) > 1, kink_note="two or more are the largest; they get equal shares",
+    "max", lambda z, *xs: _shares(z, xs, less), gate=Gate.ROUTE,
+    kink=lambda *xs: _wins(max_(*xs), xs)[1] > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest of its arguments",
 )  # fmt: skip
 min_ = chooser(
-    "min", lambda z, *xs: tuple((not_(greater(x, z)), equal(x, z) / _ties(z, xs)) for x in xs), gate=Gate.ROUTE,
-    kink=lambda *xs: _ties(min_(*xs), xs) > 1, kink_note="two or more are the smallest; they get equal shares",
+    "min", lambda z, *xs: _shares(z, xs, greater), gate=Gate.ROUTE,
+    kink=lambda *xs: _wins(min_(*xs), xs)[1] > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest of its arguments",
 )  # fmt: skip
 clip = chooser(

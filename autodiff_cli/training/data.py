@@ -23,6 +23,12 @@ class DataError(ValueError):
 
     Attributes:
         missing: whether all that is wrong are cells that are empty, nan or infinite, so that dropping rows would help.
+
+    >>> import autodiff_cli as ad
+    >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, float("nan")]})
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.training.data.DataError: row 2, column `y`: nan
     """
 
     def __init__(self, message: str, *, missing: bool = False) -> None:

@@ -25,6 +25,7 @@ from autodiff_cli.training.data import Array, DataError, Labels, Table, as_label
 # What stands for no value: a blank, or what spreadsheets, R and pandas write.
 _MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 _BOM = b"\xef\xbb\xbf"
+_PIECE = 1 << 20  # bytes that are read at a time
 
 
 class DataFile:
@@ -45,9 +46,10 @@ class DataFile:
         self._delimiter = ","
         try:
             if path == "-" and stdin is not None:
-                self._bytes = stdin.read()
+                self._bytes = _all_of(stdin)
             elif not (self._path.is_file() or self._path.is_dir()):
-                self._bytes = self._path.read_bytes()  # a pipe, which gives its bytes only once
+                with self._path.open("rb") as pipe:  # it gives its bytes only once
+                    self._bytes = _all_of(pipe)
             with self._raw() as stream:
                 start = stream.read(4)
         except OSError as error:
@@ -76,9 +78,13 @@ class DataFile:
 
     def rows(self) -> Iterator[list[str]]:
         """All rows as text, cell by cell, below a first one with the names of the columns as the file spells them."""
+        return (cells for _, cells in self.numbered_rows())
+
+    def numbered_rows(self) -> Iterator[tuple[str, list[str]]]:
+        """The same, each with its place: `line 2`, or `row 1` of a file that has no lines."""
         if self._parquet:
-            return self._parquet_rows()
-        return (cells for _, cells in self._records())
+            return ((f"row {k}", cells) for k, cells in enumerate(self._parquet_rows()))
+        return ((f"line {line}", cells) for line, cells in self._records())
 
     # --- text
 
@@ -250,6 +256,11 @@ class DataFile:
     def _unreadable(self, error: Exception, line: int | None = None) -> DataError:
         reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         return DataError(f"{self.name}: {'' if line is None else f'line {line}: '}{reason}")
+
+
+def _all_of(stream: BinaryIO) -> bytes:
+    """All bytes, by steps between which an endless stream can be interrupted."""
+    return b"".join(iter(lambda: stream.read(_PIECE), b""))
 
 
 def _first_record(stream: BinaryIO) -> bytes:

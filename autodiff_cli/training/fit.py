@@ -61,6 +61,12 @@ class Fit:
         validation_rows: how many more rows were held out.
         validation_loss: the loss over these; None if there are none. `validation_accuracy` likewise.
         diagnosis: whether a network is healthy; None if that was not asked.
+
+    >>> found = fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
+    >>> {name: round(value, 6) for name, value in found.parameters.items()}
+    {'a': 2.15, 'b': 0.9}
+    >>> found.converged, found.dof, round(found.rss, 6)
+    (True, 2, 0.075)
     """
 
     model: str
@@ -107,7 +113,14 @@ class Fit:
         return self._read.targets()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, which `load` reads. Raises OSError if that fails; an older file then stands."""
+        """Write the model to a file, which `load` reads. Raises OSError if that fails; an older file then stands.
+
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fit("y ~ a*x", {"x": [1, 2], "y": [2, 4]}).save(os.path.join(folder, "model.json"))
+        ...     os.listdir(folder)
+        ['model.json']
+        """
         from autodiff_cli.training.model_file import save
 
         save(self, path)
@@ -123,6 +136,9 @@ class Fit:
 
         Raises:
             MissingValueError: if one of them is not there.
+
+        >>> fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]}).predict({"x": [10, 20]})
+        array([20., 40.])
         """
         predicted = self.probabilities(data)
         return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
@@ -131,6 +147,10 @@ class Fit:
         """The same as numbers: for classes, the probability of each, of shape (rows, classes).
 
         Raises as `predict` does.
+
+        >>> found = fit("kind ~ softmax(dense(x, 2))", {"x": [0, 1, 2, 3], "kind": ["a", "b", "a", "b"]})
+        >>> found.probabilities({"x": [0, 1, 2]}).shape
+        (3, 2)
         """
         given = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118 (data frames)
         columns = self._read.predictors()
@@ -214,6 +234,11 @@ def fit(
         DataError: if the data cannot be used.
         OptionError: for options that do not exist or do not go together.
         Interrupted: on Ctrl-C.
+
+    >>> x = np.linspace(0, 2, 21)
+    >>> found = fit("y ~ a*exp(-b*x)", {"x": x, "y": 2.5*np.exp(-1.3*x)}, start={"b": 0.5})
+    >>> {name: round(value, 9) for name, value in found.parameters.items()}
+    {'a': 2.5, 'b': 1.3}
     """
     options = Options(optimizer, learning_rate, epochs, batch_size, seed)
     if absolute_sigma and sigma is None:

@@ -12,9 +12,8 @@ import numpy as np
 
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeError, in_words
+from autodiff_cli.graph.shapes import ShapeError, Shapes, in_words
 from autodiff_cli.graph.tape import rebuild, topological
-from autodiff_cli.language.arrays import Shapes
 from autodiff_cli.language.errors import ExpressionError, shape_error, suggest
 from autodiff_cli.language.lowering import Program, read
 from autodiff_cli.language.printer import to_text

@@ -33,7 +33,13 @@ VERSION = 1
 
 
 class ModelFileError(DataError):
-    """A file that is not a model, or not one that can be read; the message says where it is wrong."""
+    """A file that is not a model, or not one that can be read; the message says where it is wrong.
+
+    >>> load("nowhere.json")
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.training.model_file.ModelFileError: nowhere.json: no such file or directory
+    """
 
 
 def save(fit: Fit, path: str | os.PathLike[str]) -> None:
@@ -52,6 +58,14 @@ def load(path: str | os.PathLike[str]) -> Fit:
 
     Raises:
         ModelFileError: if the file is not there, or not such a model.
+
+    >>> import autodiff_cli as ad, os, tempfile
+    >>> found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.json")
+    ...     found.save(path)
+    ...     load(path).predict({"x": [4, 5]})
+    array([ 8., 10.])
     """
     try:
         return _fit_of(_document(Path(path).read_bytes()))

@@ -64,6 +64,10 @@ class Objective:
         ExpressionError: if the model cannot be read, if shapes do not fit, or if it lacks a name that has a value.
         DataError: if the data cannot be used.
         OptionError: for an unknown loss, or one that does not go with the model.
+
+    >>> objective = Objective("y ~ a*x + b", {"x": [0, 1, 2], "y": [1, 3, 5]})
+    >>> objective.parameters, objective.start
+    (('a', 'b'), array([1., 1.]))
     """
 
     def __init__(
@@ -173,6 +177,9 @@ class Objective:
 
         Returns:
             The loss, and an array of shape (P,). Where the loss is not defined they are nan; nothing is raised.
+
+        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value_and_grad([2])
+        (2.0, array([4.]))
         """
         layout = self.layout
 
@@ -187,7 +194,11 @@ class Objective:
         return float(total[0]), total[1:]
 
     def value(self, theta: ArrayLike) -> float:
-        """The mean loss alone."""
+        """The mean loss alone.
+
+        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
+        2.0
+        """
         with quiet():
             return self._fold(self._kernels.loss, theta, lambda values, _: _number(values[0]), _add) / self.total_weight
 

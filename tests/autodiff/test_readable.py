@@ -36,7 +36,7 @@ Drawn = tuple[Node, list[Node]]
 
 
 def written(text: str) -> str:
-    return to_text(readable(read(text).output, tuple(read(text).leaves)), share=False)
+    return to_text(readable([read(text).output], tuple(read(text).leaves))[0], share=False)
 
 
 def values(root: Node, kind: Kind[Any], point: dict[str, float]) -> list[Any]:
@@ -48,7 +48,7 @@ def drawn_formula(drawn: Drawn, derived: bool) -> Node:
     """The graph or its derivative, without operations that only numbers have."""
     output, leaves = drawn
     root = gradient_nodes(output, leaves[:1])[0] if derived else output
-    return without_helpers(root)[root]
+    return without_helpers([root])[root]
 
 
 def points(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, float]]:
@@ -64,7 +64,7 @@ def test_the_value_and_that_of_the_text_stay(ops: tuple[Op, ...], derived: bool)
         root = drawn_formula(drawn, derived)
         before = values(root, FLOATS, point)
         assume(all(abs(x) < 1e12 for x in before))
-        tidy = readable(root)
+        tidy = readable([root])[0]
         after = values(tidy, FLOATS, point)
         scale = max(1.0, *(abs(x) for x in before), *(abs(x) for x in after if math.isfinite(x)))
         assert math.isclose(before[-1], after[-1], abs_tol=1e-9 * scale)
@@ -85,7 +85,7 @@ def test_the_value_is_exactly_the_same_at_special_points(derived: bool) -> None:
         with precision(60) as kind:
             before = values(root, kind, point)
             assume(all(abs(x) < kind.read("inf") for x in before))
-            difference = abs(before[-1] - values(readable(root), kind, point)[-1])
+            difference = abs(before[-1] - values(readable([root])[0], kind, point)[-1])
             assert difference <= kind.read("1e-40") * max(1, *map(abs, before))
 
     holds()
@@ -95,7 +95,7 @@ def test_the_value_is_exactly_the_same_at_special_points(derived: bool) -> None:
 @given(array_graphs(ARITHMETIC))
 def test_shapes_stay(drawn: Drawn) -> None:
     root = drawn_formula(drawn, derived=False)
-    before, after = Tape((root,)), Tape((readable(root, scalar=False),))
+    before, after = Tape((root,)), Tape((readable([root], scalar=False)[0],))
     assert shapes(before, SHAPES)[before.outputs[0]] == shapes(after, SHAPES)[after.outputs[0]]
 
 
@@ -118,7 +118,7 @@ def test_shapes_stay(drawn: Drawn) -> None:
         ("a/(b/c)", "a*c/b"),
         ("x/2 + x/3", "5*x/6"),
         ("0.5*x + 0.25*x", "0.75*x"),
-        ("x^(1/2)*3", "3*x^(1/2)"),
+        ("x^(1/2)*3", "3*sqrt(x)"),
         ("0.1*x/3", "x/30"),
         ("0.37*x/1.9", "0.19473684210526315*x"),
         ("6.02e23*x*1e-30", "6.02e-07*x"),
@@ -140,7 +140,7 @@ def test_forms(text: str, expected: str) -> None:
     [
         ("a*exp(-b*x^2)", "x", "-2*a*b*x*exp(-b*x^2)"),
         ("a*exp(-(x - mu)^2/(2*sigma^2))", "sigma", "a*(x - mu)^2*exp(-(x - mu)^2/(2*sigma^2))/sigma^3"),
-        ("x*exp(-a*x)", "x", "exp(-a*x) - a*x*exp(-a*x)"),
+        ("x*exp(-a*x)", "x", "(1 - a*x)*exp(-a*x)"),
         ("log(sigmoid(w*x + b))", "w", "x*sigmoid(-w*x - b)"),
         ("(w*x + b - t)^2", "w", "2*x*(w*x + b - t)"),
         ("tanh(a*b)", "a", "b/cosh(a*b)^2"),
@@ -170,11 +170,11 @@ def test_derivatives(text: str, name: str, expected: str) -> None:
     ("text", "order", "expected"),
     [
         ("log(1 + x)", 3, "2/(1 + x)^3"),
-        ("a*exp(-b*x^2)", 3, "12*a*b^2*x*exp(-b*x^2) - 8*a*b^3*x^3*exp(-b*x^2)"),
+        ("a*exp(-b*x^2)", 3, "4*a*b^2*x*(3 - 2*b*x^2)*exp(-b*x^2)"),
         ("x^n", 3, "n*(n - 1)*(n - 2)*x^(n - 3)"),
-        ("exp(-x^2/2)", 3, "3*x*exp(-x^2/2) - x^3*exp(-x^2/2)"),
-        ("tanh(x)", 2, "-2*sinh(x)/cosh(x)^3"),
-        ("asin(x)", 2, "x/sqrt((1 - x)*(1 + x))^3"),
+        ("exp(-x^2/2)", 3, "x*(3 - x^2)*exp(-x^2/2)"),
+        ("tanh(x)", 2, "-2*tanh(x)/cosh(x)^2"),
+        ("asin(x)", 2, "x/(1 - x^2)^(3/2)"),
     ],
 )
 def test_higher_derivatives(text: str, order: int, expected: str) -> None:
@@ -189,7 +189,7 @@ def test_a_formula_that_was_given_is_not_rewritten() -> None:
 
 
 def test_terms_of_arrays_that_cancel_keep_the_shape() -> None:
-    assert to_text(readable(read("v - v").output, scalar=False)) == "v - v"
+    assert to_text(readable([read("v - v").output], scalar=False)[0]) == "v - v"
 
 
 @pytest.mark.parametrize("op", [sub, div, sin], ids=lambda op: op.name)
@@ -197,5 +197,5 @@ def test_deep_chains(op: Op) -> None:
     node = x = variable("x")
     for _ in range(100_000):
         node = op(*[node, x][: op.most])
-    depth = len(topological([readable(node)]))
+    depth = len(topological(readable([node])))
     assert depth == 100_001 if op is sin else depth < 10

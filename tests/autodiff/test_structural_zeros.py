@@ -10,6 +10,7 @@ import pytest
 
 from autodiff_cli.autodiff.forward import forward, tangents
 from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE
@@ -95,6 +96,38 @@ def test_second_derivatives_too(way: Callable[[Node, dict[str, float]], float]) 
     assert way(slope, {"x": 2.0}) == 12.0
     (slope,) = gradient_nodes(where(x > 0, log(x) * sqrt(x), x**3), [x])
     assert way(slope, {"x": 0.0}) == 0.0
+
+
+ARRAYS_ABSENT = {
+    "where(s > 0, s, sum(log(v)))": ({"s": 1, "v": [0, 1]}, {"s": 1, "v": [0, 0]}),
+    "where(s > 0, s, dot(sqrt(v), log(v)))": ({"s": 1, "v": [0, 1]}, {"s": 1, "v": [0, 0]}),
+    "where(s > 0, s, max(1/v) + (1/v)[0])": ({"s": 1, "v": [0, 1]}, {"s": 1, "v": [0, 0]}),
+    "sum(where(v > 0, v, s*log(v)))": ({"s": 2, "v": [2, 0.5]}, {"s": 0, "v": [1, 1]}),
+    "sum(where(v > 0, v, W @ log(v)))": (
+        {"v": [1, 2], "W": [[1, 2], [3, float("inf")]]},
+        {"v": [1, 1], "W": [[0, 0], [0, 0]]},
+    ),
+    "s + 0*sum(log(v))": ({"s": 2, "v": [0, 1]}, {"s": 1, "v": [0, 0]}),
+}
+
+
+@pytest.mark.parametrize("text", ARRAYS_ABSENT)
+def test_operations_on_whole_arrays_do_not_leak_either(text: str) -> None:
+    point, expected = ARRAYS_ABSENT[text]
+    found = parse(text).grad(point)
+    assert {name: np.asarray(slope).tolist() for name, slope in found.items()} == expected
+
+
+def test_a_derivative_has_the_shape_of_its_variable_also_where_it_is_absent() -> None:
+    f = parse("s^2 + where(s > 0, s, sum(v))")
+    assert f.hvp({"s": 1}, s=1, v=[1, 2])["v"].tolist() == [0, 0]
+    assert parse("v: 2; s + 0*sum(v)").grad(s=[1, 2, 3], v=[1, 2])["v"].shape == (3, 2)
+
+
+def test_many_arguments_of_max_are_a_matter_of_one_pass() -> None:
+    names = [f"x{k}" for k in range(3000)]
+    slopes = parse(f"max({', '.join(names)})").grad({name: float(k % 2999) for k, name in enumerate(names)})
+    assert {name: slope for name, slope in slopes.items() if slope} == {"x2998": 1}
 
 
 def test_a_constant_exponent_brings_in_no_logarithm() -> None:

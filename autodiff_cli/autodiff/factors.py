@@ -1,0 +1,137 @@
+"""Factors that become others beside each other: powers of one base, roots of products, sums with common parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autodiff_cli.autodiff.exact import UNIT, Number, common_size
+from autodiff_cli.autodiff.products import Factors, Product, Products, Terms, add_terms, put, without_zeros
+from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.ops.arithmetic import abs_
+from autodiff_cli.ops.elementary import exp, pow_
+
+_TWO = Number(2)
+
+
+class SettledProducts(Products):
+    """Puts the factors of its products together."""
+
+    def __init__(self, names: Sequence[str], scalar: bool) -> None:
+        super().__init__(names, scalar)
+        self.beside_one: dict[Node, Node] = {}  # the x of 1 + x and x - 1
+        self._contents: dict[Node, tuple[Product, Node] | None] = {}
+
+    def settled(self, product: Product) -> Product:
+        """The product with factors put together that are one beside each other."""
+        if not self.scalar:
+            return Product(product.number, self._merged(product.factors))
+        number, factors = self._opened(*product)
+        factors = self._merged(factors)
+        near_one = [base for base in factors if base in self.beside_one]
+        if len(near_one) > 1:
+            factors = self._without_conjugates(factors, near_one)
+        if len(factors) > 1 or number.value != 1:
+            for base in [base for base in factors if base in self.sums]:
+                if base in factors and factors[base].value == 1:
+                    number, factors = self._without_content(number, factors, base)
+        return Product(number, factors)
+
+    def _opened(self, number: Number, factors: Factors) -> tuple[Number, Factors]:
+        """Whole powers of what is itself a product, or whose sign does not count: sqrt(a*b)^2 is a*b, abs(x)^2 x^2."""
+        opened = [base for base in factors if base.op is abs_ or base in self.openable]
+        for base in opened:
+            exponent = factors[base]
+            if exponent.is_whole and (base.op is not abs_ or exponent.value % 2 == 0):
+                del factors[base]
+                number = self.multiply(number, factors, base.inputs[0] if base.op is abs_ else base, exponent)
+        return number, without_zeros(factors) if opened else factors
+
+    def _merged(self, factors: Factors) -> Factors:
+        """Symbolic powers of one base as one: x^n times x is x^(n + 1), exp(a)*exp(b) is exp(a + b)."""
+        groups: dict[Node | None, list[Node]] = {}
+        for power, side in factors.items():
+            if (power.op is pow_ or power.op is exp) and side.is_whole:
+                groups.setdefault(power.inputs[0] if power.op is pow_ else None, []).append(power)
+        for base, powers in groups.items():
+            shift = factors.get(base) if base is not None else None
+            if shift is not None and not shift.is_whole:
+                shift = None
+            alone = len(powers) == 1 and abs(factors[powers[0]].value) == 1
+            if (shift is not None or not alone) and (self.scalar or alone):
+                return self._merged(self._with_one_power(factors, base, powers, shift))
+        return factors
+
+    def _with_one_power(
+        self, factors: Factors, base: Node | None, powers: Sequence[Node], shift: Number | None
+    ) -> Factors:
+        kept = dict(factors)
+        side = -UNIT if all(factors[power].value < 0 for power in powers) else UNIT
+        terms: Terms = {}
+        for power in powers:
+            add_terms(terms, self.terms_of(power.inputs[-1]), kept.pop(power).times(side))
+        if base is not None and shift is not None:
+            del kept[base]
+            add_terms(terms, {self.one: shift}, side)
+        exponent = self.sum(terms)
+        literal = self.product_of(exponent)
+        if base is None:
+            if not is_literal(exponent, 0):
+                put(kept, self.apply(exp, exponent), side)
+        elif literal.factors:
+            put(kept, self.apply(pow_, base, exponent), side)
+        else:
+            put(kept, base, literal.number.times(side))
+        return without_zeros(kept)
+
+    def _without_conjugates(self, factors: Factors, sums: Sequence[Node]) -> Factors:
+        """(1 - x)*(1 + x) as 1 - x^2."""
+        seen: dict[tuple[Node, Number], Node] = {}
+        for base in sums:
+            term = self.beside_one[base]
+            other = seen.setdefault((term, factors[base]), base)
+            if other is base:
+                continue
+            (a, b), (c, d) = ((self.sums[s][self.one], self.sums[s][term]) for s in (other, base))
+            if a.times(d) == -b.times(c):
+                terms = {self.one: a.times(c)}
+                self.add_product(terms, self.product_of(self.raised(term, _TWO)), b.times(d))
+                kept = {node: exponent for node, exponent in factors.items() if node not in (base, other)}
+                put(kept, self.sum(terms), factors[base])
+                return kept
+        return factors
+
+    def _without_content(self, number: Number, factors: Factors, base: Node) -> tuple[Number, Factors]:
+        """A sum's common factors in front of it: y*(2*a*x + 2*b*x) as 2*x*y*(a + b)."""
+        if base not in self._contents:
+            self._contents[base] = self._content(self.sums[base])
+        found = self._contents[base]
+        if found is None:
+            return number, factors
+        content, rest = found
+        kept = {node: exponent for node, exponent in factors.items() if node is not base}
+        for part, exponent in content.factors.items():
+            put(kept, part, exponent)
+        number = self.multiply(number.times(content.number), kept, rest, UNIT)
+        return number, without_zeros(kept)
+
+    def _content(self, terms: Terms) -> tuple[Product, Node] | None:
+        """What all terms have in common, and the sum of what is left of them; None if they have nothing."""
+        size = common_size(terms.values())
+        products = [self.product_of(term).factors for term in terms]
+        common = dict(products[0])
+        for factors in products[1:]:
+            common = {
+                base: exponent if exponent.size <= factors[base].size else factors[base]
+                for base, exponent in common.items()
+                if base in factors and (factors[base].value > 0) == (exponent.value > 0)
+            }
+        if size.value == 1 and not common:
+            return None
+        divisor = size.power(-1)
+        rest: Terms = {}
+        for term, coefficient in terms.items():
+            left = dict(self.product_of(term).factors)
+            for base, exponent in common.items():
+                left[base] = left[base].plus(-exponent)
+            self.add_product(rest, Product(coefficient, left), divisor)
+        return Product(size, common), self.sum(rest)

@@ -1,0 +1,104 @@
+"""Arrays written out are the same formulas, number by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.unroll import Nodes, TooManyOperationsError, unroll
+from autodiff_cli.backends.blocks import evaluate
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.shapes import ShapeError, shapes
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.lowering import read
+from autodiff_cli.numbers.arrays import quiet
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.arithmetic import mul
+from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.structural import matmul, outer, sum_
+from tests.graphs import ELEMENTWISE, SHAPES, array_graphs
+
+POINT = {name: np.linspace(0.3, 1.7, int(np.prod(shape))).reshape(shape) for name, shape in SHAPES.items()}
+
+
+def elements(name: str, shape: tuple[int, ...]) -> Nodes:
+    made = np.empty(shape, dtype=object)
+    for position in np.ndindex(shape):
+        made[position] = variable(f"{name}{list(position)}")
+    return made
+
+
+ELEMENTS = {name: elements(name, shape) for name, shape in SHAPES.items()}
+NUMBERS = {
+    node.text: float(value)
+    for name in SHAPES
+    for node, value in zip(ELEMENTS[name].flat, POINT[name].flat, strict=True)
+}
+
+
+def values(array: Nodes) -> Any:
+    """The values of an unrolled array, each by a tape of floats."""
+    tape = Tape(array.reshape(-1).tolist())
+    numbers = forward(tape, FLOATS, NUMBERS)
+    return np.array([numbers[i] for i in tape.outputs]).reshape(array.shape)
+
+
+def same_in_both(graphs: list[Node], leaves: list[Node]) -> None:
+    with quiet():
+        wanted = evaluate(graphs, POINT, SHAPES)
+    written = unroll(graphs, {leaf: ELEMENTS[leaf.text] for leaf in leaves})
+    for array, value in zip(written, wanted, strict=True):
+        assert array.shape == np.shape(value)
+        assert all(node.op is None or not node.op.structural for node in array.flat)
+        np.testing.assert_allclose(values(array), value, rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(array_graphs(ops=[op for op in ELEMENTWISE if op in (sin, exp, mul)]))
+def test_values_are_the_same(graph: tuple[Node, list[Node]]) -> None:
+    output, leaves = graph
+    same_in_both([output], leaves)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(array_graphs(ops=[op for op in ELEMENTWISE if op in (sin, mul)], most=6))
+def test_gradients_are_the_same(graph: tuple[Node, list[Node]]) -> None:
+    output, leaves = graph
+    same_in_both(gradient_nodes(sum_(output), leaves, SHAPES), leaves)
+
+
+def test_what_is_one_node_stays_one_and_numbers_stay_what_they_are() -> None:
+    x, v = variable("x"), variable("v")
+    scaled = x * v
+    (array,) = unroll([sum_(sin(scaled) + scaled)], {v: ELEMENTS["v"]})
+    tape = Tape([array.item()])
+    assert sum(node.op is mul for node in tape.nodes) == SHAPES["v"][0]
+    assert x in tape.nodes
+
+
+def test_a_large_array_is_refused_before_it_is_made() -> None:
+    v = variable("v")
+    long = np.full(100_000, variable("x"), dtype=object)
+    with pytest.raises(TooManyOperationsError, match="500000 operations"):
+        unroll([sum_(outer(v, v))], {v: long})
+    square = np.full((1000, 1000), variable("x"), dtype=object)
+    with pytest.raises(TooManyOperationsError, match="more than 1000000"):
+        unroll([sum_(matmul(v, v))], {v: square}, most=1_000_000)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    v = variable("v")
+    with pytest.raises(ShapeError):
+        unroll([v + read("[1, 2]").output], {v: ELEMENTS["v"]})
+
+
+def test_shapes_are_those_of_the_pass_over_shapes() -> None:
+    graph = read("A: 2x3; transpose(A) @ A + [1, 2, 3]")
+    leaf = graph.leaves["A"]
+    (array,) = unroll([graph.output], {leaf: ELEMENTS["A"]})
+    assert array.shape == shapes(Tape([graph.output]), {"A": (2, 3)})[-1]
