@@ -31,9 +31,10 @@ class Format(StrEnum):
     MERMAID = "mermaid"
     DOT = "dot"
     SVG = "svg"
+    HTML = "html"
 
 
-_DRAWINGS = (Format.MERMAID, Format.DOT, Format.SVG)
+_DRAWINGS = (Format.MERMAID, Format.DOT, Format.SVG, Format.HTML)
 _ENDINGS = {
     ".json": Format.JSON,
     ".mmd": Format.MERMAID,
@@ -41,6 +42,8 @@ _ENDINGS = {
     ".dot": Format.DOT,
     ".gv": Format.DOT,
     ".svg": Format.SVG,
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
 }
 
 
@@ -88,6 +91,7 @@ def trace(
     tape: Annotated[
         bool, typer.Option("--tape", help="What each operation keeps for the backward pass, and its memory.")
     ] = False,
+    step: Annotated[bool, typer.Option("--step", help="Walk through the steps key by key, in a terminal.")] = False,
     format_: Annotated[
         Format | None,
         typer.Option("--format", show_default=False, help="By default text, or what the ending of -o FILE says."),
@@ -105,6 +109,13 @@ def trace(
     hide_constants: Annotated[
         bool, typer.Option("--hide-constants", help="In a drawing: leave out what no variable reaches.")
     ] = False,
+    fold: Annotated[
+        bool, typer.Option("--fold", help="In a drawing: named intermediates, calls and layers as one node each.")
+    ] = False,
+    find: Annotated[
+        str | None,
+        typer.Option("--find", metavar="TEXT", help="In a drawing: only what has TEXT in it, and its neighbours."),
+    ] = None,
     digits: Digits = None,
     json: Json = False,
 ) -> ExitStatus:
@@ -118,10 +129,12 @@ def trace(
     Examples:
       autodiff trace "x*y + sin(x)" --x 2 --y 3
       autodiff trace "h = relu(w*x + b); (h - t)^2" --w 3 --x 2 --b 1 --t 5
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --step
       autodiff trace "x*y + sin(x)" --x 2 --y 3 --paths x
       autodiff trace "x*y + sin(x)" --x 2 --y 3 --mode forward --wrt x
       autodiff trace "x*y + sin(x)" --x 2 --y 3 --tape
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o graph.svg --highlight x
+      autodiff trace "f(t) = t*sin(t); f(x)*f(y)" --x 2 --y 3 -o graph.svg --fold
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
     """
     from autodiff_cli.cli import inputs, options
@@ -132,12 +145,17 @@ def trace(
     form = _form(format_, json, output)
     if form in _DRAWINGS and asked.anything:
         raise BadInput(f"--format {form} draws the graph; --paths, --tape and --mode forward go with text and json")
-    if form not in _DRAWINGS and (highlight is not None or only is not None or hide_constants):
-        drawings = ", ".join(_DRAWINGS)
-        raise BadInput(f"--highlight, --only and --hide-constants are for drawings; add --format, one of {drawings}")
+    if form not in _DRAWINGS and ((highlight, only, find) != (None, None, None) or hide_constants or fold):
+        options_ = "--highlight, --only, --hide-constants, --fold and --find"
+        raise BadInput(f"{options_} are for drawings; add --format, one of {', '.join(_DRAWINGS)}")
+    if step and (asked.anything or json or format_ is not None or output is not None):
+        raise BadInput("--step cannot be combined with --paths, --tape, --mode forward, --format, --json or -o")
     given = options.assignments(Call.of(context).values, assignments or ())
+    inputs.refuse_many(given, "trace")
     formula = inputs.formula(context, inputs.text_of(expression, environment), given)
     traced = inputs.traced(formula, given, inputs.chosen(formula, wrt))
+    if step and _walked(environment, traced, digits, expression):
+        return ExitStatus.DONE
     if form is Format.JSON:
         _output(environment, output, _json(traced, asked))
     elif form in _DRAWINGS:
@@ -145,10 +163,18 @@ def trace(
             _known(option, name, formula.leaves)
         from autodiff_cli.render.diagrams import View
 
-        _output(environment, output, _drawn(form, traced, View(highlight, only, hide_constants), digits))
+        view = View(highlight, only, hide_constants, fold, find)
+        _output(environment, output, _drawn(form, traced, view, digits))
     else:
         _report(environment, output, traced, asked, digits)
     return ExitStatus.DONE
+
+
+def _walked(environment: Environment, traced: Trace, digits: int | None, expression: str) -> bool:
+    """Walk through the trace; False where there is no terminal for it."""
+    from autodiff_cli.cli import step
+
+    return step.walked(environment, traced, digits, is_input_read=expression == "-")
 
 
 def _form(named: Format | None, json: bool, output: str | None) -> Format:
@@ -230,17 +256,31 @@ def _drawn(form: Format, traced: Trace, view: View, digits: int | None) -> str:
 
     drawn, show = diagrams.drawing(traced, view), shows(digits)[1]
     if not drawn.boxes:
-        raise BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
+        raise _nothing_to_draw(traced, view)
     if form is Format.MERMAID:
         return diagrams.to_mermaid(drawn, show)
     if form is Format.DOT:
         return diagrams.to_dot(drawn, show)
-    from autodiff_cli.render import layout, svg
+    from autodiff_cli.render import html, layout, svg
 
     try:
-        return svg.to_svg(drawn, show)
+        return html.to_html(traced, view, digits) if form is Format.HTML else svg.to_svg(drawn, show)
     except layout.TooLarge as error:
-        raise BadInput(f"{error}; --only VAR and --hide-constants draw less, --format dot draws any size") from error
+        less = "--fold, --only VAR, --find TEXT and --hide-constants draw less"
+        raise BadInput(f"{error}; {less}, --format dot draws any size") from error
+
+
+def _nothing_to_draw(traced: Trace, view: View) -> BadInput:
+    """Why a drawing is empty."""
+    from autodiff_cli.render import diagrams
+
+    searched = diagrams.drawing(traced, view._replace(find=None))
+    if not searched.boxes:
+        return BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
+    text = view.find or ""
+    close = suggest(text, diagrams.searchable(searched))
+    hint = f"; did you mean `{close}`?" if close else ""
+    return BadInput(f"--find {text}: no operation and no part of the formula has `{text}` in it{hint}")
 
 
 def _report(environment: Environment, output: str | None, traced: Trace, asked: Asked, digits: int | None) -> None:

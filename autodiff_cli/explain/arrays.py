@@ -6,6 +6,7 @@ of these are evaluated together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,15 @@ import numpy as np
 from autodiff_cli.explain.steps import Handed, Trace
 from autodiff_cli.explain.warnings import Caveat, of_the_node, where
 from autodiff_cli.expression import Expression
-from autodiff_cli.graph.gradient import selected, sweep
+from autodiff_cli.graph.gradient import Sweep, selected, sweep
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.shapes import in_words
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.shapes import in_words, shapes
+from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.arrays import ARRAYS, quiet
+
+MOST_NUMBERS = 250_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +45,59 @@ class ArrayTrace(Trace):
         return self.handed[i]
 
 
-def array_trace(expression: Expression, point: Mapping[str, Any], wrt: tuple[str, ...]) -> ArrayTrace:
-    """Run both passes at a point of arrays and numbers. See `steps.trace`."""
+@dataclass(frozen=True)
+class Passes:
+    """Both passes over a formula with arrays, as graphs that are still to be evaluated.
+
+    Attributes:
+        swept: the reverse sweep.
+        arrived: the adjoint of every node; None where structurally nothing arrives.
+        handed: for every node, by input position, the graphs of a `Handed`.
+    """
+
+    swept: Sweep
+    arrived: list[Node | None]
+    handed: list[dict[int, tuple[Node | None, Node]]]
+
+    @property
+    def graphs(self) -> list[Node]:
+        """All graphs, each once."""
+        handed = (node for pairs in self.handed for pair in pairs.values() for node in pair)
+        return [*dict.fromkeys(node for node in [*self.swept.tape.nodes, *self.arrived, *handed] if node is not None)]
+
+    def trace(
+        self, expression: Expression, point: Mapping[str, Any], wrt: tuple[str, ...], values: Mapping[Any, Any]
+    ) -> ArrayTrace:
+        """The trace that these passes are, given the values of all graphs."""
+        known = {**values, None: None}
+        return ArrayTrace(
+            expression,
+            point,
+            wrt,
+            self.swept.tape,
+            [known[node] for node in self.swept.tape.nodes],
+            [known[node] for node in self.arrived],
+            [{k: Handed(known[d], known[amount]) for k, (d, amount) in pairs.items()} for pairs in self.handed],
+        )
+
+
+def passes(expression: Expression, wrt: tuple[str, ...], sizes: Mapping[str, Shape]) -> Passes:
+    """Both passes as graphs, for variables of these shapes."""
+    with expression.placed():
+        swept = sweep(expression.output, [expression.leaves[name] for name in wrt], sizes)
+    return Passes(
+        swept,
+        [None if adjoint is None else selected(adjoint) for adjoint in swept.adjoints],
+        [
+            {given.position: (given.local, selected(given.amount)) for given in contributions}
+            for contributions in swept.contributions
+        ],
+    )
+
+
+def sizes_at(expression: Expression, point: Mapping[str, Any]) -> dict[str, Shape]:
+    """The shapes of the variables that are no scalars, at one point. Raises ExpressionError for a batch of points, and
+    for an output that is an array."""
     sizes = expression.sizes_of_scalar_output(point)
     for name, value in point.items():
         if np.ndim(value) > len(sizes.get(name, ())):
@@ -49,28 +105,24 @@ def array_trace(expression: Expression, point: Mapping[str, Any], wrt: tuple[str
             raise ExpressionError(
                 f"`{name}` is a number here, not an array; declare it to make it one", suggestion=declared
             )
-    with expression.placed():
-        swept = sweep(expression.output, [expression.leaves[name] for name in wrt], sizes)
-    wanted: dict[Node, None] = dict.fromkeys(swept.tape.nodes)
-    arrived = [None if adjoint is None else selected(adjoint) for adjoint in swept.adjoints]
-    handed = [
-        {given.position: (given.local, selected(given.amount)) for given in contributions}
-        for contributions in swept.contributions
-    ]
-    wanted.update(dict.fromkeys(node for node in arrived if node is not None))
-    for contributions in handed:
-        wanted.update(dict.fromkeys(node for pair in contributions.values() for node in pair if node is not None))
-    values: dict[Node | None, Any] = dict(zip(wanted, expression.evaluate([*wanted], point, sizes), strict=True))
-    values[None] = None
-    return ArrayTrace(
-        expression,
-        point,
-        wrt,
-        swept.tape,
-        [values[node] for node in swept.tape.nodes],
-        [values[node] for node in arrived],
-        [{k: Handed(values[d], values[amount]) for k, (d, amount) in pairs.items()} for pairs in handed],
-    )
+    return sizes
+
+
+def array_trace(expression: Expression, point: Mapping[str, Any], wrt: tuple[str, ...]) -> ArrayTrace:
+    """Run both passes at a point of arrays and numbers. See `steps.trace`.
+
+    Raises ExpressionError before computing for arrays that would not fit into memory.
+    """
+    sizes = sizes_at(expression, point)
+    both = passes(expression, wrt, sizes)
+    count = sum(map(math.prod, shapes(Tape(both.graphs), sizes)))
+    if count > MOST_NUMBERS:
+        raise ExpressionError(
+            f"the arrays of both passes have {count:,} numbers, and {MOST_NUMBERS:,} (2 GB) is the most that is kept "
+            "for display; from Python, `Expression.value_and_grad` keeps only what it needs"
+        )
+    values = expression.evaluate(both.graphs, point, sizes)
+    return both.trace(expression, point, wrt, dict(zip(both.graphs, values, strict=True)))
 
 
 def array_caveats(trace: Trace) -> list[Caveat]:

@@ -4,7 +4,8 @@ The *reference* is the same gradient to 50 right digits: it shows what rounding 
 themselves to the test: if g is the derivative, what is left of f(x + h) after f(x) + h·g shrinks as h², and if it is
 not, as h. With as many digits as the subtraction needs, h can be so small that there is no step to choose.
 
-Where f has a kink, no g passes on both sides; the slopes on either side then say what the point is.
+Where f has a kink, no g passes on both sides; the slopes on either side then say what the point is. An array is checked
+element by element.
 """
 
 from __future__ import annotations
@@ -16,15 +17,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from autodiff_cli.autodiff.digits import Estimate, errors, evaluate
-from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.explain.elements import Function, Part, written_out
 from autodiff_cli.explain.steps import Trace, trace
 from autodiff_cli.expression import Expression
-from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.tape import Tape, rebuild
-from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.graph.tape import rebuild
 from autodiff_cli.numbers.digits import MP, Number
-from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.precise import text
 
 DIGITS = 50
@@ -35,7 +33,7 @@ _SMOOTH = 1e-10  # the slopes on both sides of a smooth point agree better than 
 
 
 class Verdict(Enum):
-    """What a check finds for one variable."""
+    """What a check finds for one number."""
 
     AGREES = "agrees"
     KINK = "kink"  # the slopes on both sides differ; by convention one is taken, or something between
@@ -46,9 +44,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The check of the derivative towards one variable.
+    """The check of the derivative towards one number.
 
     Attributes:
+        variable: its name; that of an element of an array is `W[0, 1]`.
         gradient: as floats give it.
         reference: the same to 50 digits, as text.
         relative_error: how far the two are apart, as part of the reference; None where that means nothing.
@@ -92,41 +91,38 @@ class _Side:
         return self.order is not None and self.order > _FIRST_ORDER
 
 
-def check(expression: Expression, given: Mapping[str, Node], wrt: Iterable[str]) -> Check:
+def check(expression: Expression, given: Mapping[str, Node], wrt: Iterable[str], most: int | None = None) -> Check:
     """Check the gradient of an expression at a point.
 
     Args:
         given: the value of every variable, as a graph without variables.
         wrt: the variables towards which to check it.
+        most: how many operations on numbers the gradient may have when its arrays are written out; half a million by
+            default.
 
     Raises:
-        ExpressionError: for an expression with arrays.
+        ExpressionError: for arrays that are larger, do not fit together, or are the output.
     """
-    if not expression.is_scalar:
-        raise ExpressionError("a check is for numbers; this expression has arrays")
     names = tuple(wrt)
-    point = {name: forward(Tape((node,)), FLOATS, {})[-1] for name, node in given.items()}
-    traced = trace(expression, point, names)
-    place = {expression.leaves[name]: node for name, node in given.items()}
-    slopes = gradient_nodes(expression.output, [expression.leaves[name] for name in names])
-    exact = evaluate(rebuild(slopes, place), DIGITS)
-    sizes = errors(rebuild(slopes, place), DIGITS)
+    traced = trace(expression, {name: Expression(node, {}).value() for name, node in given.items()}, names)
+    function = written_out(traced, given, most)
+    slopes = rebuild([part.slope for part in function.parts], function.place)
+    exact = evaluate(slopes, DIGITS)
+    sizes = errors(slopes, DIGITS)
     findings = [
-        _finding(expression, place, name, traced, slope, Estimate(reference, size.error))
-        for name, slope, reference, size in zip(names, slopes, exact, sizes, strict=True)
+        _finding(function, part, traced, Estimate(reference, size.error))
+        for part, reference, size in zip(function.parts, exact, sizes, strict=True)
     ]
     return Check(traced, tuple(findings))
 
 
-def _finding(
-    expression: Expression, place: Mapping[Node, Node], name: str, traced: Trace, slope: Node, reference: Estimate
-) -> Finding:
-    found, exact = traced.gradient[name], reference.value
+def _finding(function: Function, part: Part, traced: Trace, reference: Estimate) -> Finding:
+    found, exact = part.found, reference.value
     distance = abs(MP.mpf(found) - exact)
     relative = float(distance / abs(exact)) if exact and math.isfinite(distance) else None if exact else float(distance)
 
     def verdict(verdict: Verdict, note: str = "", order: float | None = None) -> Finding:
-        return Finding(name, found, text(exact, DIGITS), relative, order, verdict, note)
+        return Finding(part.leaf.text, found, text(exact, DIGITS), relative, order, verdict, note)
 
     if MP.isnan(exact) or MP.isinf(exact):
         same = math.isnan(found) if MP.isnan(exact) else found == exact
@@ -134,7 +130,7 @@ def _finding(
         return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
     if math.isinf(found) and abs(exact) > sys.float_info.max and (found > 0) == (exact > 0):
         return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
-    sides = [side for side in _sides(expression, place, name, slope) if side.order is not None]
+    sides = [side for side in _sides(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
     is_close = distance <= _TOLERANCE * max(abs(exact), reference.error)
     if is_close and all(side.agrees for side in sides):
@@ -147,23 +143,21 @@ def _finding(
     return verdict(Verdict.DIFFERS, "the remainder shrinks as h: this is not the derivative", order)
 
 
-def _sides(expression: Expression, place: Mapping[Node, Node], name: str, slope: Node) -> list[_Side]:
+def _sides(function: Function, part: Part) -> list[_Side]:
     """What the function does left and right of the point."""
-    leaf, here = expression.leaves[name], place[expression.leaves[name]]
-    (x,) = evaluate([here], DIGITS)
-    if not MP.isfinite(x):
+    here = function.place[part.leaf]
+    value, tangent = rebuild([function.output, part.slope], function.place)
+    x, size = evaluate([here, value], DIGITS)
+    if not (MP.isfinite(x) and MP.isfinite(size)):
         return []
     exponent = _STEP - min(0, math.floor(MP.log10(abs(x)))) if x else _STEP
     steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
-    value, tangent = rebuild([expression.output, slope], place)
-    (size,) = evaluate([value], DIGITS)
-    if not MP.isfinite(size):
-        return []
     wanted: list[Node] = []
     for step in steps:
-        (moved,) = rebuild([expression.output], {**place, leaf: here + step})
+        (moved,) = rebuild([function.output], {**function.place, part.leaf: here + step})
         wanted += [moved - value - step * tangent, (moved - value) / step]
-    far_left, left, near_left, _, far_right, right, near_right, _ = evaluate(wanted, 10)
+    cancelling = 2 * _STEP + 2  # what is left is of the size of the square of the smaller step
+    far_left, left, near_left, _, far_right, right, near_right, _ = evaluate(wanted, 10, guard=cancelling + 20)
     return [_Side(left, _order(far_left, near_left)), _Side(right, _order(far_right, near_right))]
 
 

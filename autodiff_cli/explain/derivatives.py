@@ -18,9 +18,11 @@ from autodiff_cli.expression import Expression
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import shapes
-from autodiff_cli.language.errors import UnknownNameError, suggest
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, suggest
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.structural import index, stack
+
+MOST_DERIVATIVES = 1_000_000  # of a Hessian or a Jacobian, which has a name for each of its numbers
 
 Matrix: TypeAlias = dict[str, dict[str, Any]]  # by row and column: numbers, arrays or expressions
 
@@ -61,15 +63,30 @@ def forward_mode(trace: Trace) -> dict[str, list[float]]:
 
 
 def hessian(expression: Expression, point: Mapping[str, Any], wrt: Iterable[str]) -> Matrix:
-    """The second derivatives at a point, by both variables."""
-    matrix = expression.hessian(point)
-    sizes = expression.sizes(expression.at(point))
-    own = {name: sizes.get(name, ()) for name in expression.variables}
+    """The second derivatives at a point, by both variables. Raises ExpressionError for more than `MOST_DERIVATIVES`."""
+    from autodiff_cli.directions import hessian
+
+    names = tuple(wrt)
+    own = _shapes_of(expression, point, names)
     counts = [math.prod(shape) for shape in own.values()]
+    _check_count(sum(counts) ** 2, "hessian", names)
+    matrix = hessian(expression, expression.at(point), names)
     ends = itertools.accumulate(counts)
     parts = {name: slice(end - count, end) for name, count, end in zip(own, counts, ends, strict=True)}
-    names = tuple(wrt)
     return {a: {b: matrix[parts[a], parts[b]].reshape(own[a] + own[b]) for b in names} for a in names}
+
+
+def _shapes_of(expression: Expression, point: Mapping[str, Any], names: Iterable[str]) -> dict[str, Shape]:
+    sizes = {} if expression.is_scalar else expression.sizes(expression.at(point))
+    return {name: sizes.get(name, ()) for name in names}
+
+
+def _check_count(count: int, what: str, names: Sequence[str]) -> None:
+    if count > MOST_DERIVATIVES:
+        raise ExpressionError(
+            f"the {what} has {count:,} numbers, and {MOST_DERIVATIVES:,} is the most that is shown; choose variables "
+            f"with --wrt, as --wrt {names[0]}, or use `Expression.{what}` from Python"
+        )
 
 
 def outputs(expression: Expression, names: Iterable[str] | None, sizes: Mapping[str, Shape]) -> dict[str, Expression]:
@@ -116,9 +133,23 @@ def _elements(expression: Expression, sizes: Mapping[str, Shape]) -> Sequence[No
 
 
 def jacobian(chosen: Mapping[str, Expression], point: Mapping[str, Any], wrt: Iterable[str]) -> Matrix:
-    """The derivatives of each output towards each variable, at a point."""
-    found = {output: expression.jacobian(point) for output, expression in chosen.items()}
-    return {output: {name: slopes[name] for name in wrt} for output, slopes in found.items()}
+    """The derivatives of each output towards each variable, at a point. Raises ExpressionError for more than
+    `MOST_DERIVATIVES`."""
+    names = tuple(wrt)
+    count = 0
+    for output in chosen.values():
+        shape, own = _output_shape_at(output, point), _shapes_of(output, point, names)
+        count += math.prod(shape) * sum(map(math.prod, own.values()))
+        _check_count(count, "jacobian", names)
+    found = {}
+    for label, output in chosen.items():
+        slopes = output.jacobian(point) if _output_shape_at(output, point) else output.grad(point)
+        found[label] = {name: slopes[name] for name in names}
+    return found
+
+
+def _output_shape_at(output: Expression, point: Mapping[str, Any]) -> Shape:
+    return () if output.is_scalar else output_shape(output, output.sizes(output.at(point)))
 
 
 def second_derivatives(derivatives: Mapping[str, Expression]) -> Matrix:

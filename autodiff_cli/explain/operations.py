@@ -75,7 +75,7 @@ def operations() -> Iterator[Op]:
 
 def named(name: str) -> tuple[Op, ...]:
     """The operations that are called, or written as, `name`; empty if there are none."""
-    return function(name) or tuple(op for op in operations() if name in (op.name, op.symbol))
+    return function(name) or tuple(op for op in operations() if name and name in (op.name, op.symbol))
 
 
 def close_name(name: str) -> str | None:

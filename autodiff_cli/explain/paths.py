@@ -6,6 +6,7 @@ can be 2^300 of them, so they are counted and summed by a single pass and listed
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -122,26 +123,31 @@ class Network:
         """
         found: list[list[Edge]] = []
         classes = [_Class(-self._weights[start], 0, [], 0, None, 1.0, 0.0)]
-        made = 1
+        made = itertools.count(1)
         while classes and len(found) < limit:
-            _, _, followed, kept, leaving, product, weight = heappop(classes)
-            edges = followed[:kept]
-            node = start
-            if leaving is not None:
-                edges.append(leaving)
-                node = leaving.user
-            found.append(edges)
-            while (following := self._best[node]) is not None:
-                for edge in self._users[node]:
-                    if edge is not following:
-                        size, beyond = weight + self._weight(edge), weight + _logarithm(edge.rate)
-                        through = _times(product, edge.rate)
-                        heappush(classes, _Class(-size, made, edges, len(edges), edge, through, beyond))
-                        made += 1
-                edges.append(following)
-                node = following.user
-                product, weight = _times(product, following.rate), weight + _logarithm(following.rate)
+            largest = heappop(classes)
+            found.append(largest.beginning)
+            for remaining in self._without_largest(start, largest, found[-1], made):
+                heappush(classes, remaining)
         return found, sum((self._sum(start, remaining) for remaining in classes), 0.0)
+
+    def _without_largest(self, start: int, divided: _Class, edges: list[Edge], made: Iterator[int]) -> Iterator[_Class]:
+        """Divide the paths of a class, without the largest, by where they leave it.
+
+        Args:
+            edges: the beginning that they share; it is extended to that largest path.
+            made: numbers for the classes, in order.
+        """
+        node = edges[-1].user if edges else start
+        product, weight = divided.product, divided.weight
+        while (following := self._best[node]) is not None:
+            for edge in self._users[node]:
+                if edge is not following:
+                    size, beyond = weight + self._weight(edge), weight + _logarithm(edge.rate)
+                    yield _Class(-size, next(made), edges, len(edges), edge, _times(product, edge.rate), beyond)
+            edges.append(following)
+            node = following.user
+            product, weight = _times(product, following.rate), weight + _logarithm(following.rate)
 
     def _sum(self, start: int, remaining: _Class) -> float:
         """The sum of the products of all paths of a class."""
@@ -166,6 +172,12 @@ class _Class(NamedTuple):
     leaving: Edge | None
     product: float | None
     weight: float
+
+    @property
+    def beginning(self) -> list[Edge]:
+        """The edges that all of them begin with."""
+        edges = self.followed[: self.kept]
+        return edges if self.leaving is None else [*edges, self.leaving]
 
 
 def _path(start: int, edges: list[Edge]) -> Path:

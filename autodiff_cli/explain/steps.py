@@ -168,7 +168,11 @@ class Trace:
 
 def _nothing(value: Any) -> Any:
     """Zero, in the shape of a value."""
-    return 0.0 if isinstance(value, float) else value - value
+    if isinstance(value, float):
+        return 0.0
+    import numpy as np
+
+    return np.zeros_like(value)
 
 
 def trace(expression: Expression, point: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Trace:

@@ -1,16 +1,19 @@
 """Both passes in the words of someone explaining at a blackboard.
 
 What a sentence says comes from the operation's gate pattern and from its rule: the local derivative is printed from the
-rule itself, with the numbers put in (`cos(2) = -0.416147`).
+rule itself, with the numbers put in (`cos(2) = -0.416147`). Sentences are phrases, which a page fills in with other
+numbers; `Words` fills them in with those of a trace.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from autodiff_cli.explain.formulas import applied, applied_to_numbers, is_loose, literal
+from autodiff_cli.explain.phrases import Cases, Phrase, Sides, Slot, fill, negative, phrase_of
 from autodiff_cli.explain.steps import BackwardStep, Contribution, ForwardStep, Trace
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.op import Gate, Op, Precedence, registered
@@ -35,15 +38,7 @@ class Words:
 
     def forward(self, step: ForwardStep) -> str:
         """A forward step with its numbers filled in: `x*y = 2 × 3 = 6`."""
-        numbers = [self._show(self._trace.values[j]) for j in step.inputs]
-        if step.op.structural and not step.op.symbol:
-            return f"{self._name(step)} = {self._show(step.value)}"
-        with_numbers = applied_to_numbers(step.op, numbers)
-        if _is_truth(step.op) and isinstance(step.value, float):
-            verdict = "true" if step.value else "false"
-            return f"{self._name(step)}: {with_numbers} is {verdict}, so {self._show(step.value)}"
-        sides = [self._name(step), with_numbers, self._show(step.value)]
-        return " = ".join(dict.fromkeys(sides))
+        return fill(forward_phrase(self._trace, step.node), _Facts(self._trace, self._show, step))
 
     def hands_on(self, step: BackwardStep) -> bool:
         """Whether the node has anything to hand on: structurally, something arrived at it."""
@@ -51,105 +46,225 @@ class Words:
 
     def backward(self, step: BackwardStep) -> str:
         """What a node does with its adjoint, as a sentence that ends without a stop."""
-        if not self.hands_on(step):
-            return "nothing reaches it from the output, so it hands on nothing"
-        if step.op.structural:
-            return _structural(step.op)
-        match step.op.gate:
-            case Gate.DISTRIBUTE if step.op.symbol == "-":
-                return (
-                    "a difference distributes: the first term gets the adjoint, the second gets it with its sign turned"
-                )
-            case Gate.DISTRIBUTE:
-                return "a sum distributes: each term gets the adjoint, unchanged"
-            case Gate.SWAP:
-                return "a product swaps: each factor gets the adjoint times the value of the other factor"
-            case Gate.ROUTE:
-                return self._routed(step)
-            case Gate.BLOCK:
-                return f"{_title(step.op)} is flat wherever it does not jump, so it hands on nothing"
-            case Gate.SCALE:
-                return f"{_title(step.op)} scales by its slope{self._slopes(step)}"
+        return fill(backward_phrase(self._trace, step.node), _Facts(self._trace, self._show, step))
 
     def contribution(self, step: BackwardStep, given: Contribution) -> str:
         """What one input is handed, `x: 3 × 1 = 3`, and where it is used several times, its running total."""
-        words = f"{self._trace.labels[given.to]}: {self._factors(step, given)} = {self._show(given.amount)}"
-        if given.uses == 1:
-            return words
-        if given.use < given.uses:
-            return f"{words}, use {given.use} of {given.uses}: total so far {self._show(given.total)}"
-        return f"{words}, the last of {given.uses} uses: accumulates to {self._show(given.total)}"
+        phrase = contribution_phrase(self._trace, step.node, given.position)
+        return fill(phrase, _Facts(self._trace, self._show, step))
 
-    def _factors(self, step: BackwardStep, given: Contribution) -> str:
-        """Local derivative × adjoint, in numbers; for an operation on whole arrays its rule as a formula."""
-        if given.local is None:
-            return self._passage(step, given)
-        factors = applied_to_numbers(registered("mul"), [self._show(given.local), self._show(step.adjoint)])
-        return f"sum of {factors}" if shape_of(given.amount) != shape_of(step.adjoint) else factors
 
-    def _passage(self, step: BackwardStep, given: Contribution) -> str:
-        """What an operation on whole arrays hands to an input: `outer(adjoint, x)`, `Wᵀ @ adjoint`."""
-        nodes, inputs = self._trace.tape.nodes, self._trace.tape.inputs[step.node]
-        passage = step.op.passage(tuple(shape_of(self._trace.values[j]) for j in inputs))
-        graph = passage.back[given.position]
-        assert graph is not None
-        place = {passage.adjoint: variable("adjoint"), passage.output: variable(self._trace.labels[step.node])}
-        for leaf, j in zip(passage.inputs, inputs, strict=True):
-            place[leaf] = nodes[j] if nodes[j].op is None else variable(self._trace.labels[j])
-        formula = _TRANSPOSED.sub(r"\1ᵀ", to_text(rebuild([graph], place)[0], share=False))
-        return formula if len(formula) <= LONGEST_FORMULA else "its part of the adjoint"
+class _Facts:
+    """What the phrases about one step of a trace are filled in with."""
 
-    def _name(self, step: ForwardStep) -> str:
-        """The node's label; for a named intermediate also what it stands for: `a = x + y`."""
-        label = self._trace.labels[step.node]
-        names, nodes = self._trace.expression.names, self._trace.tape.nodes
-        if nodes[step.node] not in names:
-            return label
-        operands = [self._trace.labels[j] for j in step.inputs]
-        loose = [is_loose(step.op, k, nodes[j]) and nodes[j] not in names for k, j in enumerate(step.inputs)]
-        return f"{label} = {applied(step.op, operands, loose)}"
+    def __init__(self, trace: Trace, show: Callable[[Any], str], step: ForwardStep | BackwardStep) -> None:
+        self._trace = trace
+        self._show = show
+        self._node = step.node
+        self._given = {given.position: given for given in step.contributions} if isinstance(step, BackwardStep) else {}
 
-    def _routed(self, step: BackwardStep) -> str:
-        title = _title(step.op)
-        chosen = [given for given in step.contributions if _is_somewhere(given.local)]
-        if len(self._trace.tape.inputs[step.node]) == 1:
-            if chosen and not isinstance(chosen[0].local, float):
-                return f"{title} lets its adjoint pass where it is not flat"
-            if chosen:
-                return f"{title} lets its adjoint pass"
-            at = self._show(self._trace.values[self._trace.tape.inputs[step.node][0]])
-            dead = ": a dead unit at this point" if step.op.name in _RECTIFIERS else ""
-            return f"{title} is flat at {at} and blocks its adjoint{dead}"
-        if not chosen:
-            return f"{title} chose something that does not depend on a variable, so its adjoint ends here"
-        labels = " and ".join(dict.fromkeys(self._trace.labels[given.to] for given in chosen))
-        share = chosen[0].local
-        if not isinstance(share, float):
-            return f"{title} routes its adjoint, element by element, to what it chose"
-        if share != 1:
-            return f"{title} is tied and shares its adjoint equally: {self._show(share)} of it for {labels}"
-        return f"{title} routes its adjoint to what it chose, {labels}; nothing goes elsewhere"
+    def text(self, what: str, of: int) -> str:
+        """What stands in a slot, see `Slot`."""
+        match what:
+            case "name":
+                return name(self._trace, self._node)
+            case "chosen":
+                return " and ".join(dict.fromkeys(self._trace.labels[given.to] for given in self._chosen))
+            case "label":
+                return self._trace.labels[self._input(of)]
+            case "use" | "uses":
+                return str(getattr(self._given[of], what))
+            case _:
+                return self._show(self._number(what, of))
 
-    def _slopes(self, step: BackwardStep) -> str:
-        """The local derivatives with their numbers: `, cos(2) = -0.416147`."""
-        if len(step.contributions) == 1 and len(self._trace.tape.inputs[step.node]) == 1:
-            return f", {self._slope(step, step.contributions[0])}"
-        parts = [f"{self._slope(step, given)} towards {self._trace.labels[given.to]}" for given in step.contributions]
-        return ": " + ", ".join(parts) if parts else ""
+    def case(self, by: str, of: int) -> int:
+        """Which of the cases is true, see `Cases`."""
+        match by:
+            case "arrived":
+                return int(self._trace.arrived[self._node] is not None)
+            case "truth":
+                return int(self._trace.values[self._node] != 0)
+            case "use":
+                given = self._given[of]
+                return 0 if given.uses == 1 else 1 if given.use < given.uses else 2
+            case _:
+                if not self._chosen:
+                    return 0
+                share = self._chosen[0].local
+                return 2 if isinstance(share, float) and share != 1 else 1
 
-    def _slope(self, step: BackwardStep, given: Contribution) -> str:
-        number = self._show(given.local)
-        if not isinstance(given.local, float):
-            return number
-        inputs = self._trace.tape.inputs[step.node]
-        rule = step.op.partials(len(inputs))
-        if rule.partials[given.position].local is rule.output:  # as for exp, which is its own slope
-            called = applied_to_numbers(step.op, [self._show(self._trace.values[j]) for j in inputs])
-            return f"{called} = {number}"
-        values = [self._trace.values[j] for j in (step.node, *inputs)]
-        place = {leaf: literal(self._show(x)) for leaf, x in zip((rule.output, *rule.inputs), values, strict=True)}
-        formula = to_text(rebuild([rule.partials[given.position].local], place)[0], share=False)
-        return number if formula == number or len(formula) > LONGEST_FORMULA else f"{formula} = {number}"
+    def _number(self, what: str, of: int) -> Any:
+        match what:
+            case "output":
+                return self._trace.values[self._node]
+            case "value":
+                return self._trace.values[self._input(of)]
+            case "adjoint":
+                return self._trace.adjoints[self._node]
+            case "share":
+                return self._chosen[0].local
+            case _:
+                return getattr(self._given[of], what)
+
+    def _input(self, position: int) -> int:
+        return self._trace.tape.inputs[self._node][position]
+
+    @property
+    def _chosen(self) -> list[Contribution]:
+        return [given for given in self._given.values() if _is_somewhere(given.local)]
+
+
+def name(trace: Trace, i: int) -> str:
+    """A node's label; for a named intermediate also what it stands for: `a = x + y`."""
+    label, names, nodes = trace.labels[i], trace.expression.names, trace.tape.nodes
+    op, inputs = nodes[i].op, trace.tape.inputs[i]
+    if op is None or nodes[i] not in names:
+        return label
+    loose = [is_loose(op, k, nodes[j]) and nodes[j] not in names for k, j in enumerate(inputs)]
+    return f"{label} = {applied(op, [trace.labels[j] for j in inputs], loose)}"
+
+
+def forward_phrase(trace: Trace, i: int) -> Phrase:
+    """What carrying out an operation does, with slots for its numbers."""
+    op = trace.tape.nodes[i].op
+    assert op is not None
+    return _computed(op, len(trace.tape.inputs[i]), isinstance(trace.values[i], float))
+
+
+@cache
+def _computed(op: Op, count: int, is_scalar: bool) -> Phrase:
+    if op.structural and not op.symbol:
+        return (Slot("name"), " = ", Slot("output"))
+    numbers = phrase_of(applied_to_numbers(op, [negative(Slot("value", k)) for k in range(count)]))
+    if _is_truth(op) and is_scalar:
+        verdict = Cases("truth", (("false",), ("true",)))
+        return (Slot("name"), ": ", *numbers, " is ", verdict, ", so ", Slot("output"))
+    return (Sides(((Slot("name"),), numbers, (Slot("output"),))),)
+
+
+def backward_phrase(trace: Trace, i: int) -> Phrase:
+    """What an operation that takes gradient does with its adjoint, with slots for its numbers."""
+    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
+    assert op is not None
+    reached = tuple(k for k, j in enumerate(inputs) if trace.tape.reached[j])
+    are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
+    nothing = "nothing reaches it from the output, so it hands on nothing"
+    return (Cases("arrived", ((nothing,), _handing_on(op, len(inputs), reached, are_scalars))),)
+
+
+@cache
+def _handing_on(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -> Phrase:
+    if op.structural:
+        return (_structural(op),)
+    match op.gate:
+        case Gate.DISTRIBUTE if op.symbol == "-":
+            return (
+                "a difference distributes: the first term gets the adjoint, the second gets it with its sign turned",
+            )
+        case Gate.DISTRIBUTE:
+            return ("a sum distributes: each term gets the adjoint, unchanged",)
+        case Gate.SWAP:
+            return ("a product swaps: each factor gets the adjoint times the value of the other factor",)
+        case Gate.ROUTE:
+            return _passing(op, are_scalars) if count == 1 else _routing(op, are_scalars)
+        case Gate.BLOCK:
+            return (f"{_title(op)} is flat wherever it does not jump, so it hands on nothing",)
+        case Gate.SCALE:
+            return (f"{_title(op)} scales by its slope", *_slopes(op, count, reached, are_scalars))
+
+
+def _passing(op: Op, is_scalar: bool) -> Phrase:
+    """What an operation says that lets its adjoint pass, or not."""
+    dead = ": a dead unit at this point" if op.name in _RECTIFIERS else ""
+    flat = (f"{_title(op)} is flat at ", Slot("value"), f" and blocks its adjoint{dead}")
+    passes = (f"{_title(op)} lets its adjoint pass{'' if is_scalar else ' where it is not flat'}",)
+    return (Cases("chosen", (flat, passes, passes)),)
+
+
+def _routing(op: Op, is_scalar: bool) -> Phrase:
+    """What an operation says that hands its adjoint to one of several inputs."""
+    title = _title(op)
+    nothing = (f"{title} chose something that does not depend on a variable, so its adjoint ends here",)
+    elements = (f"{title} routes its adjoint, element by element, to what it chose",)
+    routes = (f"{title} routes its adjoint to what it chose, ", Slot("chosen"), "; nothing goes elsewhere")
+    shares = (f"{title} is tied and shares its adjoint equally: ", Slot("share"), " of it for ", Slot("chosen"))
+    return (Cases("chosen", (nothing, routes if is_scalar else elements, shares)),)
+
+
+def _slopes(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -> Phrase:
+    """The local derivatives with their numbers: `, cos(2) = -0.416147`."""
+    if count == 1 and reached:
+        return (", ", *slope_phrase(op, 1, 0, are_scalars))
+    parts: list[Any] = []
+    for position in reached:
+        parts += [", " if parts else ": ", *slope_phrase(op, count, position, are_scalars)]
+        parts += [" towards ", Slot("label", position)]
+    return tuple(parts)
+
+
+@cache
+def slope_phrase(op: Op, count: int, position: int, are_scalars: bool) -> Phrase:
+    """The local derivative of an elementwise operation towards one input, as a formula with its number."""
+    number = (Slot("local", position),)
+    if not are_scalars:
+        return number
+    return (Sides((slope_formula(op, count, position), number), LONGEST_FORMULA),)
+
+
+@cache
+def slope_formula(op: Op, count: int, position: int) -> Phrase:
+    """The local derivative as the rule has it, with slots for the values."""
+    marks = [negative(Slot("value", k)) for k in range(count)]
+    rule = op.partials(count)
+    if rule.partials[position].local is rule.output:  # as for exp, which is its own slope
+        return phrase_of(applied_to_numbers(op, marks))
+    place = dict(zip((rule.output, *rule.inputs), map(literal, [negative(Slot("output")), *marks]), strict=True))
+    return phrase_of(to_text(rebuild([rule.partials[position].local], place)[0], share=False))
+
+
+def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:
+    """What a node hands one of its inputs, with slots for the numbers."""
+    total = Slot("total", position)
+    uses = (
+        (),
+        (", use ", Slot("use", position), " of ", Slot("uses", position), ": total so far ", total),
+        (", the last of ", Slot("uses", position), " uses: accumulates to ", total),
+    )
+    factors, amount = _factors(trace, i, position), Slot("amount", position)
+    return (Slot("label", position), ": ", *factors, " = ", amount, Cases("use", uses, position))
+
+
+def _factors(trace: Trace, i: int, position: int) -> Phrase:
+    """Local derivative × adjoint, in numbers; for an operation on whole arrays its rule as a formula."""
+    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
+    assert op is not None
+    factors = _product(position)
+    if op.structural:
+        passage = _passage(trace, i, position)
+        return factors if passage is None else (passage,)
+    is_stretched = shape_of(trace.values[inputs[position]]) != shape_of(trace.values[i])
+    return ("sum of ", *factors) if is_stretched else factors
+
+
+@cache
+def _product(position: int) -> Phrase:
+    factors = [negative(Slot("local", position)), negative(Slot("adjoint"))]
+    return phrase_of(applied_to_numbers(registered("mul"), factors))
+
+
+def _passage(trace: Trace, i: int, position: int) -> str | None:
+    """What an operation on whole arrays hands to an input: `outer(adjoint, x)`, `Wᵀ @ adjoint`; None for nothing."""
+    op, inputs, nodes = trace.tape.nodes[i].op, trace.tape.inputs[i], trace.tape.nodes
+    assert op is not None
+    passage = op.passage(tuple(shape_of(trace.values[j]) for j in inputs))
+    graph = passage.back[position]
+    if graph is None:
+        return None
+    place = {passage.adjoint: variable("adjoint"), passage.output: variable(trace.labels[i])}
+    for leaf, j in zip(passage.inputs, inputs, strict=True):
+        place[leaf] = nodes[j] if nodes[j].op is None else variable(trace.labels[j])
+    formula = _TRANSPOSED.sub(r"\1ᵀ", to_text(rebuild([graph], place)[0], share=False))
+    return formula if len(formula) <= LONGEST_FORMULA else "its part of the adjoint"
 
 
 def _structural(op: Op) -> str:

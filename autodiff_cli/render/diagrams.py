@@ -6,13 +6,15 @@ Values and adjoints stand on nodes, local derivatives on edges. What the user ty
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from autodiff_cli.explain.groups import Frame, fold, frames, rates
 from autodiff_cli.explain.steps import Trace
 from autodiff_cli.render.numbers import Show
 from autodiff_cli.render.text import on_one_line
 
+_DEEPEST_INDENT = 8  # of frames in frames, in the formats that are text
 _PLAIN = frozenset(" .,+-=()/^_×")  # what means nothing to Mermaid inside quotes, besides letters and digits
 
 
@@ -23,10 +25,14 @@ class Role(enum.Enum):
     CONSTANT = "constant"
     OPERATION = "operation"
     OUTPUT = "output"
+    FOLDED = "folded"
 
 
 class Box(NamedTuple):
-    """A node of the drawing. `id` is that of the trace; a node that takes no gradient has the adjoint None."""
+    """A node of the drawing. `id` is that of the trace; a node that takes no gradient has the adjoint None.
+
+    One that is folded stands for `inside` nodes of the trace, of which the last gives it its id and numbers.
+    """
 
     id: int
     label: str
@@ -34,10 +40,14 @@ class Box(NamedTuple):
     value: Any
     adjoint: Any
     is_highlighted: bool
+    inside: int = 1
 
 
 class Arrow(NamedTuple):
-    """An edge from an input to its user. `local` is None where no derivative travels, or none that is one number."""
+    """An edge from an input to its user. `local` is None where no derivative travels, or none that is one number.
+
+    Into a folded node there is one edge from each input, with the sum over all paths inside.
+    """
 
     source: int
     target: int
@@ -52,20 +62,25 @@ class View(NamedTuple):
         highlight: the variable whose paths to the output stand out.
         only: the variable on which all nodes that are drawn depend.
         hide_constants: leave out what no variable reaches.
+        fold: draw each frame that does not hold the output as one node.
+        find: draw only the smallest parts that have this text in them, and the operations of this name, which stand
+            out, and their neighbours.
     """
 
     highlight: str | None = None
     only: str | None = None
     hide_constants: bool = False
+    fold: bool = False
+    find: str | None = None
 
 
 class Drawing(NamedTuple):
-    """The nodes and edges to draw, and the named intermediates with the nodes that serve them alone."""
+    """The nodes and edges to draw, and the frames around what serves a named intermediate or a call alone."""
 
     trace: Trace
     boxes: list[Box]
     arrows: list[Arrow]
-    groups: dict[str, list[int]]
+    frames: list[Frame]
 
 
 EVERYTHING = View()
@@ -83,12 +98,23 @@ def drawing(trace: Trace, view: View = EVERYTHING) -> Drawing:
         Box(i, drawable(trace.labels[i]), _role(trace, i), trace.values[i], trace.adjoints[i], lit[i]) for i in chosen
     ]
     arrows = [Arrow(j, i, local, lit[i] and lit[j]) for i in chosen for j, local in _inputs(trace, i) if shown[j]]
-    return Drawing(trace, boxes, arrows, _groups(trace, shown))
+    around = [frame._replace(label=drawable(frame.label)) for frame in frames(trace, shown)]
+    drawn = Drawing(trace, boxes, arrows, around)
+    if view.fold:
+        drawn = _folded(drawn)
+    return drawn if view.find is None else _found(drawn, view.find)
+
+
+def searchable(drawn: Drawing) -> set[str]:
+    """What `find` could look for in a drawing."""
+    return {name for box in drawn.boxes for name in (box.label, *_operation_names(drawn.trace, box))}
 
 
 def lines(box: Box, show: Show) -> list[str]:
-    """What a node says: its label, its value unless that is the label, its adjoint if it has one."""
+    """What a node says: its label, how many it stands for, its value unless that is the label, its adjoint if any."""
     value, found = show(box.value), [box.label]
+    if box.inside > 1:
+        found.append(f"{box.inside} nodes inside")
     if value != box.label:
         found.append(f"value {value}")
     if box.adjoint is not None:
@@ -112,12 +138,14 @@ def to_mermaid(drawn: Drawing, show: Show) -> str:
         kind = "highlighted" if boxes[i].is_highlighted else boxes[i].role.value
         return f'n{i}{opening}"{text}"{closing}:::{kind}'
 
-    grouped = {i for members in drawn.groups.values() for i in members}
-    written += [f"  {node(box.id)}" for box in drawn.boxes if box.id not in grouped]
-    for count, (name, members) in enumerate(drawn.groups.items()):
-        written.append(f'  subgraph g{count}["{_for_mermaid(name)}"]')
-        written += [f"    {node(i)}" for i in members]
-        written.append("  end")
+    framed = {i for frame in drawn.frames for i in frame.members}
+    written += [f"  {node(box.id)}" for box in drawn.boxes if box.id not in framed]
+    for indent, k, is_start in _outline(drawn.frames):
+        if is_start:
+            written.append(f'{indent}subgraph g{k}["{_for_mermaid(drawn.frames[k].label)}"]')
+            written += [f"{indent}  {node(i)}" for i in drawn.frames[k].members]
+        else:
+            written.append(f"{indent}end")
     for arrow in drawn.arrows:
         line = "==>" if arrow.is_highlighted else "-->"
         label = "" if arrow.local is None else f'|"{_for_mermaid(show(arrow.local))}"|'
@@ -139,9 +167,12 @@ def to_dot(drawn: Drawing, show: Show) -> str:
         text = _quoted(*lines(box, show))
         strong = ", penwidth=3" if box.is_highlighted else ""
         written.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
-    for count, (name, members) in enumerate(drawn.groups.items()):
-        nodes = "; ".join(f"n{i}" for i in members)
-        written.append(f"  subgraph cluster_{count} {{ label={_quoted(name)}; style=rounded; {nodes}; }}")
+    for indent, k, is_start in _outline(drawn.frames):
+        if is_start:
+            written.append(f"{indent}subgraph cluster_{k} {{ label={_quoted(drawn.frames[k].label)}; style=rounded;")
+            written.append(f"{indent}  {' '.join(f'n{i};' for i in drawn.frames[k].members)}")
+        else:
+            written.append(f"{indent}}}")
     for arrow in drawn.arrows:
         local = [] if arrow.local is None else [f"label={_quoted(show(arrow.local))}"]
         if arrow.is_highlighted:
@@ -183,19 +214,65 @@ def _constants(trace: Trace) -> list[bool]:
     return found
 
 
-def _groups(trace: Trace, shown: list[bool]) -> dict[str, list[int]]:
-    """The operations and constants that serve one named intermediate alone, by its name; those of one node are none."""
-    tape, names = trace.tape, trace.expression.names
-    users: list[set[str | None]] = [set() for _ in tape.nodes]
-    groups: dict[str, list[int]] = {}
-    for i in range(len(tape) - 1, -1, -1):
-        node = tape.nodes[i]
-        group = names.get(node) or (users[i].copy().pop() if len(users[i]) == 1 else None)
-        for j in tape.inputs[i]:
-            users[j].add(group)
-        if group is not None and not node.is_input and shown[i]:
-            groups.setdefault(drawable(group), []).append(i)
-    return {name: members[::-1] for name, members in reversed(groups.items()) if len(members) > 1}
+def _folded(drawn: Drawing) -> Drawing:
+    """The drawing with every frame that does not hold the output as one node."""
+    trace = drawn.trace
+    left, folds = fold(drawn.frames, trace.tape.outputs[0])
+    hidden = {i for whole in folds for i in whole.members}
+    last = {whole.members[-1]: whole for whole in folds}
+    boxes = {
+        box.id: box._replace(label=last[box.id].label, role=Role.FOLDED, inside=len(last[box.id].members))
+        if box.id in last
+        else box
+        for box in drawn.boxes
+        if box.id in last or box.id not in hidden
+    }
+    arrows = [arrow for arrow in drawn.arrows if arrow.target not in hidden]
+    arrows += [
+        Arrow(j, i, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
+        for i, whole in last.items()
+        for j, rate in rates(trace, whole.members).items()
+        if j in boxes
+    ]
+    arrows.sort(key=lambda arrow: arrow.target)
+    return Drawing(trace, [*boxes.values()], arrows, left)
+
+
+def _found(drawn: Drawing, text: str) -> Drawing:
+    """The nodes that a text finds, highlighted, and their neighbours, without frames."""
+    hits = _hits(drawn, text.casefold())
+    arrows = [arrow for arrow in drawn.arrows if arrow.source in hits or arrow.target in hits]
+    near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
+    boxes = [box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawn.boxes if box.id in near]
+    return Drawing(drawn.trace, boxes, arrows, [])
+
+
+def _hits(drawn: Drawing, text: str) -> set[int]:
+    """The nodes whose operation has the text in its name, and of those whose label has it the first on every path."""
+    labelled = {box.id for box in drawn.boxes if text in box.label.casefold()}
+    later = {arrow.target for arrow in drawn.arrows if arrow.source in labelled}
+    named = {box.id for box in drawn.boxes if any(text in name for name in _operation_names(drawn.trace, box))}
+    return labelled - later | named
+
+
+def _operation_names(trace: Trace, box: Box) -> Iterator[str]:
+    op = trace.tape.nodes[box.id].op
+    if op is not None and box.role is not Role.FOLDED:
+        yield from filter(None, (op.name, op.symbol, op.spelling))
+
+
+def _outline(frames: Sequence[Frame]) -> Iterator[tuple[str, int, bool]]:
+    """The start and the end of every frame, as they nest: how far in, the position of the frame, whether it starts."""
+    within: dict[int | None, list[int]] = {}
+    for k, frame in enumerate(frames):
+        within.setdefault(frame.outer, []).append(k)
+    stack = [(1, k, True) for k in reversed(within.get(None, []))]
+    while stack:
+        depth, k, is_start = stack.pop()
+        yield "  " * min(depth, _DEEPEST_INDENT), k, is_start
+        if is_start:
+            stack.append((depth, k, False))
+            stack += [(depth + 1, inner, True) for inner in reversed(within.get(k, []))]
 
 
 def _for_mermaid(text: str) -> str:
@@ -214,12 +291,14 @@ _MERMAID_SHAPES = {
     Role.CONSTANT: ("[/", "/]"),
     Role.OPERATION: ("[", "]"),
     Role.OUTPUT: ("[[", "]]"),
+    Role.FOLDED: ("{{", "}}"),
 }
 _MERMAID_STYLES = {
     "input": "fill:#dbeafe,stroke:#1d4ed8,color:#111",
     "constant": "fill:#eeeeee,stroke:#666666,color:#111,stroke-dasharray:4",
     "operation": "fill:#ffffff,stroke:#333333,color:#111",
     "output": "fill:#dcfce7,stroke:#15803d,color:#111",
+    "folded": "fill:#f3e8ff,stroke:#7e22ce,color:#111",
     "highlighted": "fill:#fef3c7,stroke:#b45309,color:#111,stroke-width:4px",
 }
 _DOT_SHAPES = {
@@ -227,4 +306,5 @@ _DOT_SHAPES = {
     Role.CONSTANT: 'shape=box, style="filled,dashed", fillcolor="#eeeeee", color="#666666"',
     Role.OPERATION: 'shape=box, style="filled,rounded", fillcolor="#ffffff", color="#333333"',
     Role.OUTPUT: 'shape=box, peripheries=2, fillcolor="#dcfce7", color="#15803d"',
+    Role.FOLDED: 'shape=box3d, fillcolor="#f3e8ff", color="#7e22ce"',
 }

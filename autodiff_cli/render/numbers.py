@@ -11,6 +11,7 @@ Show: TypeAlias = Callable[[Any], str]
 TABLE_DIGITS = 6
 LARGEST_RESULT = 100  # elements of an array that is shown in full as a result
 LARGEST_IN_TABLE = 6  # and in tables and steps
+_BEYOND = 400  # an exponent that a number is always shown with
 
 
 def in_full(x: float) -> str:
@@ -37,25 +38,24 @@ def _with_arrays(show: Callable[[float], str], largest: int) -> Show:
             return show(x)
         if isinstance(x, str):
             return x if show is in_full else _rounded(x, show)
+        if isinstance(x, list):
+            return f"[{', '.join(map(shown, x))}]"
         if x.size <= largest:
-            return _bracketed(x.tolist(), show)
-        shape = "x".join(map(str, x.shape))
-        return f"{shape} from {show(float(x.min()))} to {show(float(x.max()))}"
+            return shown(x.tolist())
+        shape, numbers = "x".join(map(str, x.shape)), x.astype(float)
+        return f"{shape} from {show(float(numbers.min()))} to {show(float(numbers.max()))}"
 
     return shown
-
-
-def _bracketed(elements: Any, show: Callable[[float], str]) -> str:
-    if not isinstance(elements, list):
-        return show(elements)
-    return f"[{', '.join(_bracketed(element, show) for element in elements)}]"
 
 
 def _rounded(text: str, show: Callable[[Any], str]) -> str:
     """A number that was given as text, because it has more digits or a wider range than a float."""
     nearest = float(text)
-    if (math.isfinite(nearest) and nearest) or text in ("nan", "inf", "-inf"):
+    if (math.isfinite(nearest) and nearest) or "e" not in text:
         return show(nearest)
     from decimal import Decimal
 
-    return show(Decimal(text))
+    # The exponent may be beyond that of a Decimal too, so only its digits are shown as one.
+    mantissa, _, exponent = text.partition("e")
+    shown, _, power = show(Decimal(f"{mantissa}e{_BEYOND}")).partition("e")
+    return f"{shown}e{int(power) - _BEYOND + int(exponent):+d}"

@@ -1,4 +1,4 @@
-"""The operations of the language: as a table, one with a plot, or as a document."""
+"""The operations of the language: as a list, one with a plot, or as a document."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from typing import Any
 
 from autodiff_cli.explain.operations import ADJOINT, Description, curves
 from autodiff_cli.expression import Expression
-from autodiff_cli.render.paper import Column, Paper, Style, Table
+from autodiff_cli.render.paper import Paper, Style
 from autodiff_cli.render.text import shortened
 
-_LONGEST = 48  # characters of a formula in the table
+_LONGEST = 72  # characters of a formula in the list
 _REACH = 6.0  # a plot goes from -6 to 6, and no further up or down
-_WIDTH, _LINES, _POINTS = 60, 8, 601
+_LINES, _POINTS = 8, 601
+_WIDEST = 60
+_BESIDE = 16  # columns beside a plot, for its scale
 
 
 def write_operations(paper: Paper, described: Sequence[Description]) -> None:
-    """A table of operations, a row each."""
-    titles = ("operation", "derivatives", "gate", "kink", "domain")
-    rows = [
-        (
-            description.call,
-            ", ".join(shortened(text, _LONGEST) for text in description.derivatives.values()),
-            description.op.gate.value,
-            description.kink or "",
-            description.domain or "",
-        )
-        for description in described
-    ]
-    paper.table(Table(tuple(Column(title) for title in titles), rows))
+    """All operations, a few lines each."""
+    for description in described:
+        paper.line(f"{description.call}  ({description.op.gate.value})", Style.STRONG)
+        if description.definition is not None:
+            paper.line(f"  defined as {shortened(description.definition, _LONGEST)}")
+        _write_derivatives(paper, description, _LONGEST)
+        _write_conditions(paper, description)
     paper.line()
-    paper.line("One derivative per input, in their order. `autodiff ops NAME` says more of one.", Style.FAINT)
+    hint = "In brackets: what it does with the gradient. `autodiff ops NAME` says more of one, with a plot."
+    paper.line(hint, Style.FAINT)
 
 
-def write_operation(paper: Paper, description: Description) -> None:
-    """All there is to know about one operation, with plots of it and of its derivative if it is of one number."""
+def write_operation(paper: Paper, description: Description, width: int) -> None:
+    """All there is to know about one operation, with plots of it and of its derivative if it is of one number.
+
+    Args:
+        width: the columns that a plot may take.
+    """
     op = description.op
     paper.line(description.call, Style.STRONG)
     if op.summary:
@@ -45,29 +46,44 @@ def write_operation(paper: Paper, description: Description) -> None:
     if description.definition is not None:
         paper.line(f"  defined as {description.definition}")
     paper.heading("derivatives")
-    for name, text in description.derivatives.items():
-        called = f"adjoint of {name} +" if op.structural else f"d/d{name} "
-        paper.line(f"  {called}{': ' if ';' in text else '= '}{text}".replace(" :", ":"))
+    _write_derivatives(paper, description)
     if op.structural:
         paper.line(f"  with {ADJOINT} the adjoint of the output, for example shapes", Style.FAINT)
     paper.line(f"  gate: {op.gate.value}")
+    _write_conditions(paper, description)
+    for expression in curves(op):
+        _write_plot(paper, expression, width)
+
+
+def _write_derivatives(paper: Paper, description: Description, longest: int | None = None) -> None:
+    for k, (name, text) in enumerate(description.derivatives.items()):
+        if k in description.op.unavailable:
+            paper.line(f"  d/d{name} is not known: {text}")
+            continue
+        has_bindings = ";" in text
+        if description.op.structural:
+            called = f"adjoint of {name} grows by:" if has_bindings else f"adjoint of {name} +="
+        else:
+            called = f"d/d{name}:" if has_bindings else f"d/d{name} ="
+        paper.line(f"  {called} {shortened(text, longest)}")
+
+
+def _write_conditions(paper: Paper, description: Description) -> None:
     for title, condition, note in (
-        ("kink where", description.kink, op.kink_note),
+        ("kink where", description.kink, description.op.kink_note),
         ("defined where", description.domain, ""),
         ("infinite or undefined slope where", description.singular, ""),
     ):
         if condition is not None:
             paper.line(f"  {title} {condition}{': ' if note else ''}{note}")
-    for expression in curves(op):
-        _write_plot(paper, expression)
 
 
-def write_these(paper: Paper, described: Sequence[Description]) -> None:
+def write_these(paper: Paper, described: Sequence[Description], width: int) -> None:
     """All there is to know about a few operations."""
     for k, description in enumerate(described):
         if k:
             paper.line()
-        write_operation(paper, description)
+        write_operation(paper, description, width)
 
 
 def operations_document(described: Sequence[Description]) -> dict[str, Any]:
@@ -92,7 +108,7 @@ def _fields(description: Description) -> dict[str, Any]:
     }
 
 
-def _write_plot(paper: Paper, expression: Expression) -> None:
+def _write_plot(paper: Paper, expression: Expression, width: int) -> None:
     """A plot of an expression of `x`, where it is finite and not too large to see the rest beside it."""
     import plotille
 
@@ -104,12 +120,13 @@ def _write_plot(paper: Paper, expression: Expression) -> None:
     heights = [y for _, y in seen]
     margin = (max(heights) - min(heights)) / 20 or 1.0
     figure = plotille.Figure()
-    figure.width, figure.height, figure.with_colors = _WIDTH, _LINES, False
+    figure.width = max(min((width - _BESIDE) // 10, _WIDEST // 10), 1) * 10  # its scale has a mark every 10 columns
+    figure.height, figure.with_colors = _LINES, False
     figure.set_x_limits(-_REACH, _REACH)
     figure.set_y_limits(min(heights) - margin, max(heights) + margin)
     figure.x_label, figure.y_label = "x", "y"
-    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda low, _: f"{round(low, 9):.3g}"
+    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda low, _: f"{round(low, 9) + 0.0:.3g}"
     figure.scatter([x for x, _ in seen], heights)
     paper.heading(f"y = {expression}")
     for line in figure.show().splitlines():
-        paper.verbatim(line.rstrip())
+        paper.verbatim(line.removesuffix("-> (x)").rstrip())

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from autodiff_cli.explain.groups import Frame
 from autodiff_cli.render.diagrams import Arrow, Box, Drawing, Role, drawable, lines
 from autodiff_cli.render.documents import number
-from autodiff_cli.render.layout import Layout, Point, Route, Size, layered
+from autodiff_cli.render.lanes import laid_out
+from autodiff_cli.render.layout import TITLE, Enclosure, Place, Point, Route, Size
 from autodiff_cli.render.numbers import Show, in_full
 from autodiff_cli.render.text import columns, counted, shortened
 
@@ -22,51 +24,71 @@ PADDING, MARGIN = 10.0, 24.0
 LONGEST_LABEL, LONGEST_TITLE = 30, 100
 BEND, ROUNDED, BOX = 6.0, 16.0, 3.0  # radii: of edges, of variables, of operations
 HEAD = 7.0  # length of an arrow's head
-FRAME = 4.0  # between the two borders of the output
+FRAME = 4.0  # between the two borders of the output, and the two sides of what is folded
 
 _LEGEND = (
     "rounded: variable · dashed: constant · box: operation · double border: output",
     "on an edge: the local derivative; what goes back along it is this × the adjoint at its head",
 )
+_OF_GROUPS = "dotted frame: a named intermediate, a call or a layer; double sides: one of these, folded"
 
 
 def to_svg(drawn: Drawing, show: Show) -> str:
     """The image. Raises TooLarge for a graph of too many nodes."""
-    says = {box.id: [_cut(line) for line in lines(box, show)] for box in drawn.boxes}
-    placed = _layout(drawn, says, show)
+    size, shapes = graph(drawn, show)
     heading = _heading(drawn, show)
-    width = max(placed.size.width, *(columns(line) * COLUMN for line in (*heading, *_LEGEND))) + 2 * MARGIN
+    has_groups = bool(drawn.frames) or any(box.role is Role.FOLDED for box in drawn.boxes)
+    legend = [*_LEGEND, _OF_GROUPS] if has_groups else _LEGEND
+    width = max(size.width, *(columns(line) * COLUMN for line in (*heading, *legend))) + 2 * MARGIN
     top = MARGIN + LINE * (len(heading) + 1)
-    height = top + placed.size.height + LINE * (len(_LEGEND) + 1) + MARGIN
+    height = top + size.height + LINE * (len(legend) + 1) + MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="autodiff" role="img" width="{width:.0f}" '
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
         f"<title>{escape(heading[0])}</title>",
         f"<desc>{escape(_description(drawn, show))}</desc>",
-        f"<style>{_STYLE}</style>",
+        f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
         *_text(heading, Point(MARGIN, MARGIN + LINE / 2), "heading"),
         f'<g transform="translate({MARGIN:g} {top:g})">',
-        *(_edge(arrow, route, show) for arrow, route in zip(drawn.arrows, placed.routes, strict=True)),
-        *(_node(box, centre, says[box.id]) for box, centre in zip(drawn.boxes, placed.centres, strict=True)),
+        *shapes,
         "</g>",
-        *_text(_LEGEND, Point(MARGIN, height - MARGIN - LINE * (len(_LEGEND) - 0.5)), "legend"),
+        *_text(legend, Point(MARGIN, height - MARGIN - LINE * (len(legend) - 0.5)), "legend"),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _layout(drawn: Drawing, says: dict[int, list[str]], show: Show) -> Layout:
+def graph(drawn: Drawing, show: Show, least: int = 0) -> tuple[Size, list[str]]:
+    """The frames, edges and nodes as shapes from the point (0, 0) on, and how much room they take.
+
+    Args:
+        least: keep room for numbers of so many characters, for a drawing whose numbers will change.
+
+    Raises:
+        TooLarge: for a graph of too many nodes.
+    """
+    says = [[_cut(line) for line in lines(box, show)] for box in drawn.boxes]
+    roomy = [[_cut(line) for line in lines(box, lambda x: show(x).ljust(least))] for box in drawn.boxes]
+    sizes = [_size_of(box.role, lines) for box, lines in zip(drawn.boxes, roomy, strict=True)]
     position = {box.id: k for k, box in enumerate(drawn.boxes)}
-    return layered(
-        [_size_of(box.role, says[box.id]) for box in drawn.boxes],
+    placed = laid_out(
+        sizes,
         [(position[arrow.source], position[arrow.target]) for arrow in drawn.arrows],
-        [None if arrow.local is None else _label_size(show(arrow.local)) for arrow in drawn.arrows],
+        [None if arrow.local is None else _label_size(show(arrow.local).ljust(least)) for arrow in drawn.arrows],
+        [
+            Enclosure([position[i] for i in frame.members], frame.outer, columns(_cut(frame.label)) * SMALL + TITLE)
+            for frame in drawn.frames
+        ],
     )
+    shapes = [_frame(frame, place) for frame, place in zip(drawn.frames, placed.frames, strict=True)]
+    shapes += [_edge(arrow, route, show) for arrow, route in zip(drawn.arrows, placed.routes, strict=True)]
+    shapes += [_node(*what) for what in zip(drawn.boxes, placed.centres, sizes, says, strict=True)]
+    return placed.size, shapes
 
 
 def _size_of(role: Role, says: Sequence[str]) -> Size:
-    beside = {Role.INPUT: 1.8 * PADDING, Role.OUTPUT: PADDING + FRAME}.get(role, PADDING)
+    beside = {Role.INPUT: 1.8 * PADDING, Role.OUTPUT: PADDING + FRAME, Role.FOLDED: PADDING + FRAME}.get(role, PADDING)
     height = len(says) * LINE + PADDING
     return Size(max(map(columns, says)) * COLUMN + 2 * beside, height + (2 * FRAME if role is Role.OUTPUT else 0))
 
@@ -82,15 +104,29 @@ def _description(drawn: Drawing, show: Show) -> str:
     """The drawing in words, node by node, for those who do not see it."""
     size = f"A graph of {counted(len(drawn.boxes), 'node')} and {counted(len(drawn.arrows), 'edge')}"
     said = [f"{box.role.value} {', '.join(lines(box, show))}" for box in drawn.boxes]
-    return f"{size}, from the inputs to the output. {'; '.join(said)}."
+    framed = f" In frames: {'; '.join(frame.label for frame in drawn.frames)}." if drawn.frames else ""
+    return f"{size}, from the inputs to the output. {'; '.join(said)}.{framed}"
 
 
-def _node(box: Box, centre: Point, says: Sequence[str]) -> str:
-    size = _size_of(box.role, says)
+def _frame(frame: Frame, place: Place) -> str:
+    corner = Point(place.centre.x - place.size.width / 2, place.centre.y - place.size.height / 2)
+    return "".join(
+        [
+            f'<g class="group"><title>{escape(frame.label)}</title>',
+            _rectangle("enclosure", *place, ROUNDED / 2),
+            *_text([_cut(frame.label)], Point(corner.x + TITLE / 2, corner.y + TITLE / 2), "small"),
+            "</g>",
+        ]
+    )
+
+
+def _node(box: Box, centre: Point, size: Size, says: Sequence[str]) -> str:
+    borders = {Role.OUTPUT: (FRAME, FRAME), Role.FOLDED: (FRAME, 0)}
     radius = {Role.INPUT: ROUNDED, Role.OPERATION: BOX}.get(box.role, 0)
     shapes = [_rectangle("outline", centre, size, radius)]
-    if box.role is Role.OUTPUT:
-        shapes.append(_rectangle("frame", centre, Size(size.width - 2 * FRAME, size.height - 2 * FRAME)))
+    if box.role in borders:
+        across, down = borders[box.role]
+        shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
     kind = f"node {box.role.value}{' lit' if box.is_highlighted else ''}"
     adjoint = "" if box.adjoint is None else f' data-adjoint="{_data(box.adjoint)}"'
     return "".join(
@@ -174,7 +210,7 @@ def _data(x: Any) -> str:
     return in_full(found) if isinstance(found, float) else escape(str(found))
 
 
-_STYLE = """
+STYLE = """
 .autodiff text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1c1c1c}
 .autodiff .paper,.autodiff .room{fill:#fff}
 .autodiff .middle,.autodiff .local{text-anchor:middle}
@@ -186,6 +222,10 @@ _STYLE = """
 .autodiff .constant .outline{fill:#f1f1f1;stroke:#6b6b6b;stroke-dasharray:5 3}
 .autodiff .output rect{stroke:#15703a}
 .autodiff .output .outline{fill:#e4f6e9}
+.autodiff .folded rect{stroke:#6b21a8}
+.autodiff .folded .outline{fill:#f5ecfd}
+.autodiff .enclosure{fill:none;stroke:#777;stroke-width:1.2;stroke-dasharray:1.5 3}
+.autodiff .small{font-size:11px;fill:#555}
 .autodiff .edge path{fill:none;stroke:#777;stroke-width:1.3}
 .autodiff .edge .head{fill:#777}
 .autodiff .local{font-size:11px;fill:#8a3200}
@@ -201,6 +241,10 @@ _STYLE = """
 .autodiff .constant .outline{fill:#2b2b2b;stroke:#a0a0a0}
 .autodiff .output rect{stroke:#6fd08f}
 .autodiff .output .outline{fill:#12361f}
+.autodiff .folded rect{stroke:#c99bf5}
+.autodiff .folded .outline{fill:#33204a}
+.autodiff .enclosure{stroke:#8d8d8d}
+.autodiff .small{fill:#a8a8a8}
 .autodiff .edge path{stroke:#8d8d8d}
 .autodiff .edge .head{fill:#8d8d8d}
 .autodiff .local{fill:#ffb27a}

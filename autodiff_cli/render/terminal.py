@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from autodiff_cli.render.paper import Column, Paper, Style, Table
-from autodiff_cli.render.text import columns, fitting, on_one_line, visible
+from autodiff_cli.render.text import columns, on_one_line, visible, wrapped
 
 Columns: TypeAlias = Sequence[Column]
 Rows: TypeAlias = Sequence[Sequence[str]]
@@ -45,15 +45,8 @@ class TerminalPaper(Paper):
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
         """A line of text; one that is too long goes on below, further in."""
         for line in visible(text).split("\n"):
-            room, indent = self._width, ""
-            while (end := fitting(line, room)) < len(line):
-                self._print(indent + line[:end], style)
-                if not indent:
-                    hanging = len(line) - len(line.lstrip()) + GAP
-                    indent = " " * min(hanging, self._width // 2)
-                    room = self._width - len(indent)
-                line = line[end:].lstrip()
-            self._print(indent + line, style)
+            for piece in wrapped(line, self._width):
+                self._print(piece, style)
 
     def table(self, table: Table) -> None:
         """The table; without its dispensable columns, or a few lines for each row, where numbers would not fit."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 
 # Control characters, direction marks and halves of surrogate pairs; a newline stays.
 _ORDERS = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+HANGING = 2  # columns that a line which goes on below is indented
 
 
 def visible(text: str) -> str:
@@ -51,6 +54,19 @@ def fitting(text: str, width: int) -> int:
         if character == " " and i > indent:
             space = i
     return len(text)
+
+
+def wrapped(line: str, width: int) -> Iterator[str]:
+    """A line in pieces that fit into so many columns; those after the first stand further in."""
+    room, indent = width, ""
+    while (end := fitting(line, room)) < len(line):
+        yield indent + line[:end]
+        if not indent:
+            hanging = len(line) - len(line.lstrip()) + HANGING
+            indent = " " * min(hanging, width // 2)
+            room = width - len(indent)
+        line = line[end:].lstrip()
+    yield indent + line
 
 
 def shortened(text: str, limit: int | None) -> str:

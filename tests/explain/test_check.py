@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -13,6 +15,7 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.structural import norm
 from tests.graphs import SMOOTH, graphs
 
 
@@ -91,6 +94,43 @@ def test_an_overflow_on_the_way_to_a_finite_derivative_is_one() -> None:
     assert not checked("exp(x)/exp(999)", x="1000").agrees
 
 
-def test_arrays_are_refused() -> None:
-    with pytest.raises(ExpressionError, match="arrays"):
-        checked("sum([x, 2])", x="1")
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("sum(tanh(W @ x))", {"W": "[[0.1, 0.2], [0.3, 1/3]]", "x": "[1, 2/7]"}),
+        ("norm(v)*t", {"v": "[3, -4, 0]", "t": "2"}),
+        ("logsumexp(softmax(v) + mean(v))", {"v": "[1, 2, 3]"}),
+        ("prod(concat(v, [2, 0.5])) + max(v)", {"v": "[1.5, -2]"}),
+        ("M: 2x2; u: 2; dot(u, transpose(M) @ u)/M[0, 1]", {"M": "[[1, 2], [3, 4]]", "u": "[0.1, -1/3]"}),
+    ],
+)
+def test_every_element_of_an_array_is_checked(text: str, point: dict[str, str]) -> None:
+    found = checked(text, **point)
+    assert {finding.verdict for finding in found.findings} == {Verdict.AGREES}
+    shapes = {name: np.shape(found.trace.gradient[name]) for name in found.trace.wrt}
+    assert len(found.findings) == sum(math.prod(shape) for shape in shapes.values())
+
+
+def test_elements_are_called_as_the_language_writes_them() -> None:
+    found = checked("sum(A @ x)*t", A="[[1, 2]]", x="[3, 4]", t="5")
+    assert [finding.variable for finding in found.findings] == ["A[0, 0]", "A[0, 1]", "x[0]", "x[1]", "t"]
+    assert [finding.gradient for finding in found.findings] == [15.0, 20.0, 5.0, 10.0, 11.0]
+
+
+def test_a_wrong_rule_of_an_operation_on_arrays_is_found() -> None:
+    v = variable("v")
+    wrong = replace(norm, name="wrong_norm", shape=None, expansion=norm.__call__, vjp=lambda s, g, z, x: (g * x,))
+    found = check(Expression(wrong(v), {"v": v}, shapes={"v": (2,)}), {"v": parse("[1, 0.25]").output}, ["v"])
+    assert [finding.verdict for finding in found.findings] == [Verdict.DIFFERS, Verdict.DIFFERS]
+
+
+def test_a_kink_at_an_element() -> None:
+    kinks = {finding.variable: finding.verdict for finding in checked("max(v)", v="[1, 1, 0]").findings}
+    assert kinks == {"v[0]": Verdict.KINK, "v[1]": Verdict.KINK, "v[2]": Verdict.AGREES}
+
+
+def test_arrays_that_are_too_large_are_refused_with_the_limit() -> None:
+    text, value = "sum(outer(v, v))", parse("[1, 2, 3, 4]").output
+    with pytest.raises(ExpressionError, match=r"more than 10 operations.*`most=`"):
+        check(parse(text), {"v": value}, ["v"], most=10)
+    assert check(parse(text), {"v": value}, ["v"], most=1000).agrees

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from typing import Any
@@ -15,11 +16,12 @@ from hypothesis import strategies as st
 from autodiff_cli.explain.steps import Trace, trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
-from autodiff_cli.render.diagrams import View, drawing, to_dot, to_mermaid
+from autodiff_cli.render.diagrams import Role, View, drawing, lines, to_dot, to_mermaid
 from autodiff_cli.render.documents import dumps, trace_document
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.svg import to_svg
 from tests.graphs import graphs
+from tests.texts import grouped_texts
 
 SVG = "{http://www.w3.org/2000/svg}"
 POINTS = st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.25, 800.0])))
@@ -81,7 +83,7 @@ def test_the_numbers_of_an_svg_are_those_of_the_json(graph: tuple[Node, list[Nod
 
 DOT_NODE = re.compile(r'^  n(\d+) \[label="((?:[^"\\]|\\.)*)"')
 DOT_EDGE = re.compile(r'^  n(\d+) -> n(\d+)(?: \[label="([^"]*)")?')
-MERMAID_NODE = re.compile(r'^ +n(\d+)[(\[/]+"([^"]*)"')
+MERMAID_NODE = re.compile(r'^ +n(\d+)[(\[{/]+"([^"]*)"')
 MERMAID_EDGE = re.compile(r'^  n(\d+) [-=]+>(?:\|"([^"]*)"\|)? n(\d+)$')
 
 
@@ -178,13 +180,110 @@ def test_constants_can_be_hidden() -> None:
     assert [box.label for box in drawing(at("2 + 3"), View(hide_constants=True)).boxes] == ["2 + 3"]
 
 
-def test_what_serves_one_named_intermediate_alone_is_its_group() -> None:
-    drawn = drawing(at("a = 2*sin(x) + y; b = a^2; b*x", x=2, y=3))
-    labels = {box.id: box.label for box in drawn.boxes}
-    groups = {name: [labels[i] for i in members] for name, members in drawn.groups.items()}
-    assert groups == {"a": ["2", "sin(x)", "2*sin(x)", "a"], "b": ["2", "b"]}
-    assert "subgraph cluster_0" in to_dot(drawn, SHOW)
-    assert "subgraph g1" in to_mermaid(drawn, SHOW)
+FUNCTIONS = "f(t) = sin(t)^2; g(u) = f(u)*u; a = g(x) + g(y); a*x"
+
+
+def test_named_intermediates_and_calls_are_framed_in_every_format() -> None:
+    drawn = drawing(at(FUNCTIONS, x=2, y=3))
+    mermaid, dot, svg = to_mermaid(drawn, SHOW), to_dot(drawn, SHOW), ElementTree.fromstring(to_svg(drawn, SHOW))
+    names = ["a", "g(x)", "f(x)", "g(y)", "f(y)"]
+    assert re.findall(r'subgraph g\d+\["(.*)"\]', mermaid) == names
+    assert mermaid.count("  end\n") == 5
+    assert re.findall(r'subgraph cluster_\d+ \{ label="(.*?)"', dot) == names
+    assert dot.count("{") == dot.count("}") == 6
+    assert [group.findtext(f"{SVG}title") for group in svg.iter(f"{SVG}g") if group.get("class") == "group"] == names
+
+
+def test_folding_draws_every_frame_without_the_output_as_one_node() -> None:
+    found = at(FUNCTIONS, x=2, y=3)
+    drawn = drawing(found, View(fold=True))
+    assert [(box.label, box.role) for box in drawn.boxes] == [
+        ("x", Role.INPUT),
+        ("y", Role.INPUT),
+        ("a", Role.FOLDED),
+        ("a*x", Role.OUTPUT),
+    ]
+    assert "a, 9 nodes inside, value" in ", ".join(lines(drawn.boxes[2], SHOW))
+    slope = math.sin(2) ** 2 + 2 * math.sin(4)
+    assert [(arrow.source, arrow.target) for arrow in drawn.arrows].count((0, drawn.boxes[2].id)) == 1
+    (local,) = (arrow.local for arrow in drawn.arrows if (arrow.source, arrow.target) == (0, drawn.boxes[2].id))
+    assert local == pytest.approx(slope)
+
+
+def test_what_holds_the_output_is_not_folded() -> None:
+    drawn = drawing(at("f(t) = sin(t)^2; z = f(x)*f(y)", x=2, y=3), View(fold=True))
+    assert [box.label for box in drawn.boxes] == ["x", "f(x)", "y", "f(y)", "z"]
+    assert [(frame.label, len(frame.members)) for frame in drawn.frames] == [("z", 3)]
+
+
+def test_folding_goes_with_the_other_views() -> None:
+    found = at("f(t, u) = sin(t)*u + 2; f(x, y)*x*3", x=2, y=3)
+    drawn = drawing(found, View(highlight="y", hide_constants=True, fold=True))
+    assert [box.label for box in drawn.boxes if box.is_highlighted] == ["y", "f(x, y)", *found.labels[-3::2]]
+    assert sum(arrow.is_highlighted for arrow in drawn.arrows) == 3
+    assert [box.label for box in drawing(found, View(only="y", fold=True)).boxes] == [
+        "y",
+        "f(x, y)",
+        *found.labels[-3::2],
+    ]
+
+
+@given(grouped_texts(), st.sampled_from([0.5, 2.0, -1.5]))
+def test_the_numbers_of_folded_nodes_are_those_of_the_json(text: str, x: float) -> None:
+    found = trace(parse(text), dict.fromkeys(parse(text).variables, x))
+    drawn = drawing(found, View(fold=True))
+    numbers = {node["id"]: (read(node["value"]), read(node["adjoint"])) for node in as_json(found)["nodes"]}
+    svg = {
+        int(group.get("data-node", "")): (read(group.get("data-value")), read(group.get("data-adjoint")))
+        for group in nodes(to_svg(drawn, SHOW))
+    }
+    dot = {int(m[1]): said(m[2].split("\\n")) for m in map(DOT_NODE.match, to_dot(drawn, SHOW).splitlines()) if m}
+    mermaid = {
+        int(m[1]): said(m[2].split("<br/>")) for m in map(MERMAID_NODE.match, to_mermaid(drawn, SHOW).splitlines()) if m
+    }
+    assert svg == dot == mermaid == {box.id: numbers[box.id] for box in drawn.boxes}
+
+
+@given(grouped_texts(), st.sampled_from([0.5, 2.0, -1.5]))
+def test_every_path_goes_through_the_folded_nodes(text: str, x: float) -> None:
+    found = trace(parse(text), dict.fromkeys(parse(text).variables, x))
+    drawn = drawing(found, View(fold=True))
+    adjoints = {box.id: box.adjoint for box in drawn.boxes}
+    summed = dict.fromkeys(adjoints, 0.0)
+    sizes = dict.fromkeys(adjoints, 0.0)
+    for arrow in drawn.arrows:
+        if arrow.local is not None and adjoints[arrow.target] is not None:
+            summed[arrow.source] += arrow.local * adjoints[arrow.target]
+            sizes[arrow.source] += abs(arrow.local * adjoints[arrow.target])
+    for box in drawn.boxes:
+        if box.role is not Role.OUTPUT and box.adjoint is not None and math.isfinite(sizes[box.id]):
+            assert summed[box.id] == pytest.approx(box.adjoint, rel=1e-9, abs=1e-9 * sizes[box.id])
+
+
+def test_finding_keeps_what_has_the_text_and_its_neighbours() -> None:
+    found = at("log(x*y) + sin(x)*cos(y)", x=2, y=3)
+    drawn = drawing(found, View(find="LOG"))
+    assert [(box.label, box.is_highlighted) for box in drawn.boxes] == [
+        ("x*y", False),
+        ("log(x*y)", True),
+        ("log(x*y) + sin(x)*cos(y)", False),
+    ]
+    assert len(drawn.arrows) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("mul", ["x*y", "sin(x)*cos(y)"]),
+        ("*", ["x*y", "sin(x)*cos(y)"]),
+        ("cos(y)", ["cos(y)"]),
+        ("y", ["y"]),
+        ("?", []),
+    ],
+)
+def test_what_is_found_is_the_smallest_part_with_the_text(text: str, labels: list[str]) -> None:
+    drawn = drawing(at("log(x*y) + sin(x)*cos(y)", x=2, y=3), View(find=text))
+    assert [box.label for box in drawn.boxes if box.is_highlighted] == labels
 
 
 def test_an_svg_says_what_it_is_and_needs_nothing_else() -> None:

@@ -1,0 +1,1 @@
+"""The page of `trace --format html`: its template, style, script, and evaluator."""

@@ -1,0 +1,227 @@
+// What both passes compute at one point, and what can be said about each step.
+
+/** Everything both passes computed: values, adjoints, contributions with running totals. */
+class Computation {
+  constructor({ values, adjoints, contributions }) {
+    this.values = values;
+    this.adjoints = adjoints;
+    this.given = contributions;
+    this.arrived = new Set([record.output]);
+    const totals = new Map();
+    const used = new Map();
+    for (const i of record.backward) {
+      for (const given of this.given[i]) {
+        if (!given.nothing) {
+          totals.set(given.to, totals.has(given.to) ? sum(totals.get(given.to), given.amount) : given.amount);
+          this.arrived.add(given.to);
+        }
+        used.set(given.to, (used.get(given.to) ?? 0) + 1);
+        given.use = used.get(given.to);
+        given.total = totals.get(given.to) ?? given.amount;
+      }
+    }
+  }
+
+  /** The numbers that the page came with. */
+  static ofRecord() {
+    return new Computation({
+      values: record.nodes.map((node) => node.value),
+      adjoints: record.nodes.map((node) => node.adjoint),
+      contributions: record.nodes.map((node) => node.given),
+    });
+  }
+
+  /** What a forward step did: `x*y = 2 × 3 = 6`. */
+  forwardSentence(i) {
+    return this.#say(record.nodes[i].forward, i);
+  }
+
+  /** What a node does with its adjoint. */
+  backwardSentence(i) {
+    return this.#say(record.nodes[i].backward, i);
+  }
+
+  /** What a node hands its inputs, one sentence each; none if nothing arrived at it. */
+  givenSentences(i) {
+    return this.arrived.has(i) ? record.nodes[i].given.map(({ phrase }) => this.#say(phrase, i)) : [];
+  }
+
+  /** Local derivative × adjoint of a contribution, in numbers. */
+  product(i, given) {
+    const [local, adjoint] = [brief(given.local ?? NaN), brief(this.adjoints[i])];
+    return `${local} × ${adjoint.startsWith("-") ? `(${adjoint})` : adjoint}`;
+  }
+
+  /** The local derivative towards an input as a formula of labels, `cos(x)`; undefined where it has none. */
+  formula(i, position) {
+    const { formula } = record.nodes[i].given.find((given) => given.position === position);
+    return formula === undefined ? undefined : record.phrases[formula].map((part, k, parts) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
+  }
+
+  /** How much a node has been handed before the backward step of this number. */
+  totalBefore(i, step) {
+    return users[i].filter(({ node }) => backwardStep.get(node) < step).map(({ node, position }) =>
+      this.given[node].find((given) => given.position === position).total).at(-1);
+  }
+
+  /** How fast the last of some nodes changes with a node that goes into them: over all paths between, the products summed. */
+  rate(members, from) {
+    const slopes = new Map([[members.at(-1), 1]]);
+    for (const i of [...members].reverse()) {
+      for (const { to, local, nothing } of slopes.has(i) ? this.given[i] : []) {
+        if (!nothing) slopes.set(to, (slopes.get(to) ?? 0) + local * slopes.get(i));
+      }
+    }
+    return slopes.get(from) ?? 0;
+  }
+
+  #say(phrase, i) {
+    return fill(record.phrases[phrase], { text: (what, of) => this.#text(i, what, of), case: (by, of) => this.#case(i, by, of) });
+  }
+
+  #text(i, what, of) {
+    const node = record.nodes[i];
+    switch (what) {
+      case "name":
+        return node.name;
+      case "label":
+        return record.nodes[node.inputs[of]].label;
+      case "chosen":
+        return [...new Set(this.#chosen(i).map((given) => record.nodes[given.to].label))].join(" and ");
+      case "use":
+        return String(this.#given(i, of).use);
+      case "uses":
+        return String(users[node.inputs[of]].length);
+      default:
+        return brief(this.#number(i, what, of));
+    }
+  }
+
+  #number(i, what, of) {
+    switch (what) {
+      case "output":
+        return this.values[i];
+      case "value":
+        return this.values[record.nodes[i].inputs[of]];
+      case "adjoint":
+        return this.adjoints[i];
+      case "share":
+        return this.#chosen(i)[0].local;
+      default:
+        return this.#given(i, of)[what];
+    }
+  }
+
+  #case(i, by, of) {
+    switch (by) {
+      case "arrived":
+        return Number(this.arrived.has(i));
+      case "truth":
+        return Number(this.values[i] !== 0);
+      case "use": {
+        const { use, to } = this.#given(i, of);
+        return users[to].length === 1 ? 0 : use < users[to].length ? 1 : 2;
+      }
+      default: {
+        const [first] = this.#chosen(i);
+        return first === undefined ? 0 : Array.isArray(first.local) || first.local === 1 ? 1 : 2;
+      }
+    }
+  }
+
+  #given(i, position) {
+    return this.given[i].find((given) => given.position === position);
+  }
+
+  #chosen(i) {
+    return this.given[i].filter(({ local }) => [local].flat(Infinity).some((x) => x !== 0));
+  }
+}
+
+/** The number of the forward step that computes a node, and of the backward step that hands on its adjoint, from 0. */
+const forwardStep = new Map(record.forward.map((i, step) => [i, step]));
+const backwardStep = new Map(record.backward.map((i, step) => [i, step]));
+
+/** For every node the places where it is an input, in the order in which they hand it their share. */
+const users = record.nodes.map(() => []);
+for (let node = record.nodes.length - 1; node >= 0; node--) {
+  record.nodes[node].inputs.forEach((i, position) => users[i].push({ node, position }));
+}
+
+/** Whether a node takes gradient. */
+const takesGradient = (i) => record.nodes[i].adjoint !== null;
+
+/** Sum of two numbers or arrays. */
+function sum(a, b) {
+  return Array.isArray(a) ? a.map((x, k) => sum(x, b[k])) : a + b;
+}
+
+/** A part of a formula with labels for numbers, in brackets unless they are one word, a call, or all that a call is given. */
+function labelled(i, part, before, after) {
+  if (typeof part === "string") return part;
+  const [what, of] = part;
+  const { label } = record.nodes[what === "output" ? i : record.nodes[i].inputs[of]];
+  const isAlone = /[(,] ?$/.test(before ?? "(") && /^[),]/.test(after ?? ")");
+  return isAlone || /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\))?$/u.test(label) ? label : `(${label})`;
+}
+
+/** Where the reader is: a number of steps made, forward steps first, and what is known by then. */
+class Walk {
+  position = 0;
+  computation = Computation.ofRecord();
+  quiz = null;
+  length = record.forward.length + record.backward.length;
+
+  isComputed(i) {
+    return !forwardStep.has(i) || forwardStep.get(i) < this.position;
+  }
+
+  /** Whether the backward step of a node is made. */
+  hasHandedOn(i) {
+    return backwardStep.get(i) < this.backwardSteps;
+  }
+
+  /** Whether the adjoint of a node is complete and may be seen. A variable has it once the last of its users is through. */
+  isKnown(i) {
+    if (!takesGradient(i)) return false;
+    if (this.quiz) return this.quiz.answered.has(i);
+    if (forwardStep.has(i)) return this.hasHandedOn(i);
+    return this.backwardSteps >= 0 && users[i].every(({ node }) => this.hasHandedOn(node));
+  }
+
+  /** What a node has been handed so far, while its adjoint is not known; undefined for nothing. */
+  soFar(i) {
+    return this.quiz || this.backwardSteps <= 0 || !takesGradient(i) ? undefined : this.computation.totalBefore(i, this.backwardSteps);
+  }
+
+  get backwardSteps() {
+    return this.position - record.forward.length;
+  }
+
+  /** The node whose step was just made; null at the beginning. */
+  get current() {
+    return this.nodeOf(this.position - 1);
+  }
+
+  get isBackward() {
+    return this.backwardSteps > 0;
+  }
+
+  /** The node of a step. */
+  nodeOf(step) {
+    return (step < record.forward.length ? record.forward[step] : record.backward[step - record.forward.length]) ?? null;
+  }
+
+  /** Go to a step; gives the nodes of which something else is known than before. */
+  moveTo(position) {
+    const [from, to] = [this.position, Math.max(0, Math.min(position, this.length))];
+    this.position = to;
+    const changed = new Set();
+    for (let step = Math.min(from, to); step < Math.max(from, to); step++) {
+      const i = this.nodeOf(step);
+      changed.add(i);
+      if (step >= record.forward.length) record.nodes[i].inputs.forEach((j) => changed.add(j));
+    }
+    return changed;
+  }
+}

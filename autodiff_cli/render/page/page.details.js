@@ -1,0 +1,93 @@
+// What is said in words about nodes: the panel of the one that is pointed at, and the table of all.
+
+/** A new element with text, or with children. */
+function made(tag, content = "", kind = "") {
+  const element = document.createElement(tag);
+  if (kind) element.className = kind;
+  if (Array.isArray(content)) element.append(...content);
+  else element.textContent = content;
+  return element;
+}
+
+/** The panel that explains one node. */
+class Panel {
+  #node = record.output;
+
+  constructor(element, walk) {
+    this.element = element;
+    this.walk = walk;
+  }
+
+  /** Explain a node. */
+  show(i) {
+    this.#node = i;
+    this.refresh();
+  }
+
+  /** Say again what is known now. */
+  refresh() {
+    const i = this.#node;
+    const node = record.nodes[i];
+    const facts = [["operation", node.summary ? `${node.op}: ${node.summary}` : node.op]];
+    const { computation } = this.walk;
+    if (this.walk.isComputed(i)) facts.push(["value", inFull(computation.values[i])]);
+    if (this.walk.isKnown(i)) facts.push(["adjoint", inFull(computation.adjoints[i])]);
+    if (!takesGradient(i)) facts.push(["adjoint", "none: no variable reaches it"]);
+    const list = facts.flatMap(([term, text]) => [made("dt", term), made("dd", text)]);
+    const slopes = node.given.map(({ position, to }) => this.#slope(i, position, to));
+    this.element.replaceChildren(
+      made("h3", node.name ?? node.label),
+      made("dl", list),
+      ...(slopes.length ? [made("h4", "Local derivatives"), made("ul", slopes)] : []),
+      ...(this.walk.hasHandedOn(i) ? [made("p", `Going back: ${computation.backwardSentence(i)}`)] : []),
+    );
+  }
+
+  #slope(i, position, to) {
+    const { computation } = this.walk;
+    const { local } = computation.given[i].find((given) => given.position === position);
+    const formula = computation.formula(i, position);
+    const number = local !== null && this.walk.isComputed(i) && computation.arrived.has(i) ? brief(local) : undefined;
+    const said = [...new Set([formula, number])].filter((side) => side !== undefined).join(" = ");
+    return made("li", `towards ${record.nodes[to].label}${said ? `: ${said}` : ""}`);
+  }
+}
+
+/** The table of all nodes and of what happens at them: the drawing for those who do not see it, and for print. */
+class Table {
+  #rows = [];
+
+  constructor(details, walk) {
+    this.walk = walk;
+    this.details = details;
+    details.addEventListener("toggle", () => this.refresh());
+  }
+
+  /** Fill in what is known now, while somebody looks. */
+  refresh() {
+    if (!this.details.open) return;
+    if (this.#rows.length === 0) this.#build();
+    for (let i = 0; i < this.#rows.length; i++) this.draw(i);
+  }
+
+  /** Fill in what is known of one node. */
+  draw(i) {
+    if (!this.details.open || this.#rows.length === 0) return;
+    const { computation } = this.walk;
+    const [isComputed, isKnown] = [this.walk.isComputed(i), this.walk.isKnown(i)];
+    const texts = [
+      isComputed ? brief(computation.values[i]) : "",
+      isKnown ? brief(computation.adjoints[i]) : takesGradient(i) ? "" : "none",
+      isComputed && forwardStep.has(i) ? computation.forwardSentence(i) : "",
+      this.walk.hasHandedOn(i) ? [computation.backwardSentence(i), ...computation.givenSentences(i)].join("; ") : "",
+    ];
+    texts.forEach((text, k) => { this.#rows[i].cells[k + 2].textContent = text; });
+  }
+
+  #build() {
+    const body = this.details.querySelector("tbody");
+    this.#rows = record.nodes.map(({ label, op }) => made("tr", [made("th", label), ...[op, "", "", "", ""].map((text) => made("td", text))]));
+    for (const row of this.#rows) row.cells[0].setAttribute("scope", "row");
+    body.replaceChildren(...this.#rows);
+  }
+}

@@ -1,0 +1,84 @@
+"use strict";
+
+// Numbers and sentences. Arrays are nested lists here, numbers that are not finite are words in the data.
+
+/** What the page shows, as it was written into it. */
+const record = JSON.parse(document.getElementById("record").textContent, (key, value) =>
+  key === "value" || key === "adjoint" || key === "local" || key === "amount" ? read(value) : value);
+
+/** A number or an array of the data. */
+function read(value) {
+  if (Array.isArray(value)) return value.map(read);
+  return typeof value === "string" ? { nan: NaN, inf: Infinity, "-inf": -Infinity }[value] : value;
+}
+
+/** All digits of a number or an array, as JSON has them. */
+function inFull(x) {
+  if (Array.isArray(x)) return `[${x.map(inFull).join(",")}]`;
+  if (Number.isNaN(x)) return "nan";
+  if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
+  return Object.is(x, -0) ? "-0" : String(x);
+}
+
+/** A number or an array as people read it: few digits, and of a large array its shape and range. */
+function brief(x) {
+  if (!Array.isArray(x)) return toDigits(x, record.digits);
+  const all = x.flat(Infinity);
+  if (all.length <= record.largest) return `[${x.map(brief).join(", ")}]`;
+  const [low, high] = all.some(Number.isNaN) ? [NaN, NaN] : [Math.min(...all), Math.max(...all)];
+  return `${shape(x).join("x")} from ${brief(low)} to ${brief(high)}`;
+}
+
+function shape(x) {
+  return Array.isArray(x) ? [x.length, ...shape(x[0] ?? 0)] : [];
+}
+
+/** A number rounded to so many digits, as `%g` writes it. */
+function toDigits(x, digits) {
+  if (!Number.isFinite(x) || x === 0) return inFull(x);
+  const [kept, exponent] = significant(Math.abs(x), digits);
+  const sign = x < 0 ? "-" : "";
+  if (exponent < -4 || exponent >= digits) {
+    const size = String(Math.abs(exponent)).padStart(2, "0");
+    return `${sign}${trimmed(`${kept[0]}.${kept.slice(1)}`)}e${exponent < 0 ? "-" : "+"}${size}`;
+  }
+  if (exponent < 0) return `${sign}${trimmed(`0.${"0".repeat(-exponent - 1)}${kept}`)}`;
+  return `${sign}${trimmed(`${kept.slice(0, exponent + 1)}.${kept.slice(exponent + 1)}`)}`;
+}
+
+function trimmed(text) {
+  return text.replace(/\.?0+$/, "");
+}
+
+/** The first digits of a positive number, and its exponent. A tie goes to the even digit, which toExponential does not do. */
+function significant(x, digits) {
+  const [exact, power] = parts(x, 100);
+  const [head, tail] = [exact.slice(0, digits), exact.slice(digits)];
+  return /^50*$/.test(tail) && "02468".includes(head.at(-1)) ? [head, power] : parts(x, digits - 1);
+}
+
+function parts(x, after) {
+  const [mantissa, power] = x.toExponential(after).split("e");
+  return [mantissa.replace(".", ""), Number(power)];
+}
+
+/** A phrase with its slots filled in; `facts` has a text for every slot and knows which case is true. */
+function fill(phrase, facts) {
+  return phrase.map((part) => (typeof part === "string" ? part : filled(part, facts))).join("");
+}
+
+function filled([what, ...rest], facts) {
+  if (what === "sides") {
+    const [longest, ...phrases] = rest;
+    const sides = phrases.map((phrase) => fill(phrase, facts));
+    const last = sides.pop();
+    return [...new Set([...sides.filter((side) => !longest || [...side].length <= longest), last])].join(" = ");
+  }
+  if (what === "cases") {
+    const [by, of, ...phrases] = rest;
+    return fill(phrases[facts.case(by, of)], facts);
+  }
+  const [of, isLoose] = rest;
+  const text = facts.text(what, of);
+  return isLoose && text.startsWith("-") ? `(${text})` : text;
+}

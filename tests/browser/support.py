@@ -1,0 +1,58 @@
+"""The page of a trace, opened in a browser, and what is read from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_NUMBERS = """() => [...document.querySelectorAll("[data-node]")].map((node) =>
+  [node.dataset.node, node.dataset.value ?? null, node.dataset.adjoint ?? null])"""
+
+
+def opened(page: Page, folder: Path, words: list[str]) -> Any:
+    """Write the page of a trace to a file and open it; gives the trace as JSON."""
+    file = folder / "page.html"
+    written = run_cli(["trace", *words, "-o", str(file)])
+    assert written.status == 0, written.stderr
+    page.goto(file.as_uri())
+    wrt = [word for word in words if not word.startswith("--highlight")]
+    return run_cli(["trace", *wrt, "--json"]).json
+
+
+def press(page: Page, name: str) -> None:
+    """Press the button of exactly this name."""
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def wait_for(page: Page, selector: str, count: int) -> None:
+    """Wait until there are so many such elements; Playwright's own way of asking is evaluated text, which the page's
+    policy forbids."""
+    page.locator(selector).nth(count - 1).wait_for(state="attached")
+
+
+def numbers(page: Page) -> dict[int, tuple[Any, Any]]:
+    """Value and adjoint of every node that is drawn, as far as the page has them."""
+    return {int(i): (_read(value), _read(adjoint)) for i, value, adjoint in page.evaluate(_NUMBERS)}
+
+
+def _read(text: str | None) -> Any:
+    """A number as in the JSON document; what is not finite is a word there too."""
+    if text is None or text in ("nan", "inf", "-inf"):
+        return text
+    return json.loads(text.replace("nan", '"nan"').replace("inf", '"inf"').replace('-"inf"', '"-inf"'))
+
+
+def in_document(document: Any) -> dict[int, tuple[Any, Any]]:
+    """The same from the JSON document."""
+    return {node["id"]: (node["value"], node["adjoint"]) for node in document["nodes"]}
+
+
+def says(page: Page) -> str:
+    """What the page explains at the moment."""
+    return page.get_by_role("status").inner_text()

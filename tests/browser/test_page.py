@@ -1,0 +1,279 @@
+"""The page of a trace: both passes, step by step, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.support import in_document, numbers, opened, press, says, wait_for
+from tests.support import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+XY = ["x*y + sin(x)", "--x", "2", "--y", "3"]
+NAMED = ["f(t) = t^2 + 1; a = x*y; b = relu(f(a) - x); b*f(y) + log(a)", "--x", "2", "--y", "3"]
+FORMULAS = [
+    XY,
+    NAMED,
+    ["where(x > 0, sqrt(x), log(y)) + max(x, y, 2)^-2", "--x", "2", "--y", "2"],
+    ["relu(x)/floor(y) + 0*x + pi", "--x=-2", "--y", "2.5"],
+    ["sum(tanh(W @ v + b)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--b", "[0, 1]", "--s", "2"],
+    ["log(x) * y / 0", "--x", "0", "--y", "3"],
+    ["x^y + y", "--x", "2", "--y", "3", "--wrt", "x"],
+    ["x", "--x", "2"],
+    ["2 + 3"],
+]
+STATES = """() => Object.fromEntries(["computed", "known", "current"].map((state) =>
+  [state, [...document.querySelectorAll(`[data-node].${state}`)].map((node) => Number(node.dataset.node))]))"""
+
+
+def nearly(document: dict[int, tuple[Any, Any]]) -> Any:
+    return {i: pytest.approx(pair, rel=1e-12) for i, pair in document.items()}
+
+
+@pytest.mark.parametrize("words", FORMULAS, ids=lambda words: words[0])
+def test_each_step_brings_the_numbers_of_its_node_and_no_others(page: Page, tmp_path: Path, words: list[str]) -> None:
+    document = opened(page, tmp_path, words)
+    wanted = in_document(document)
+    known: dict[int, tuple[Any, Any]] = dict.fromkeys(wanted, (None, None))
+    operations = {step["node"] for step in document["forward"]}
+    known |= {i: (wanted[i][0], None) for i in wanted if i not in operations}
+    if len(wanted) > 1:
+        assert numbers(page) == known
+    for step in document["forward"]:
+        press(page, "Step")
+        known[step["node"]] = (step["value"], None)
+        assert numbers(page) == known
+    for step in document["backward"]:
+        press(page, "Step")
+        found = numbers(page)
+        assert found[step["node"]] == (wanted[step["node"]][0], step["adjoint"])
+        assert {i for i in operations if found[i][1] is not None} == {
+            done["node"] for done in document["backward"][: step["step"]]
+        }
+    assert numbers(page) == wanted
+
+
+@pytest.mark.parametrize("words", FORMULAS, ids=lambda words: words[0])
+def test_the_two_passes_play_to_their_ends(page: Page, tmp_path: Path, words: list[str]) -> None:
+    wanted = in_document(opened(page, tmp_path, words))
+    page.get_by_label("Speed").fill("2")
+    press(page, "Forward pass")
+    wait_for(page, "[data-value]", len(wanted))
+    assert {i: value for i, (value, _) in numbers(page).items()} == {i: value for i, (value, _) in wanted.items()}
+    press(page, "Backward pass")
+    count = sum(adjoint is not None for _, adjoint in wanted.values())
+    if count:
+        wait_for(page, "[data-adjoint]", count)
+    assert numbers(page) == wanted
+
+
+def test_the_backward_pass_runs_the_forward_pass_first(page: Page, tmp_path: Path) -> None:
+    wanted = in_document(opened(page, tmp_path, XY))
+    press(page, "Backward pass")
+    wait_for(page, "[data-adjoint]", 5)
+    assert numbers(page) == wanted
+
+
+def test_back_undoes_what_step_did(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, NAMED)
+    count = len(document["forward"]) + len(document["backward"])
+    seen = []
+    for _ in range(count):
+        seen.append((numbers(page), says(page), page.evaluate(STATES)))
+        press(page, "Step")
+    for before in reversed(seen):
+        press(page, "Back")
+        assert (numbers(page), says(page), page.evaluate(STATES)) == before
+    press(page, "Back")
+    assert numbers(page) == seen[0][0]
+
+
+def test_reset_goes_to_the_beginning(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    beginning = (numbers(page), says(page))
+    press(page, "Backward pass")
+    press(page, "Reset")
+    assert (numbers(page), says(page)) == beginning
+
+
+def test_the_arrow_keys_walk(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, XY)
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    assert numbers(page)[4] == (document["value"], 1)
+    page.keyboard.press("ArrowLeft")
+    assert numbers(page)[4] == (document["value"], None)
+
+
+def test_the_arrow_keys_stay_in_a_field(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.get_by_label("x", exact=True).press("ArrowRight")
+    assert numbers(page)[2] == (None, None)
+
+
+def test_a_pass_that_plays_stops_when_its_button_is_pressed_again(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    button = page.get_by_role("button", name="Forward pass", exact=True)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert 0 < len(page.evaluate(STATES)["computed"]) < len(numbers(page))
+
+
+def test_step_takes_over_from_a_pass_that_plays(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    press(page, "Forward pass")
+    press(page, "Step")
+    button = page.get_by_role("button", name="Forward pass", exact=True)
+    assert button.get_attribute("aria-pressed") == "false"
+
+
+@pytest.mark.parametrize("words", FORMULAS[:5], ids=lambda words: words[0])
+def test_the_status_says_what_trace_says(page: Page, tmp_path: Path, words: list[str]) -> None:
+    document = opened(page, tmp_path, words)
+    report = [line.strip() for line in run_cli(["trace", *words]).splitlines()]
+    for step in document["forward"]:
+        press(page, "Step")
+        assert f"{step['step']}. {says(page)}" in report
+    for step in document["backward"]:
+        press(page, "Step")
+        first, *others = [line.strip() for line in says(page).splitlines() if line.strip()]
+        assert f"{step['step']}. {first}" in report
+        assert set(others) <= set(report)
+        if "nothing reaches" not in first:
+            assert len(others) == len(step["contributions"])
+
+
+def test_the_part_of_the_formula_that_a_step_computes_is_marked(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, XY)
+    assert page.locator("#formula mark").count() == 0
+    assert page.locator("#formula").text_content() == "x*y + sin(x)"
+    labels = {node["id"]: node["label"] for node in document["nodes"]}
+    for step in document["forward"] + document["backward"]:
+        press(page, "Step")
+        assert page.locator("#formula mark").text_content() == labels[step["node"]]
+        assert page.locator("#formula").text_content() == "x*y + sin(x)"
+
+
+def test_local_times_adjoint_travels_back_along_the_edges(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.evaluate("document.getElementById('speed').value = -2")
+    for _ in range(5):
+        press(page, "Step")
+    assert page.locator(".traveller").all_text_contents() == ["-0.416147 × 1 = -0.416147"]
+
+
+def test_contributions_add_up_where_paths_meet(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    x = page.locator("[data-node='0']")
+    for _ in range(5):
+        press(page, "Step")
+    assert "so far -0.416147" in (x.text_content() or "")
+    press(page, "Step")
+    assert "adjoint 2.58385" in (x.text_content() or "")
+
+
+@pytest.mark.parametrize("words", FORMULAS[:4], ids=lambda words: words[0])
+def test_every_edge_says_from_where_to_where(page: Page, tmp_path: Path, words: list[str]) -> None:
+    document = opened(page, tmp_path, words)
+    edges = page.evaluate("[...document.querySelectorAll('[data-from]')].map((e) => [+e.dataset.from, +e.dataset.to])")
+    assert sorted(edges) == sorted([j, node["id"]] for node in document["nodes"] for j in node["inputs"])
+
+
+def test_edges_show_the_local_derivatives_that_the_document_has(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, ["a = x^2; a*x - sin(a)", "--x", "2"])
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    shown = page.evaluate("""[...document.querySelectorAll("[data-from]")].filter((edge) => edge.querySelector("text"))
+      .map((edge) => [+edge.dataset.to, +edge.dataset.from, edge.querySelector("text").textContent])""")
+    wanted = [
+        [step["node"], given["to"], f"{given['local']:.6g}"]
+        for step in document["backward"]
+        for given in step["contributions"]
+    ]
+    assert sorted(shown) == sorted(wanted)
+
+
+def test_pointing_at_a_node_explains_it(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["a = sin(x*y); a^2", "--x", "2", "--y", "3"])
+    page.locator("[data-node='3']").hover()
+    panel = page.locator("#details")
+    assert "a = sin(x*y)" in panel.inner_text()
+    assert "towards x*y: cos(x*y)" in panel.inner_text()
+    assert "value" not in panel.inner_text()
+    press(page, "Backward pass")
+    wait_for(page, "[data-adjoint]", 5)
+    page.locator("[data-node='3']").hover()
+    assert "-0.27941549819892586" in panel.inner_text()
+    assert "cos(x*y) = 0.96017" in panel.inner_text()
+
+
+def test_named_parts_fold_and_open(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, NAMED)
+    wanted = in_document(document)
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    press(page, "Fold")
+    folded = numbers(page)
+    assert 0 < len(folded) < len(wanted)
+    assert folded == {i: wanted[i] for i in folded}
+    box = page.locator(".node.folded").filter(has_text=re.compile("^b"))
+    box.click()
+    assert numbers(page) == wanted
+
+
+def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["a = exp(sin(x)); a*x", "--x", "2"])
+    press(page, "Fold")
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    document = run_cli(["grad", "exp(sin(x))", "--x", "3", "--json"]).json
+    page.get_by_label("x", exact=True).fill("3")
+    rate = page.locator("[data-from='0'][data-to='2'] text").text_content()
+    assert rate == f"{document['gradient']['x']:.6g}"
+
+
+def test_a_node_is_found_by_its_label_or_operation(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    find = page.get_by_label("Find a node")
+    find.fill("LOG")
+    assert page.locator(".found").text_content() is not None
+    assert "log(a)" in (page.locator(".node.found").text_content() or "")
+    find.fill("pow")
+    assert page.locator("#found").text_content() == "1 of 2"
+    find.press("Enter")
+    assert page.locator("#found").text_content() == "2 of 2"
+    find.fill("nowhere")
+    assert page.locator("#found").text_content() == "no such node"
+    assert page.locator(".node.found").count() == 0
+
+
+def test_only_what_is_asked_for_is_drawn(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    run_cli(["trace", "x^2 + y*x + 2*3", "--x", "2", "--y", "3", "--only", "y", "--highlight", "y", "-o", str(file)])
+    page.goto(file.as_uri())
+    press(page, "Backward pass")
+    wait_for(page, "[data-node][data-adjoint]", 4)
+    labels = page.locator("[data-node]").evaluate_all("nodes => nodes.map((node) => node.querySelector('title').textContent)")
+    assert labels == ["y", "y*x", "x^2 + y*x", "x^2 + y*x + 2*3"]
+    assert page.locator(".node.lit").count() == 4
+
+
+def test_numbers_are_rounded_to_the_digits_asked_for(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, [*XY, "--digits", "3"])
+    press(page, "Step")
+    press(page, "Step")
+    assert says(page) == "sin(x) = sin(2) = 0.909"
+
+
+def test_warnings_are_shown_until_a_value_changes(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, ["abs(x)", "--x", "0"])
+    assert page.locator("#warnings").inner_text() == document["warnings"][0]["message"]
+    page.get_by_label("x", exact=True).fill("1")
+    assert page.locator("#warnings li").count() == 0

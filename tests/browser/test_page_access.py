@@ -1,0 +1,290 @@
+"""The page for everybody: by keyboard, by screen reader, on a phone, in the dark, on paper, with any text in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.support import in_document, numbers, opened, press, says, wait_for
+from tests.support import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+XY = ["x*y + sin(x)", "--x", "2", "--y", "3"]
+NAMED = ["f(t) = t^2 + 1; a = x*y; b = relu(f(a) - x); b*f(y) + log(a) + abs(x - 2)", "--x", "2", "--y", "3"]
+
+# Every text that is seen, with its colour and what is behind it: of a node its outline, of a label its room, else the
+# first background on the way up.
+TEXTS = """() => {
+  const seen = (element) => element.checkVisibility({ visibilityProperty: true });
+  const behind = (element) => {
+    if (element.closest("svg")) {
+      const shape = element.closest(".node, .edge, .traveller")?.querySelector("rect.outline, rect");
+      if (shape && getComputedStyle(shape).fill !== "none") return getComputedStyle(shape).fill;
+      element = element.ownerSVGElement;
+    }
+    for (let at = element; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (colour !== "rgba(0, 0, 0, 0)") return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  return [...document.querySelectorAll("body *")]
+    .filter((element) => seen(element) && !element.disabled
+      && [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+    .map((element) => {
+      const style = getComputedStyle(element);
+      return [element.textContent, element instanceof SVGElement ? style.fill : style.color, behind(element)];
+    });
+}"""
+
+CONTROLS = ["Forward pass", "Backward pass", "Back", "Step", "Reset", "Speed", "Quiz"]
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, as WCAG 2 defines it."""
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_stands_out(page: Page, tmp_path: Path, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    opened(page, tmp_path, [*NAMED, "--highlight", "x"])
+    page.locator("summary").click()
+
+    def check() -> None:
+        texts = page.evaluate(TEXTS)
+        assert len(texts) > 40
+        assert [text for text in texts if contrast(text[1], text[2]) < 4.5] == []
+
+    check()
+    press(page, "Forward pass")
+    press(page, "Step")
+    check()
+    press(page, "Backward pass")
+    check()
+    press(page, "Fold")
+    check()
+    press(page, "Quiz")
+    check()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_light_or_dark_as_the_reader_has_it(page: Page, tmp_path: Path, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme)
+    opened(page, tmp_path, XY)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (luminance(ground) < 0.1) == (scheme == "dark")
+
+
+def test_everything_that_can_be_used_has_a_name_of_its_own(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    for name in ("Forward pass", "Backward pass", "Step", "Back", "Reset", "Quiz"):
+        assert page.get_by_role("button", name=name, exact=True).count() == 1
+    for name in ("x", "y"):
+        assert page.get_by_role("spinbutton", name=name, exact=True).count() == 1
+    assert page.get_by_role("status").count() == 1
+    tree = page.locator("body").aria_snapshot()
+    for role in ("button", "textbox", "searchbox", "spinbutton", "slider", "region", "progressbar"):
+        assert f"- {role}\n" not in tree
+    press(page, "Quiz")
+    assert page.get_by_role("textbox", name=re.compile("^Adjoint of ")).count() == 1
+    assert page.get_by_role("button", name="Check", exact=True).count() == 1
+
+
+def test_the_page_has_a_language_a_title_a_heading_and_landmarks(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.title() == "x*y + sin(x) · backpropagation"
+    assert page.get_by_role("heading", level=1).count() == 1
+    assert page.get_by_role("main").count() == 1
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((element) => element.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_the_tab_key_reaches_every_control_and_shows_where_it_is(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    reached, outlines = [], []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("""() => document.activeElement.labels?.[0]?.textContent.trim()
+          || document.activeElement.getAttribute("aria-label") || document.activeElement.textContent.trim()"""))
+        outlines.append(page.evaluate("getComputedStyle(document.activeElement.querySelector('.outline') ?? document.activeElement)")
+                        and page.evaluate("""() => { const at = document.activeElement;
+                          return at.closest("svg") ? parseFloat(getComputedStyle(at.querySelector(".outline")).strokeWidth) > 3
+                            : getComputedStyle(at).outlineStyle !== "none" || at === document.body; }"""))
+    wanted = [*CONTROLS, "x", "y", "Find a node", "Fold", "Zoom out", "Fit", "Zoom in", "Drawing"]
+    assert [name for name in reached if name in wanted] == wanted
+    assert all(outlines)
+
+
+def test_the_drawing_is_walked_by_keyboard(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.get_by_role("region", name="Drawing").focus()
+    page.keyboard.press("Tab")
+    seen = []
+    for _ in range(5):
+        seen.append(page.evaluate("document.activeElement.dataset.node"))
+        assert page.locator("#details h3").inner_text() == page.evaluate(
+            "document.activeElement.querySelector('title').textContent"
+        )
+        page.keyboard.press("ArrowDown")
+    assert seen == ["0", "1", "2", "3", "4"]
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.dataset.node") == "3"
+    page.keyboard.press("ArrowRight")
+    assert numbers(page)[2] == (6, None)
+
+
+def test_the_drawing_is_zoomed_by_keyboard(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    width = "document.querySelector('.stage svg').getBoundingClientRect().width"
+    stage = page.get_by_role("region", name="Drawing")
+    before = page.evaluate(width)
+    stage.press("+")
+    assert page.evaluate(width) == pytest.approx(1.25 * before)
+    stage.press("-")
+    assert page.evaluate(width) == pytest.approx(before)
+    stage.press("0")
+    assert page.evaluate(width) <= page.evaluate("document.getElementById('stage').clientWidth") + 1
+
+
+def test_a_node_tells_what_is_known_of_it(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    assert page.get_by_role("button", name="x*y, mul", exact=True).count() == 1
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    assert page.get_by_role("button", name="x*y, mul, value 6, adjoint 1", exact=True).count() == 1
+
+
+@pytest.mark.parametrize("words", [XY, NAMED, ["sum(tanh(W @ v))", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]])
+@pytest.mark.parametrize("width", [320, 360, 768, 1280])
+def test_only_the_drawing_scrolls_sideways(page: Page, tmp_path: Path, words: list[str], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 740})
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, words)
+    for name in ("Forward pass", "Backward pass", "Quiz"):
+        press(page, name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_on_a_phone_controls_are_as_large_as_a_finger(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    opened(page, tmp_path, XY)
+    sizes = page.locator("button:visible, input:visible").evaluate_all(
+        "elements => elements.map((e) => e.getBoundingClientRect()).map(({ width, height }) => Math.min(width, height))"
+    )
+    assert min(sizes) >= 24
+
+
+def test_the_current_node_is_scrolled_into_view(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    document = opened(page, tmp_path, NAMED)
+    for step in document["forward"] + document["backward"]:
+        press(page, "Step")
+        is_seen = page.evaluate(f"""() => {{
+          const [node, box] = [document.querySelector("[data-node='{step["node"]}'] .outline"), document.getElementById("stage")]
+            .map((element) => element.getBoundingClientRect());
+          return node.left >= box.left - 1 && node.right <= box.right + 1 && node.top >= box.top - 1 && node.bottom <= box.bottom + 1;
+        }}""")
+        assert is_seen
+
+
+def test_with_reduced_motion_nothing_travels_and_passes_are_there_at_once(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    wanted = in_document(opened(page, tmp_path, XY))
+    press(page, "Step")
+    assert page.locator(".traveller").count() == 0
+    press(page, "Backward pass")
+    assert numbers(page) == wanted
+
+
+def test_print_has_all_numbers_and_sentences_and_then_goes_back(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, XY)
+    press(page, "Step")
+    before = (numbers(page), says(page))
+    page.emulate_media(media="print")
+    wait_for(page, "[data-adjoint]", 5)
+    assert numbers(page) == in_document(document)
+    printed = page.locator("body").inner_text()
+    assert "x: 3 × 1 = 3, the last of 2 uses: accumulates to 2.58385" in printed
+    assert "Step" not in printed
+    page.emulate_media(media="screen")
+    page.locator("table").wait_for(state="hidden")
+    assert (numbers(page), says(page)) == before
+
+
+def test_the_table_says_what_the_drawing_says(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, XY)
+    page.emulate_media(reduced_motion="reduce")
+    page.locator("summary").click()
+    press(page, "Backward pass")
+    rows = page.locator("tbody tr").evaluate_all("rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))")
+    assert [row[:4] for row in rows] == [
+        [node["label"], node["op"].replace("input", "variable"), f"{node['value']:.6g}", f"{node['adjoint']:.6g}"]
+        for node in document["nodes"]
+    ]
+    press(page, "Quiz")
+    assert page.locator("tbody tr td:nth-child(4)").all_text_contents() == [""] * 5
+
+
+HOSTILE = [
+    "x  # </script><script>alert(1)</script><img src=x onerror=alert(1)>",
+    "x  # <!-- <script> ]]> &lt; &amp; ' \" ` ${x} {x} \\u003c \\",
+    "x  # \u202e\u2066 bidi \u200f, \x07 bell, \x1b[31m, \u2028 \u2029 \ufeff, 𝒳 and 😀",
+    "x  # {policy} {data}",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_the_user_wrote_is_text(page: Page, tmp_path: Path, text: str) -> None:
+    opened(page, tmp_path, ["--x", "2", "--", text] if text.startswith("-") else [f"{text}\nx^2".replace("x  #", "a = x  #"), "--x", "2"])
+    shown = page.locator("#formula").text_content() or ""
+    assert len(re.findall("</?script>|<img", shown)) == len(re.findall("</?script>|<img", text))
+    assert re.search("[\u202e\u2066\u200f\x07\x1b\u2028\u2029\ufeff]", shown) is None
+    assert page.locator("script").count() == 2
+    assert page.locator("img").count() == 0
+    press(page, "Step")
+    assert page.locator("#formula mark").text_content() == "x^2"
+
+
+def test_names_in_any_script_are_shown_as_they_are(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["שלום*名前 + x̂", "--שלום", "2", "--名前", "3", "--x̂", "1"])
+    assert page.get_by_role("spinbutton", name="名前", exact=True).input_value() == "3"
+    assert page.locator("#formula").text_content() == "שלום*名前 + x̂"
+
+
+def formula(count: int) -> str:
+    """A formula of about so many nodes, with wide and deep parts."""
+    links = "; ".join(f"a{k + 1} = sin(a{k})*x + y/{k + 2}" for k in range(count // 5))
+    return f"a0 = x + y; {links}; a{count // 5}"
+
+
+@pytest.mark.parametrize("count", [300, 2000])
+def test_large_formulas_can_be_walked(page: Page, tmp_path: Path, count: int) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    document = opened(page, tmp_path, [formula(count), "--x", "0.9", "--y", "0.5"])
+    assert len(document["nodes"]) >= count
+    wanted = in_document(document)
+    press(page, "Step")
+    press(page, "Forward pass")
+    press(page, "Step")
+    assert numbers(page)[document["backward"][0]["node"]] == (document["value"], 1)
+    press(page, "Backward pass")
+    assert numbers(page) == wanted
+    page.get_by_label("x", exact=True).fill("0.25")
+    changed = run_cli(["grad", formula(count), "--x", "0.25", "--y", "0.5", "--json"]).json
+    found = numbers(page)
+    for i, (value, adjoint) in in_document(changed).items():
+        assert found[i] == (pytest.approx(value, rel=1e-9), adjoint and pytest.approx(adjoint, rel=1e-9))

@@ -1,0 +1,120 @@
+"""Values are changed in the page, and everything follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.support import in_document, numbers, opened, press, says
+from tests.support import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+CHANGES = [
+    (["x*y + sin(x)", "--x", "2", "--y", "3"], {"x": "-1.25"}),
+    (["f(t) = t^2 + 1; a = x*y; b = relu(f(a) - x); b*f(y) + log(a)", "--x", "2", "--y", "3"], {"x": "1e-3", "y": "7"}),
+    (["where(x > 0, sqrt(x), y) + max(x, y)", "--x", "2", "--y", "3"], {"x": "-4"}),
+    (["log(x)/y", "--x", "2", "--y", "3"], {"x": "0", "y": "0"}),
+    (["gelu(x) + gamma(y)^x", "--x", "2", "--y", "3"], {"x": "0.5", "y": "4.5"}),
+    (["sum(tanh(W @ v)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--s", "2"], {"W": "[[0, 1], [-2, .5]]", "s": "3"}),
+    (["x^y + y", "--x", "2", "--y", "3", "--wrt", "x"], {"y": "2"}),
+    (["λ*θ_0 + x₁", "--λ", "2", "--θ_0", "3", "--x₁", "4"], {"λ": "5", "x₁": "0.1"}),
+]
+
+
+def flat(numbers: Any) -> list[Any]:
+    """All elements, at any depth."""
+    return [x for part in numbers for x in flat(part)] if isinstance(numbers, list | tuple) else [numbers]
+
+
+def at_the_end(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+
+
+@pytest.mark.parametrize(("words", "changes"), CHANGES, ids=lambda what: what[0] if isinstance(what, list) else "")
+def test_changed_values_give_what_the_command_gives(
+    page: Page, tmp_path: Path, words: list[str], changes: dict[str, str]
+) -> None:
+    opened(page, tmp_path, words)
+    at_the_end(page)
+    for name, text in changes.items():
+        page.get_by_label(name, exact=True).fill(text)
+    changed = [*words]
+    for name, text in changes.items():
+        place = changed.index(f"--{name}")
+        changed[place : place + 2] = [f"--{name}={text}"]
+    document = run_cli(["trace", *changed, "--json"]).json
+    found = numbers(page)
+    wanted = in_document(document)
+    assert found.keys() == wanted.keys()
+    for i in wanted:
+        assert flat(found[i]) == [x if isinstance(x, str | None) else pytest.approx(x, rel=1e-12) for x in flat(wanted[i])]
+    report = [line.strip() for line in run_cli(["trace", *changed]).splitlines()]
+    assert f"{len(document['backward'])}. {says(page).splitlines()[0]}" in report
+
+
+def test_a_change_stays_at_the_current_step(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["x*y + sin(x)", "--x", "2", "--y", "3"])
+    press(page, "Step")
+    page.get_by_label("x", exact=True).fill("5")
+    assert numbers(page) == {0: (5, None), 1: (3, None), 2: (15, None), 3: (None, None), 4: (None, None)}
+    assert says(page) == "x*y = 5 × 3 = 15"
+
+
+def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+    at_the_end(page)
+    page.get_by_label("y", exact=True).fill("0.1")
+    shown = page.locator("#values-title").locator("..").inner_text()
+    assert "d/dx = 0.1" in shown
+    assert "value = 0.2" in shown
+
+
+@pytest.mark.parametrize("text", ["", "-"])
+def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, tmp_path: Path, text: str) -> None:
+    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+    at_the_end(page)
+    before = numbers(page)
+    field = page.get_by_label("x", exact=True)
+    field.fill("")
+    field.type(text)
+    assert says(page).startswith("x: needs a number")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert numbers(page) == before
+    field.fill("4")
+    assert field.get_attribute("aria-invalid") == "false"
+    assert numbers(page)[2] == (12, 1)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "[[1, 2], [3]]", "[[1, 2], [3, x]]", "nonsense", "[[1, 2], [3, 4], [5, 6]]"])
+def test_an_array_keeps_its_shape(page: Page, tmp_path: Path, text: str) -> None:
+    opened(page, tmp_path, ["sum(W @ [1, 2])", "--W", "[[1, 2], [3, 4]]"])
+    field = page.get_by_label("W", exact=True)
+    field.fill(text)
+    assert says(page) == "W: needs 2x2 numbers as nested lists; nothing has changed."
+    field.fill("[[1, 2], [3, inf]]")
+    at_the_end(page)
+    assert "inf" in [value for value, _ in numbers(page).values()]
+
+
+def test_values_that_are_not_finite_can_be_given_and_replaced(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["1/x + y", "--x", "inf", "--y", "1"])
+    at_the_end(page)
+    field = page.get_by_label("x", exact=True)
+    assert field.input_value() == "inf"
+    field.fill("2")
+    assert 1.5 in [value for value, _ in numbers(page).values()]
+    field.fill("-inf")
+    assert 1 in [value for value, _ in numbers(page).values()]
+
+
+@pytest.mark.parametrize("name", ["constructor", "__proto__", "toString", "if", "evaluator", "record"])
+def test_names_that_mean_something_to_a_script_are_names(page: Page, tmp_path: Path, name: str) -> None:
+    opened(page, tmp_path, [f"{name}^2 + x", "--set", f"{name}=3", "--x", "1"])
+    at_the_end(page)
+    page.get_by_label(name, exact=True).fill("4")
+    assert {pair for pair in numbers(page).values() if pair[1] == 8} == {(4, 8)}
