@@ -13,9 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.autodiff.simplify import share
+from autodiff_cli.autodiff.taylor import derivatives
+from autodiff_cli.autodiff.unroll import TooManyOperationsError, elements, unroll
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.numbers.floats import FLOATS
 
 if TYPE_CHECKING:
     from autodiff_cli.formula import Formula
@@ -32,24 +37,28 @@ def slope_along(expression: Formula, rates: Mapping[str, Any], place: Mapping[st
     return value, slope
 
 
-def hessian_times(expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> list[Any]:
-    """For every variable, the gradient of the derivative along the direction `rates`.
+def hessian_times(
+    expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any], wrt: Iterable[str] | None = None
+) -> list[Any]:
+    """For every variable, or those of `wrt`, the gradient of the derivative along the direction `rates`.
 
     Raises ExpressionError if the output is an array.
     """
     moving = _Moving(expression, rates, place)
     expression.check_output(moving.sizes)
+    leaves = [expression.leaves[name] for name in (expression.variables if wrt is None else wrt)]
     with expression.placed():
         ahead = tangent(share([expression.output])[0], moving.seeds, moving.sizes)
-        slopes = gradient_nodes(ahead, list(expression.leaves.values()), moving.sizes)
+        slopes = gradient_nodes(ahead, leaves, moving.sizes)
     return expression.evaluate(slopes, moving.place, moving.sizes)
 
 
-def hessian(expression: Formula, place: Mapping[str, Any]) -> Array:
-    """The matrix of second derivatives, of shape (n, n) for variables of n numbers in all."""
-    slopes = hessian_times(expression, _basis(expression, place), place)
-    if not slopes:
+def hessian(expression: Formula, place: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Array:
+    """The matrix of second derivatives, of shape (n, n) for variables of n numbers in all; by default all variables."""
+    names = expression.variables if wrt is None else tuple(wrt)
+    if not names:
         return np.zeros((0, 0))
+    slopes = hessian_times(expression, _basis(expression, place, names), place, names)
     count = len(np.atleast_1d(slopes[0]))
     rows = np.concatenate([np.reshape(slope, (count, -1)) for slope in slopes], axis=1)
     return np.asarray((rows + rows.T) / 2)
@@ -59,7 +68,9 @@ def jacobian(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
     """The derivative of the output towards each variable, of the output's shape and then the variable's."""
     sizes = expression.sizes(place)
     slopes = (
-        np.asarray(slope_along(expression, _basis(expression, place), place)[1]) if expression.leaves else np.zeros(0)
+        np.asarray(slope_along(expression, _basis(expression, place, expression.variables), place)[1])
+        if expression.leaves
+        else np.zeros(0)
     )
     found, start = {}, 0
     for name in expression.variables:
@@ -69,6 +80,31 @@ def jacobian(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
         found[name] = columns.reshape((*columns.shape[:-1], *shape))
         start = stop
     return found
+
+
+def derivatives_among_arrays(formula: Formula, name: str, order: int, place: Mapping[str, Any]) -> list[float]:
+    """The value at a point and the derivatives up to `order` towards a variable that is a number, where others are
+    arrays: Taylor series of the formula with its arrays written out.
+
+    Raises ExpressionError if `name` or the output is an array, for a batch, and for arrays too large for this.
+    """
+    sizes = formula.sizes_of_scalar_output(place)
+    if name in sizes:
+        raise ExpressionError(f"`{name}` is an array, and derivatives of higher order are towards a number")
+    if any(np.shape(value) != sizes.get(own, ()) for own, value in place.items()):
+        raise ExpressionError("derivatives of higher order are at one point, and here is a batch of points")
+    written = {own: elements(own, sizes.get(own, ())) for own in formula.variables}
+    try:
+        (output,) = unroll([formula.output], {leaf: written[own] for own, leaf in formula.leaves.items()})
+    except TooManyOperationsError as error:
+        raise ExpressionError(str(error)) from error
+    point = {
+        leaf.text: float(number)
+        for own, leaves in written.items()
+        for leaf, number in zip(leaves.reshape(-1).tolist(), np.ravel(place[own]), strict=True)
+    }
+    along = written[name].item()
+    return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
 
 
 class _Moving:
@@ -88,10 +124,10 @@ class _Moving:
         self.sizes: dict[str, Shape] = sizes | {rate: sizes[name] for name, rate in names.items() if name in sizes}
 
 
-def _basis(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
-    """All directions in which one number of one variable moves, as a batch."""
+def _basis(expression: Formula, place: Mapping[str, Any], names: Iterable[str]) -> dict[str, Array]:
+    """All directions in which one number of one of these variables moves, as a batch."""
     sizes = expression.sizes(place)
-    counts = {name: int(np.prod(sizes.get(name, ()))) for name in expression.variables}
+    counts = {name: int(np.prod(sizes.get(name, ()))) for name in names}
     total = sum(counts.values())
     starts = dict(zip(counts, _starts(counts.values()), strict=True))
     return {

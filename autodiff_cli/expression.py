@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from autodiff_cli.formula import Point
     from autodiff_cli.language.source import Source
+    from autodiff_cli.render.notebook import ShownTrace
 
     Result: TypeAlias = float | NDArray[np.float64]
 
@@ -50,6 +51,11 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
 
     Raises:
         ExpressionError: if the text is not a formula; its `line` and `column` say where.
+
+    >>> parse("a = x + y; a^2").variables
+    ('x', 'y')
+    >>> parse("e*x", variables=["e"]).grad(e=3, x=2)
+    {'e': 2.0, 'x': 3.0}
     """
     program = read(text, variables)
     if program.target is not None:
@@ -87,6 +93,14 @@ class Expression(Formula):
         shapes: the shapes of variables that the text declares.
         arrays: the other variables that stand where an array is required; their shape is that of their value.
         bound: the values of the names that the text binds (`a = x + y`).
+
+    >>> f = parse("x^2*y")
+    >>> f.grad(x=3, y=2)
+    {'x': 12.0, 'y': 9.0}
+    >>> f(x=[1, 2, 3], y=2)
+    array([ 2.,  8., 18.])
+    >>> parse("sum(v^2)").grad(v=[1, 2])
+    {'v': array([2., 4.])}
     """
 
     def __init__(
@@ -105,6 +119,7 @@ class Expression(Formula):
         self.notes = notes
         self.bound = dict(bound or {})
         self._text = text
+        self._origin: Expression | None = None  # of numbers, whose derivative this is
         self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
 
     @property
@@ -114,15 +129,12 @@ class Expression(Formula):
 
     @property
     def text(self) -> str:
-        """The formula as it was given."""
+        """The formula as it was given, or as printed if it was derived."""
         return str(self) if self._text is None else self._text
 
     def __str__(self) -> str:
         if self._text is None and self.source is None:
-            from autodiff_cli.autodiff.readable import readable
-
-            written = readable(self.output, self._symbols, scalar=not self.shapes)
-            return to_text(written, share=False, shapes=self.shapes)
+            return to_text(self._readable, share=False, shapes=self.shapes)
         return to_text(self.output, self.names, share=self.source is not None, shapes=self.shapes)
 
     def __repr__(self) -> str:
@@ -139,6 +151,10 @@ class Expression(Formula):
             UnknownNameError: for a name that the expression lacks.
             MissingValueError: for a variable without a value.
             ExpressionError: where shapes do not fit together.
+
+        >>> f = parse("sqrt(x^2 + y^2)")
+        >>> f(x=3, y=4), f({"x": 6, "y": 8})
+        (5.0, 10.0)
         """
         place = self.at(point, **values)
         if self.is_one_point_of_scalars(place):
@@ -150,7 +166,11 @@ class Expression(Formula):
     value = __call__
 
     def grad(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Result]:
-        """The partial derivatives towards all variables, by name. Raises as calling does."""
+        """The partial derivatives towards all variables, by name. Raises as `value_and_grad` does.
+
+        >>> parse("x*y").grad(x=2, y=3)
+        {'x': 3.0, 'y': 2.0}
+        """
         return self.value_and_grad(point, **values)[1]
 
     def value_and_grad(self, point: Point | None = None, /, **values: ArrayLike) -> tuple[Result, dict[str, Result]]:
@@ -158,6 +178,9 @@ class Expression(Formula):
 
         The derivative towards a variable of shape s has the shape s. Raises as calling does, and ExpressionError if the
         output itself is an array; then `jacobian` has the derivatives.
+
+        >>> parse("x*y").value_and_grad({"x": 2, "y": 3})
+        (6.0, {'x': 3.0, 'y': 2.0})
         """
         place = self.at(point, **values)
         if not self.is_one_point_of_scalars(place):
@@ -179,6 +202,9 @@ class Expression(Formula):
             direction: how fast each variable moves; a variable not named stands still.
 
         Raises as calling does, and UnknownNameError for a name in `direction`.
+
+        >>> parse("x*y").jvp({"x": 1, "y": 10}, x=2, y=3)
+        (6.0, 23.0)
         """
         place = self.at(point, **values)
         rates = self._rates(direction)
@@ -197,6 +223,9 @@ class Expression(Formula):
 
         Args:
             direction: a number or an array per variable; a variable not named stands still. Raises as `jvp` does.
+
+        >>> parse("x^2*y").hvp({"x": 1}, x=2, y=3)
+        {'x': 6.0, 'y': 4.0}
         """
         from autodiff_cli.directions import hessian_times
 
@@ -206,14 +235,24 @@ class Expression(Formula):
     def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:
         """The matrix of second derivatives, of shape (n, n), in the order of `variables`.
 
-        n counts numbers: an array variable of shape s has as many as s has elements, in the order of its rows.
+        n counts numbers: an array variable of shape s has as many as s has elements, in the order of its rows. Raises
+        as `value_and_grad` does.
+
+        >>> parse("x^2*y").hessian(x=2, y=3)
+        array([[6., 4.],
+               [4., 0.]])
         """
         from autodiff_cli.directions import hessian
 
         return hessian(self, self.at(point, **values))
 
     def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, NDArray[np.float64]]:
-        """The derivative of an array output towards each variable, of the output's shape and then the variable's."""
+        """The derivative of an array output towards each variable, of the output's shape and then the variable's.
+        Raises as calling does.
+
+        >>> parse("[x*y, x + y]").jacobian(x=2, y=3)
+        {'x': array([3., 1.]), 'y': array([2., 1.])}
+        """
         from autodiff_cli.directions import jacobian
 
         return jacobian(self, self.at(point, **values))
@@ -222,7 +261,8 @@ class Expression(Formula):
         """The value at a point, and the derivatives of order 1, 2, … `order` towards one variable.
 
         They come from Taylor series, whose cost grows with the square of the order; expressions would grow without
-        bound. Raises as calling does, UnknownNameError also for `name`, and ExpressionError where there are arrays.
+        bound. Raises as calling does, UnknownNameError also for `name`, and ExpressionError for a batch, and where
+        `name` or the output is an array.
 
         >>> parse("log(1 + x)").derivatives("x", 6, x=0)
         [0.0, 1.0, -1.0, 2.0, -6.0, 24.0, -120.0]
@@ -232,13 +272,45 @@ class Expression(Formula):
         self.check_names([name])
         place = self.at(point, **values)
         if not self.is_one_point_of_scalars(place):
-            raise ExpressionError("derivatives of higher order are of numbers at one point; here are arrays")
+            from autodiff_cli.directions import derivatives_among_arrays
+
+            return derivatives_among_arrays(self, name, order, place)
         leaf = self.leaves[name]
         return derivatives(Tape((self.output,), [leaf]), leaf, FLOATS, place, order)
 
+    def trace(
+        self, point: Point | None = None, /, *, wrt: Iterable[str] | None = None, **values: ArrayLike
+    ) -> ShownTrace:
+        """Both passes of backpropagation at a point, as a record that shows itself, printed or in a notebook.
+
+        Args:
+            wrt: the variables to differentiate towards; all by default. (The value of a variable of this name is given
+                in a mapping.)
+
+        Raises as `value_and_grad` does, UnknownNameError also for a name in `wrt`, and ExpressionError for a batch.
+
+        >>> record = parse("x*y + sin(x)").trace(x=2, y=3)
+        >>> record
+        <trace of x*y + sin(x) at x = 2, y = 3>
+        >>> record.gradient
+        {'x': 2.5838531634528574, 'y': 2.0}
+        >>> record.to_dict()["forward"][0]
+        {'step': 1, 'node': 2, 'op': 'mul', 'inputs': [0, 1], 'value': 6.0}
+        """
+        from autodiff_cli.render.notebook import shown_trace
+
+        names = None if wrt is None else [wrt] if isinstance(wrt, str) else [*wrt]
+        self.check_names(names or ())
+        return shown_trace(self, self.at(point, **values), names)
+
     def with_output(self, output: Node) -> Expression:
         """Another node of the same text, such as a named intermediate (see `bound`), as an expression of the same
-        variables."""
+        variables.
+
+        >>> f = parse("a = x*y; a^2")
+        >>> f.with_output(f.bound["a"])(x=2, y=3)
+        6.0
+        """
         return Expression(
             output, self.leaves, source=self.source, shapes=self.shapes, arrays=self.arrays, bound=self.bound
         )
@@ -248,9 +320,13 @@ class Expression(Formula):
 
         Raises:
             ExpressionError: if it depends on the shape of a variable that is not declared (`v: 3`).
-        """
-        from autodiff_cli.autodiff.simplify import simplify
 
+        >>> f = parse("x^2*sin(y)")
+        >>> print(f.derivative("x"))
+        2*x*sin(y)
+        >>> print(f.derivative("x").derivative("y"))
+        2*x*cos(y)
+        """
         if name not in self.leaves:
             return Expression(ZERO, {})
         for unknown in sorted(self.arrays):
@@ -258,14 +334,40 @@ class Expression(Formula):
                 f"the derivative depends on the shape of `{unknown}`: declare it", suggestion=f"{unknown}: 3"
             )
         self.check_output(self.shapes)
-        slopes = dict(zip(self.leaves, self._gradient(self.shapes), strict=True))
-        (slope,) = simplify([slopes[name]], scalar=not self.shapes)
+        slope = self._slopes[name]
         found = {node.text: node for node in topological([slope]) if node.is_input}
         leaves = {name: found[name] for name in self.leaves if name in found}
         declared = {name: shape for name, shape in self.shapes.items() if name in leaves}
         derived = Expression(slope, leaves, shapes=declared)
         derived._symbols = self._symbols
+        derived._origin = None if self.shapes else self
         return derived
+
+    # The derivatives of a formula have most of their parts in common: they are tidied together.
+
+    @cached_property
+    def _slopes(self) -> dict[str, Node]:
+        """The derivatives, simplified, by variable."""
+        from autodiff_cli.autodiff.simplify import simplify
+
+        return dict(zip(self.leaves, simplify(self._gradient(self.shapes), scalar=not self.shapes), strict=True))
+
+    @cached_property
+    def _readable_slopes(self) -> dict[Node, Node]:
+        """What is printed for each derivative."""
+        from autodiff_cli.autodiff.readable import readable
+
+        slopes = list(self._slopes.values())
+        return dict(zip(slopes, readable(slopes, self._symbols), strict=True))
+
+    @property
+    def _readable(self) -> Node:
+        """What is printed for a formula that was derived."""
+        if self._origin is not None:
+            return self._origin._readable_slopes[self.output]
+        from autodiff_cli.autodiff.readable import readable
+
+        return readable([self.output], self._symbols, scalar=not self.shapes)[0]
 
     @cached_property
     def _symbols(self) -> tuple[str, ...]:

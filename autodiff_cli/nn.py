@@ -22,14 +22,29 @@ from autodiff_cli.autodiff.value import Number, Value
 
 
 class Module:
-    """Something with parameters."""
+    """Something with parameters.
+
+    >>> Module().parameters()
+    []
+    """
 
     def parameters(self) -> list[Value]:
-        """All weights and biases."""
+        """All weights and biases.
+
+        >>> len(MLP(3, [4, 4, 1]).parameters())
+        41
+        """
         return []
 
     def zero_grad(self) -> None:
-        """Set the gradient of every parameter to 0, before the next backward pass adds to it."""
+        """Set the gradient of every parameter to 0, before the next backward pass adds to it.
+
+        >>> neuron = Neuron(2, nonlin=False)
+        >>> neuron([1.0, 2.0]).backward(); [p.grad for p in neuron.parameters()]
+        [1.0, 2.0, 1.0]
+        >>> neuron.zero_grad(); [p.grad for p in neuron.parameters()]
+        [0.0, 0.0, 0.0]
+        """
         for parameter in self.parameters():
             parameter.grad = 0.0
 
@@ -38,6 +53,11 @@ class Neuron(Module):
     """A weighted sum of its inputs and a bias, through relu unless it is linear.
 
     Weights start uniform between -1 and 1 (from Python's `random`, so that `random.seed` decides them), the bias at 0.
+
+    >>> neuron = Neuron(2)
+    >>> neuron.w[0].data, neuron.w[1].data, neuron.b.data = 1.0, -2.0, 0.5
+    >>> neuron([3.0, 1.0]).data, neuron([0.0, 1.0]).data
+    (1.5, 0.0)
     """
 
     def __init__(self, nin: int, nonlin: bool = True) -> None:
@@ -59,7 +79,11 @@ class Neuron(Module):
 
 
 class Layer(Module):
-    """`nout` neurons side by side over the same `nin` inputs. One neuron gives a value, several give a list."""
+    """`nout` neurons side by side over the same `nin` inputs. One neuron gives a value, several give a list.
+
+    >>> len(Layer(2, 3)([1.0, 2.0]))
+    3
+    """
 
     def __init__(self, nin: int, nout: int, nonlin: bool = True) -> None:
         self.neurons = [Neuron(nin, nonlin) for _ in range(nout)]
@@ -76,7 +100,11 @@ class Layer(Module):
 
 
 class MLP(Module):
-    """Layers one after the other: `MLP(2, [16, 1])` has 2 inputs, a hidden layer with relu, and one linear output."""
+    """Layers one after the other: `MLP(2, [16, 1])` has 2 inputs, a hidden layer with relu, and one linear output.
+
+    >>> MLP(2, [2, 1])
+    MLP of [Layer of [ReLUNeuron(2), ReLUNeuron(2)], Layer of [LinearNeuron(2)]]
+    """
 
     def __init__(self, nin: int, nouts: Sequence[int]) -> None:
         sizes = [nin, *nouts]

@@ -228,3 +228,14 @@ def test_pickling() -> None:
     assert f(x=1, y=2, v=[1.0, 1.0]) == 2 + 2 * math.sin(2)
     deep = ad.parse("sin(" * 50_000 + "x" + ")" * 50_000)
     assert pickle.loads(pickle.dumps(deep))(x=1.0) == deep(x=1.0)
+
+
+def test_derivatives_of_higher_order_among_arrays() -> None:
+    f = ad.parse("v: 2; sum(exp(t*v))")
+    assert f.derivatives("t", 5, t=0, v=[1, 2]) == [2.0, 3.0, 5.0, 9.0, 17.0, 33.0]
+    for point, name, message in (
+        ({"t": 0, "v": [1, 2]}, "v", "towards a number"),
+        ({"t": [0, 1, 2], "v": [1, 2]}, "t", "a batch of points"),
+    ):
+        with pytest.raises(ad.ExpressionError, match=message):
+            f.derivatives(name, 2, point)

@@ -6,7 +6,7 @@ import typer
 
 from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.declarations import Assignments, Formula, Json, Wrt
-from autodiff_cli.cli.errors import ExitStatus
+from autodiff_cli.cli.errors import BadInput, ExitStatus
 
 
 def check(
@@ -20,13 +20,15 @@ def check(
 
     It is compared with the same gradient to 50 right digits, which shows what rounding has done. And what is left of
     f(x + h) after f(x) + h*gradient must shrink as h^2, which holds for nothing but the derivative; so small an h is
-    taken, and so many digits, that there is no step to choose. The status is 1 if the gradient does not hold.
+    taken, and so many digits, that there is no step to choose. Of an array, every element is checked. The status is 1
+    if the gradient does not hold.
 
     \b
     Examples:
       autodiff check "x*y + sin(x)" --x 2 --y 3
       autodiff check "gelu(x)" --x -0.75 --json
       autodiff check "abs(x)" --x 0
+      autodiff check "sum(tanh(W @ x))" --W "[[1, 2], [3, 4]]" --x "[0.1, -0.2]"
     """
     from autodiff_cli.cli import inputs, options
     from autodiff_cli.explain.check import check as checked
@@ -34,8 +36,12 @@ def check(
 
     call = Call.of(context)
     given = options.assignments(call.values, assignments or ())
+    inputs.refuse_many(given, "check")
     formula = inputs.formula(context, inputs.text_of(expression, call.environment), given)
-    found = checked(formula, inputs.graphs(formula, given), inputs.chosen(formula, wrt))
+    names = inputs.chosen(formula, wrt)
+    if not names:
+        raise BadInput("there is nothing to check: the expression has no variables")
+    found = checked(formula, inputs.graphs(formula, given), names)
     if json:
         from autodiff_cli.render import documents
 

@@ -73,7 +73,6 @@ Order: TypeAlias = Annotated[
     typer.Option(
         "--order",
         min=1,
-        max=MOST_ORDER,
         metavar="N",
         help="Also the derivative of order N in one variable (see --wrt).",
     ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.declarations import Asked
+from autodiff_cli.cli.declarations import MOST_ORDER, Asked
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.cli.options import assignments
@@ -65,6 +65,9 @@ def _check(asked: Asked, names: Sequence[str]) -> None:
     others = [option for option in options if option not in ("--jacobian", "--outputs")]
     if asked.jacobian and others:
         raise BadInput(f"--jacobian is of several outputs and {others[0]} of one: ask for them one at a time")
+    if asked.order is not None and asked.order > MOST_ORDER:
+        what = "the factorial of a higher one, which derivatives such as those of 1/x have, is too large for a float"
+        raise BadInput(f"--order takes at most {MOST_ORDER}: {what}")
     if asked.order is not None and len(names) != 1:
         raise BadInput("--order takes the derivative in one variable: choose it with --wrt, as --wrt x")
 
@@ -75,6 +78,12 @@ def _formulas(formula: Expression, names: Sequence[str], asked: Asked) -> Furthe
         rows = {label: {name: output.derivative(name) for name in names} for label, output in chosen.items()}
         return Further(jacobian=rows)
     first = {name: formula.derivative(name) for name in names}
+    arrays = [name for name in names if name in formula.shapes]
+    if arrays and (asked.hessian or asked.order is not None):
+        raise BadInput(
+            f"higher derivatives are formulas only towards numbers, and `{arrays[0]}` is an array: "
+            "give every variable a value"
+        )
     return Further(
         formulas=first,
         hessian=derivatives.second_derivatives(first) if asked.hessian else None,
@@ -87,8 +96,8 @@ def _numbers(
 ) -> Further:
     if asked.jacobian:
         chosen = _outputs(formula, asked, formula.sizes(formula.at(point)))
-        values = {label: output.value(point) for label, output in chosen.items()}
-        return Further(jacobian=derivatives.jacobian(chosen, point, names), outputs=values)
+        rows = derivatives.jacobian(chosen, point, names)
+        return Further(jacobian=rows, outputs={label: output.value(point) for label, output in chosen.items()})
     assert traced is not None
     if asked.mode_forward and not traced.is_scalar:
         raise BadInput("--mode forward shows a number per node, and this expression has arrays: use --direction")

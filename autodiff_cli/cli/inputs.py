@@ -18,21 +18,28 @@ from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical
+from autodiff_cli.language.parser import LONGEST_TEXT
 
 _PLUS_MINUS = re.compile(r"±|\+-")
 
 
 def text_of(argument: str, environment: Environment) -> str:
-    """The text of an expression: the argument itself, `-` for standard input, `@file` for a file.
+    """The text of an expression: the argument itself, `-` for standard input, `@file` for a file. No more is read than
+    what shows that it is too long.
 
     Raises:
         BadInput: for a file that cannot be read.
     """
     if argument == "-":
-        return _decoded("standard input", environment.stdin.read).rstrip()
+        return _decoded("standard input", lambda: environment.stdin.read(LONGEST_TEXT + 1)).rstrip()
     if argument.startswith("@"):
-        return _decoded(f"`{argument[1:]}`", lambda: Path(argument[1:]).read_text(encoding="utf-8")).rstrip()
+        return _decoded(f"`{argument[1:]}`", lambda: _beginning(argument[1:])).rstrip()
     return argument
+
+
+def _beginning(path: str) -> str:
+    with Path(path).open(encoding="utf-8") as stream:
+        return stream.read(LONGEST_TEXT + 1)
 
 
 def constant_expression(name: str, text: str) -> Expression:
@@ -100,7 +107,7 @@ def unknown(
     close = suggest(name, names)
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}")
-    options = [option for parameter in context.command.params for option in parameter.opts]
+    options = [option for parameter in context.command.params for option in parameter.opts if option.startswith("-")]
     return UnknownNameError(f"{message}, and there is no option --{name}", suggestion=close_option(name, options))
 
 
@@ -143,6 +150,15 @@ def without_errors(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
             errors[name] = rest[0]
         values[name] = value
     return values, errors
+
+
+def refuse_many(given: Mapping[str, str], command: str) -> None:
+    """Raise BadInput for a range and for a value with an error, which only `grad` takes."""
+    errors = without_errors(given)[1]
+    for name, text in given.items():
+        if ":" in text or name in errors:
+            what = f"{'a value with an error' if name in errors else 'a range'}, as `{text}`,"
+            raise BadInput(f"the value of `{name}`: {what} is for `grad`; {command} takes one number or array")
 
 
 def check_all_given(expression: Expression, given: Container[str]) -> None:

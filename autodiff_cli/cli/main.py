@@ -50,6 +50,8 @@ def run(words: Sequence[str], environment: Environment) -> int:
         # The reader has seen enough (`| head`). Python would complain at exit, when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), environment.stdout.fileno())
         return ExitStatus.DONE
+    except MemoryError as error:
+        return _fail(environment, f"there is not enough memory for this ({error or 'all is used'})", ExitStatus.FAILED)
     except OSError as error:
         return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
 

@@ -54,5 +54,5 @@ def ops(
     elif name is None:
         report.write_operations(call.environment.paper(), described)
     else:
-        report.write_these(call.environment.paper(), described)
+        report.write_these(call.environment.paper(), described, call.environment.width)
     return ExitStatus.DONE

@@ -24,7 +24,7 @@ from autodiff_cli.language.lexer import canonical
 from autodiff_cli.render.gradients import Writer
 from autodiff_cli.render.numbers import in_full
 
-Rows = Iterator[list[str]]
+Row = tuple[str, list[str]]  # its place in the file (`line 2`), and its cells
 
 
 class Form(NamedTuple):
@@ -74,7 +74,7 @@ def _in_a_file(context: typer.Context, text: str, given: Mapping[str, str], path
     name = "standard input" if path == "-" else path
     with bad_input():
         rows = _rows(path, Call.of(context).environment)
-        header = next(rows, [])
+        _, header = next(rows, ("", []))
         names = [canonical(cell.strip()) for cell in header]
         formula = inputs.formula(context, text, given, names)
         columns = [variable for variable in formula.variables if variable in names]
@@ -83,12 +83,12 @@ def _in_a_file(context: typer.Context, text: str, given: Mapping[str, str], path
         if taken := [own for own in writer.results if own in names]:
             raise BadInput(f"{name}: there is a column `{taken[0]}` already; the results would have that name too")
         places = {variable: names.index(variable) for variable in columns}
-        first = 1
-        while block := list(itertools.islice(rows, BLOCK)):
-            writer.write(_numbers(name, block, first, places, len(header)), block)
-            first += len(block)
-    if first == 1:
-        raise BadInput(f"{name}: there are no rows")
+        block = list(itertools.islice(rows, BLOCK))
+        if not block:
+            raise BadInput(f"{name}: there are no rows")
+        while block:
+            writer.write(_numbers(name, block, places, len(header)), [cells for _, cells in block])
+            block = list(itertools.islice(rows, BLOCK))
     return writer
 
 
@@ -120,22 +120,23 @@ def value_range(name: str, text: str) -> Range:
     return Range(ends[0], ends[1], int(parts[2]))
 
 
-def _rows(path: str, environment: Environment) -> Rows:
+def _rows(path: str, environment: Environment) -> Iterator[Row]:
     """The rows of a file as text, the header first. Raises DataError and BadInput."""
     if path == "-":
         return _rows_of(environment.stdin)
     from autodiff_cli.training.files import DataFile
 
-    return DataFile(path).rows()
+    return DataFile(path).numbered_rows()
 
 
-def _rows_of(stream: Iterable[str]) -> Rows:
+def _rows_of(stream: Iterable[str]) -> Iterator[Row]:
     """The rows of comma- or tab-separated text, as they arrive."""
     lines = iter(stream)
     try:
         first = next(lines, "").removeprefix("\ufeff")
         delimiter = "\t" if "\t" in first and "," not in first else ","
-        yield from filter(None, csv.reader(itertools.chain([first], lines), delimiter=delimiter))
+        reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter)
+        yield from ((f"line {reader.line_num}", cells) for cells in reader if cells)
     except (csv.Error, UnicodeDecodeError) as error:
         raise BadInput(f"standard input is not CSV: {error}") from error
 
@@ -154,21 +155,20 @@ def _check_header(
             raise BadInput(f"`{column}` is a column of {name}, so it takes no value: leave --{column} out")
 
 
-def _numbers(
-    name: str, rows: Sequence[Sequence[str]], first: int, places: Mapping[str, int], width: int
-) -> dict[str, Array]:
-    """The columns at `places`, from rows of text of which the first has the number `first`."""
-    for number, row in enumerate(rows, first):
-        if len(row) != width:
-            raise BadInput(f"{name}: row {number} has {len(row)} cells, but the header has {width}")
+def _numbers(name: str, rows: Sequence[Row], places: Mapping[str, int], width: int) -> dict[str, Array]:
+    """The columns at `places`."""
+    for line, cells in rows:
+        if len(cells) != width:
+            counted = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            raise BadInput(f"{name}: {line} has {counted}, but the header has {width}")
     found = {}
     for column, place in places.items():
-        cells = [row[place] for row in rows]
         try:
-            found[column] = np.array([*map(_number, cells)])
+            found[column] = np.array([_number(cells[place]) for _, cells in rows])
         except ValueError:
-            number, cell = next((k, cell) for k, cell in enumerate(cells, first) if not _is_number(cell))
-            raise BadInput(f"{name}: row {number}, column `{column}`: `{cell}` is not a number") from None
+            line, cells = next((line, cells) for line, cells in rows if not _is_number(cells[place]))
+            what = f"`{cells[place]}` is not a number" if cells[place].strip() else "the cell is empty"
+            raise BadInput(f"{name}: {line}, column `{column}`: {what}") from None
     return found
 
 

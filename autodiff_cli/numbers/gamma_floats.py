@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from math import copysign, inf, nan, pi
 
-from autodiff_cli.numbers.floats import divide, exp, is_order, log, power, sum_of_products
+from autodiff_cli.numbers.elementary_floats import divide, exp, is_order, log, power, sum_of_products
 
 # B_2, B_4, … B_20, the Bernoulli numbers of the expansions for large arguments.
 _BERNOULLI = (
@@ -189,9 +189,14 @@ def digamma_gap(a: float, b: float) -> float:
 def polygamma_gap(n: float, a: float, b: float) -> float:
     """polygamma(n, a) - polygamma(n, a + b), with all digits also where b is small beside a.
 
-    The same sums as for one polygamma, each term y^-p less the (y + b)^-p that answers to it.
+    The same sums as for one polygamma, each term y^-p less the (y + b)^-p that answers to it; below 0 by Taylor's
+    series, unless b is large enough for a difference.
     """
-    if not (is_order(n) and 0 < a < inf and a / 2 < a + b < inf):
+    if not is_order(n):
+        return nan
+    if not (0 < a < inf and a / 2 < a + b < inf):
+        if -inf < a < 0 and abs(b) < 0.03 * abs(_from_whole(a)[0]):
+            return -sum(b**k / math.factorial(k) * polygamma(n + k, a) for k in range(12, 0, -1))
         return polygamma(n, a) - polygamma(n, a + b)
 
     def share(p: float) -> float:
@@ -218,9 +223,9 @@ def beta(a: float, b: float) -> float:
     Of large arguments by Stirling's formula, arranged so that the large logarithms cancel on paper; of negative ones by
     reflection.
     """
-    a, b = min(a, b), max(a, b)
-    if a != a or b != b or a == -inf:
+    if a != a or b != b or min(a, b) == -inf:
         return nan
+    a, b = min(a, b), max(a, b)
     if is_pole(a) or is_pole(b):
         return nan if is_pole(a) and is_pole(b) else gamma(a if is_pole(a) else b)
     if is_pole(a + b):

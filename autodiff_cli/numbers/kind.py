@@ -16,7 +16,7 @@ from autodiff_cli.graph.tape import topological
 N = TypeVar("N")
 
 # These four raise nothing and mean the same for every kind of number; all else goes through the table.
-_INFIX = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "neg": "-{}"}
+INFIX = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "neg": "-{}"}
 
 
 class Kind(Generic[N]):
@@ -32,14 +32,18 @@ class Kind(Generic[N]):
     def __init__(self, name: str, table: Mapping[str, Callable[..., N]], read: Callable[[str], N]) -> None:
         self.name = name
         self.read = read
-        self._functions: dict[str, Callable[..., N]] = dict(table)
+        self._table = table
         self._expansions: dict[tuple[str, int], Callable[..., N]] = {}
         self._partials: dict[tuple[str, int, tuple[int, ...]], Callable[..., tuple[N | None, ...]]] = {}
         self._predicates: dict[tuple[str, str, int], Callable[..., N] | None] = {}
 
+    def tabulates(self, op: Op) -> bool:
+        """Whether the table has a function for `op` itself, which only a composite can do without."""
+        return op.name in self._table
+
     def function(self, op: Op, count: int) -> Callable[..., N]:
         """What `op` does to `count` numbers."""
-        found = self._functions.get(op.name)
+        found = self._table.get(op.name)
         if found is not None:
             return found
         key = (op.name, count)
@@ -94,8 +98,8 @@ class Kind(Generic[N]):
             elif all(argument in namespace for argument in arguments):
                 function = self.function(node.op, len(arguments))
                 namespace[name] = function(*(namespace[argument] for argument in arguments))
-            elif node.op.name in _INFIX:
-                lines.append(f"    {name} = {_INFIX[node.op.name].format(*arguments)}")
+            elif node.op.name in INFIX:
+                lines.append(f"    {name} = {INFIX[node.op.name].format(*arguments)}")
             else:
                 namespace[f"f_{name}"] = self.function(node.op, len(arguments))
                 lines.append(f"    {name} = f_{name}({', '.join(arguments)})")

@@ -40,7 +40,8 @@ def _kind(digits: int) -> Kind[Number]:
 
 def text(x: Number, digits: int) -> str:
     """A number rounded to so many significant digits, zeros at the end kept; `nan`, `inf`, `-inf`, and `0.0`."""
-    shown: str = MP.nstr(x, digits, strip_zeros=False)
+    with MP.workdps(digits + _GUARD):  # mpmath would write all digits that there are, and then leave some out
+        shown: str = MP.nstr(+x, digits, strip_zeros=False)
     return shown.removeprefix("+")
 
 
@@ -115,6 +116,13 @@ def slope_exponent(x: Number, y: Number) -> Number:
     if x == 0 and y > 0:
         return ZERO
     return NAN if x < 0 or (x == 0 and y == 0) else power(x, y) * MP.log(x)
+
+
+def times_log(a: Number, x: Number) -> Number:
+    """a·log(x), and 0 where a is 0."""
+    if a == 0 and not MP.isnan(x):
+        return ZERO
+    return NAN if x < 0 else a * MP.log(x)
 
 
 def root(x: Number, n: Number) -> Number:
@@ -195,6 +203,15 @@ def logaddexp(x: Number, y: Number) -> Number:
     return max(x, y) + (log1p(_exp(-abs(x - y))) if x != y else MP.log(2))
 
 
+def mish_slope(x: Number) -> Number:
+    """n/(n + 2) + 4·x·w·(1 + w)/(n + 2)², where w = exp(x) and n = w·(w + 2)."""
+    if x == INF:
+        return ONE
+    w = MP.exp(x)
+    n = w * (w + 2)
+    return n / (n + 2) + 4 * x * w * (1 + w) / (n + 2) ** 2
+
+
 def _exp(x: Number) -> Number:
     return MP.exp(_limited(x))
 
@@ -242,7 +259,8 @@ _PLAIN: dict[str, Function] = {
     "square": lambda x: x * x,
     "softsign": lambda x: MP.sign(x) if MP.isinf(x) else x / (1 + abs(x)),
     # These look at nan themselves: nan^0 is 1, hypot(nan, inf) inf.
-    "pow": power, "pow_slope_base": slope_base, "pow_slope_exponent": slope_exponent, "hypot": hypot,
+    "pow": power, "pow_slope_base": slope_base, "pow_slope_exponent": slope_exponent, "times_log": times_log,
+    "hypot": hypot,
 }
 _ALGEBRAIC: dict[str, Function] = {
     "sqrt": MP.sqrt, "cbrt": lambda x: MP.sign(x) * MP.cbrt(abs(x)), "root": root,
@@ -264,7 +282,7 @@ _TRANSCENDENTAL: dict[str, Function] = {
     "coth": lambda x: divide(ONE, MP.tanh(x)),
     "normal_pdf": normal_pdf, "normal_cdf": normal_cdf,
     "sigmoid": sigmoid, "logaddexp": logaddexp, "softplus": lambda x: logaddexp(x, ZERO),
-    "logsigmoid": lambda x: -logaddexp(-x, ZERO),
+    "logsigmoid": lambda x: -logaddexp(-x, ZERO), "mish_slope": mish_slope,
 }
 # fmt: on
 _TABLE: dict[str, Function] = {

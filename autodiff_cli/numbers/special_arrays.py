@@ -50,7 +50,6 @@ def _moderate(a: Array, b: Array) -> Any:
 
 # fmt: off
 SPECIAL: dict[str, Callable[..., Any]] = {
-    "erfi": _either(lambda x: np.abs(x) < 2, special.erfi, floats.erfi),
     "erfinv": special.erfinv,
     "Ei": _either(lambda x: ~(x > 10), special.expi, floats.exponential_integral),
     "growth": elementwise(floats.growth),
@@ -66,7 +65,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "lambertw_rise": _either(lambda x: x > -0.25, lambda x: 1 + special.lambertw(x).real, floats.lambertw_rise),
     "lambertw_slope": elementwise(floats.lambertw_slope),
     "gamma": special.gamma,
-    "lgamma": _either(lambda x: x > 0, special.gammaln, gamma.lgamma),
+    "lgamma": _either(lambda x: (x > 2.5) | ((x > 1e-300) & (x < 0.5)), special.gammaln, gamma.lgamma),
     "digamma": _either(lambda x: x > 0, special.digamma, gamma.digamma),
     "polygamma": _either(
         lambda n, x: (x > 0) & (n > 0) & (n < 30) & (n == np.floor(n)),

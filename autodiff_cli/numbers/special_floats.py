@@ -11,7 +11,7 @@ from functools import cache
 from math import copysign, inf, nan, pi
 from typing import Any
 
-from autodiff_cli.numbers.floats import cosh, divide, exp, is_order, sinh, sum_of_products, two_product
+from autodiff_cli.numbers.elementary_floats import cosh, divide, exp, is_order, sinh, sum_of_products, two_product
 
 _EULER = 0.5772156649015329  # γ
 
@@ -179,6 +179,8 @@ def sinhc_derivative(n: float, x: float) -> float:
 
 def _sinhc_recurrence(order: int, x: float) -> float:
     even, odd = sinhc(x), hyperbolic_growth(x)  # sinh(x)/x and cosh(x)/x
+    if math.isinf(even):
+        return odd if order % 2 else even
     value = even
     for k in range(1, order + 1):
         value = (odd if k % 2 else even) - k * value / x

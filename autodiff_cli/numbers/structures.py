@@ -118,7 +118,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "concat": lambda *xs: np.concatenate(_same_rows(xs)),
     "part": lambda x, start, stop: x[int(start[0]) : int(stop[0])],
     "pad": _pad,
-    "transpose": lambda x: x.swapaxes(0, -2),
+    "transpose": lambda x: x.swapaxes(0, -2) if x.ndim > 1 else x,
 }
 
 STRUCTURES = {name: _with_rows(function) for name, function in _TABLE.items()}

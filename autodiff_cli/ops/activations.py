@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from autodiff_cli.graph.op import Gate, Op
-from autodiff_cli.ops.arithmetic import abs_, equal, or_
+from autodiff_cli.ops.arithmetic import abs_, equal, or_, quotient_slope
 from autodiff_cli.ops.choice import clip, where
-from autodiff_cli.ops.declare import composite, elementary
-from autodiff_cli.ops.elementary import ZERO_TO_1, expm1, square, tanh, within
+from autodiff_cli.ops.declare import composite, elementary, helper
+from autodiff_cli.ops.elementary import ZERO_TO_1, expm1, sech_square, tanh, within
 from autodiff_cli.ops.special import normal_cdf
 
 # The constants of the self-normalising unit: Klambauer et al. 2017, arXiv 1706.02515.
@@ -14,20 +14,33 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 sigmoid: Op
+softplus: Op
+proportion: Op
+
+# exp(x)/(exp(x) + exp(y)), in numbers with the rounding error of x - y carried along: exp makes much of it.
+proportion = helper(
+    "proportion", lambda z, x, y: (z * proportion(y, x), -(z * proportion(y, x))), lambda x, y: sigmoid(x - y)
+)
+# Derived from the texts, their own slopes would cancel in the middle and overflow at the ends.
+logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (x * (1 - x)))
+sigmoid_slope = helper("sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x))
+# In numbers from one exponential, and with all digits also where it alone would underflow.
+silu_slope = helper("silu_slope", None, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)))
+mish_slope = helper("mish_slope", None, lambda x: tanh(softplus(x)) + x * sech_square(softplus(x)) * sigmoid(x))
 
 # fmt: off
-sigmoid    = elementary("sigmoid",    lambda z, x: z * sigmoid(-x),         aliases=("logistic",), summary="1/(1 + exp(-x))")
-logit      = elementary("logit",      lambda z, x: within(z, 1 / (x * (1 - x))), **ZERO_TO_1, summary="log(x/(1 - x))")
+sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          aliases=("logistic",), summary="1/(1 + exp(-x))")
+logit      = elementary("logit",      lambda z, x: within(z, logit_slope(x)),    **ZERO_TO_1, summary="log(x/(1 - x))")
 softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              summary="log(1 + exp(x))")
 logsigmoid = elementary("logsigmoid", lambda z, x: sigmoid(-x),             summary="log(sigmoid(x))")
-logaddexp  = elementary("logaddexp",  lambda z, x, y: (sigmoid(x - y), sigmoid(y - x)), summary="log(exp(x) + exp(y))")
-softsign   = elementary("softsign",   lambda z, x: 1 / square(1 + abs_(x)), summary="x/(1 + abs(x))")
+logaddexp  = elementary("logaddexp",  lambda z, x, y: (proportion(x, y), proportion(y, x)), summary="log(exp(x) + exp(y))")
+softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)), summary="x/(1 + abs(x))")
 
 elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), summary="x where it is positive, else exp(x) - 1")
 celu       = composite("celu", lambda x: where(x > 0, x, expm1(x)), summary="x where it is positive, else exp(x) - 1")
-gelu       = composite("gelu", lambda x: x * normal_cdf(x),         bound=8, summary="x*normal_cdf(x), the exact form")
-silu       = composite("silu", lambda x: x * sigmoid(x),            bound=5, aliases=("swish",))
-mish       = composite("mish", lambda x: x * tanh(softplus(x)), bound=6)
+gelu       = composite("gelu", lambda x: x * normal_cdf(x),         summary="x*normal_cdf(x), the exact form")
+silu       = elementary("silu", lambda z, x: silu_slope(x), expansion=lambda x: x * sigmoid(x), aliases=("swish",))
+mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: x * tanh(softplus(x)))
 # fmt: on
 
 leaky_relu = composite(

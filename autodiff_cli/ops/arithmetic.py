@@ -18,7 +18,9 @@ ceil: Op
 SUM, PRODUCT, SIGN, COMPARISON = Precedence.SUM, Precedence.PRODUCT, Precedence.SIGN, Precedence.COMPARISON
 
 # x/y², in numbers as (x/y)/y: the square would overflow or vanish long before the quotient does.
-quotient_slope = helper("quotient_slope", None, lambda x, y: x / y**2)
+quotient_slope: Op = helper(
+    "quotient_slope", lambda z, x, y: (quotient_slope(1, y), -(2 * z / y)), lambda x, y: x / y**2
+)
 
 # fmt: off
 add = operator("add", "+", SUM,     lambda z, x, y: (1, 1),           gate=Gate.DISTRIBUTE)

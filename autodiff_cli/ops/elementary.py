@@ -1,24 +1,28 @@
 """Powers, exponentials, logarithms, trigonometric and hyperbolic functions, with their inverses.
 
 Rules are chosen for their digits, not from a textbook: `1 - z²` as the slope of tanh has lost every digit by x = 20,
-`1/cosh(x)²` none. Where a slope is infinite the rule gives an infinity, not nan.
+`1/cosh(x)²` none, and dividing twice does not overflow where the square does. Where a slope is infinite the rule gives an infinity, not nan.
 """
 
 from __future__ import annotations
 
 from autodiff_cli.graph.node import constant
 from autodiff_cli.graph.op import Op, Precedence
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, floor, not_equal, or_
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, floor, not_equal, or_, quotient_slope
 from autodiff_cli.ops.choice import where
 from autodiff_cli.ops.declare import Fields, composite, elementary, helper, operator
 
 # Rules may name operations that are defined further down.
 within: Op
+sqrt: Op
+times_log: Op
 log: Op
 cos: Op
 cot: Op
 cosh: Op
 coth: Op
+sinh: Op
+tanh: Op
 hypot: Op
 
 pi = constant("pi")
@@ -35,6 +39,15 @@ OUTSIDE_1: Fields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: equ
 # A slope whose formula has a value where the function has none (1/x, below 0): nan there, as the function's own.
 within = helper("within", lambda r, z, slope: (0, within(z, 1)), lambda z, slope: slope)
 
+# The curve called the witch of Agnesi, in numbers right also where the square overflows.
+witch = helper("witch", lambda z, x: -(2 * x * z * z), lambda x: 1 / (1 + x**2))
+
+# Slopes whose own slopes cancel near 0 or overflow far out when they are derived from the text that people read.
+pole_pair = helper("pole_pair", lambda z, x: 2 * x * z * z, lambda x: 1 / ((1 - x) * (1 + x)))
+arc_slope = helper("arc_slope", lambda z, x: x * z * z * z, lambda x: 1 / sqrt((1 - x) * (1 + x)))
+sech_square = helper("sech_square", lambda z, x: -(2 * z * tanh(x)), lambda x: 1 / cosh(x) ** 2)
+csch_square = helper("csch_square", lambda z, x: -(2 * z * coth(x)), lambda x: 1 / sinh(x) ** 2)
+
 # fmt: off
 square = elementary("square", lambda z, x: 2 * x)
 sqrt   = elementary("sqrt",   lambda z, x: 1 / (2 * z),         **FROM_0)
@@ -45,7 +58,7 @@ exp2   = elementary("exp2",   lambda z, x: z * log(2))
 expm1  = elementary("expm1",  lambda z, x: exp(x),                       summary="exp(x) - 1, with all digits near 0")
 log    = elementary("log",    lambda z, x: within(z, 1 / x),             **FROM_0, aliases=("ln",), summary="the natural logarithm")
 log2   = elementary("log2",   lambda z, x: within(z, 1 / (x * log(2))),  **FROM_0)
-log10  = elementary("log10",  lambda z, x: within(z, 1 / (x * log(10))), **FROM_0)
+log10  = elementary("log10",  lambda z, x: within(z, 1 / log(10) / x), **FROM_0)
 log1p  = elementary("log1p",  lambda z, x: within(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
 
 sin    = elementary("sin",    lambda z, x: cos(x))
@@ -55,34 +68,34 @@ sec    = elementary("sec",    lambda z, x: z * tan(x))
 csc    = elementary("csc",    lambda z, x: -(z * cot(x)),         **POLE_AT_0)
 cot    = elementary("cot",    lambda z, x: -(1 / square(sin(x))), **POLE_AT_0)
 
-asin   = elementary("asin",   lambda z, x: 1 / sqrt((1 - x) * (1 + x)),    **INSIDE_1, aliases=("arcsin",))
-acos   = elementary("acos",   lambda z, x: -(1 / sqrt((1 - x) * (1 + x))), **INSIDE_1, aliases=("arccos",))
-atan   = elementary("atan",   lambda z, x: 1 / (1 + square(x)),            aliases=("arctan",))
-asec   = elementary("asec",   lambda z, x: 1 / (abs_(x) * sqrt(abs_(x) - 1) * sqrt(abs_(x) + 1)),    **OUTSIDE_1)
-acsc   = elementary("acsc",   lambda z, x: -(1 / (abs_(x) * sqrt(abs_(x) - 1) * sqrt(abs_(x) + 1))), **OUTSIDE_1)
+asin   = elementary("asin",   lambda z, x: arc_slope(x),                    **INSIDE_1, aliases=("arcsin",))
+acos   = elementary("acos",   lambda z, x: -arc_slope(x),                   **INSIDE_1, aliases=("arccos",))
+atan   = elementary("atan",   lambda z, x: witch(x),                        aliases=("arctan",))
+asec   = elementary("asec",   lambda z, x: 1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1),    **OUTSIDE_1)
+acsc   = elementary("acsc",   lambda z, x: -(1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1)), **OUTSIDE_1)
 
 sinh   = elementary("sinh",   lambda z, x: cosh(x))
 cosh   = elementary("cosh",   lambda z, x: sinh(x))
-tanh   = elementary("tanh",   lambda z, x: 1 / square(cosh(x)))
+tanh   = elementary("tanh",   lambda z, x: sech_square(x))
 sech   = elementary("sech",   lambda z, x: -(z * tanh(x)))
 csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0)
-coth   = elementary("coth",   lambda z, x: -square(csch(x)), **POLE_AT_0, bound=5)
+coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0)
 
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",))
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
-atanh  = elementary("atanh",  lambda z, x: within(z, 1 / ((1 - x) * (1 + x))),   **INSIDE_1, aliases=("arctanh",))
+atanh  = elementary("atanh",  lambda z, x: within(z, pole_pair(x)),              **INSIDE_1, aliases=("arctanh",))
 asech  = elementary("asech",  lambda z, x: -(1 / (x * sqrt((1 - x) * (1 + x)))), **ZERO_TO_1)
-acsch  = elementary("acsch",  lambda z, x: -(1 / (abs_(x) * hypot(1, x))),       **POLE_AT_0)
-acoth  = elementary("acoth",  lambda z, x: within(z, 1 / ((1 - x) * (1 + x))),   **OUTSIDE_1)
+acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0)
+acoth  = elementary("acoth",  lambda z, x: within(z, pole_pair(x)),              **OUTSIDE_1)
 # fmt: on
 
 acot = elementary(
-    "acot", lambda z, x: -(1 / (1 + square(x))),
+    "acot", lambda z, x: -witch(x),
     kink=lambda x: equal(x, 0), kink_note="it jumps from -pi/2 to pi/2; the slope on either side is taken",
     summary="atan(1/x)",
 )  # fmt: skip
 log_base = composite(
-    "log_base", lambda x, base: log(x) / log(base), spelling="log", bound=6,
+    "log_base", lambda x, base: log(x) / log(base), spelling="log",
     domain=lambda x, base: and_(x >= 0, base > 0), singular=lambda x, base: or_(equal(x, 0), equal(base, 1)),
     summary="the logarithm to a base",
 )  # fmt: skip
@@ -106,7 +119,13 @@ atan2 = elementary(
 # 0 towards the exponent where the base is 0 and the exponent positive) and computed as y*(x^y/x), good to 1.5 ulp,
 # where y*x^(y-1), with its rounded exponent, loses up to 656.
 pow_slope_base = helper("pow_slope_base", None, lambda x, y: y * x ** (y - 1))
-pow_slope_exponent = helper("pow_slope_exponent", None, lambda x, y: x**y * log(x))
+pow_slope_exponent = helper(
+    "pow_slope_exponent",
+    lambda z, x, y: (times_log(pow_slope_base(x, y), x) + x ** (y - 1), times_log(z, x)),
+    lambda x, y: x**y * log(x),
+)
+# a*log(x), and 0 where a is 0: powers of 0 win over its logarithm.
+times_log = helper("times_log", lambda z, a, x: (log(x), a / x), lambda a, x: a * log(x))
 
 pow_ = operator(
     "pow", "^", Precedence.POWER, lambda z, x, y: (pow_slope_base(x, y), pow_slope_exponent(x, y)),
@@ -115,7 +134,7 @@ pow_ = operator(
     singular=lambda x, y: and_(equal(x, 0), and_(y < 1, not_equal(y, 0))),
 )  # fmt: skip
 root = elementary(
-    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / (n * x)), -(z * log(x) / square(n))),
+    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), -quotient_slope(z * log(x), n)),
     domain=lambda x, n: or_(x >= 0, equal(abs_(n) % 2, 1)),
     singular=lambda x, n: or_(equal(x, 0), equal(n, 0)),
     summary="the real n-th root; of a negative x for odd n only",

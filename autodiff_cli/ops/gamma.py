@@ -63,7 +63,7 @@ beta: Op = elementary(
     "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),
     domain=lambda a, b: and_(_off_poles_below_0(a), _off_poles_below_0(b)),
     singular=lambda a, b: equal(a * b, 0),
-    bound=1000, summary="gamma(a)*gamma(b)/gamma(a + b)",
+    bound=400, summary="gamma(a)*gamma(b)/gamma(a + b)",
 )  # fmt: skip
 
 # The slope towards x as the difference of two densities is right at x = 0 too.

@@ -16,9 +16,9 @@ swell = helper("swell", lambda z, x: 2 * x * z, lambda x: exp(x**2))
 
 # fmt: off
 erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function")
-erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), bound=6, summary="1 - erf(x), with all digits far right")
+erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), summary="1 - erf(x), with all digits far right")
 erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=20, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x")
-erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=80, summary="the inverse of erf")
+erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=60, summary="the inverse of erf")
 # fmt: on
 
 
@@ -32,7 +32,7 @@ def _density_slopes(z: Node, x: Node, mean: Operand = 0, deviation: Operand = 1)
 
 
 def _distribution_slopes(_: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
-    density = half_bell(_standard(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi))
+    density = normal_pdf(*(given for given in (x, mean, deviation) if isinstance(given, Node)))
     return density, -density, -(density * _standard(x, mean, deviation))
 
 
@@ -45,7 +45,7 @@ normal_pdf = elementary(
     summary="the normal density at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
 normal_cdf = elementary(
-    "normal_cdf", _distribution_slopes, aliases=("Φ",), bound=6,
+    "normal_cdf", _distribution_slopes, aliases=("Φ",),
     expansion=lambda x, mean=0, deviation=1: erfc(-_standard(x, mean, deviation) / sqrt(2)) / 2,
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",

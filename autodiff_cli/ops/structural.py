@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Gate, Op, Precedence, Shape
-from autodiff_cli.graph.shapes import ShapeError, in_words
+from autodiff_cli.graph.shapes import ShapeError, broadcast, in_words
 from autodiff_cli.ops.arithmetic import equal
 from autodiff_cli.ops.choice import where
 from autodiff_cli.ops.declare import composite, structural
@@ -33,6 +33,7 @@ index: Op
 place: Op
 part: Op
 pad: Op
+stack: Op
 
 
 def _need(holds: bool, message: str) -> None:
@@ -59,17 +60,23 @@ def _numbers(node: Node, start: int, stop: int | None = None) -> tuple[int, ...]
 # --- stretching and summing: what broadcasting does, and its reverse
 
 
-def _like_second(_: Node, __: Shape, like: Shape) -> Shape:
+def _stretched(_: Node, x: Shape, like: Shape) -> Shape:
+    _need(broadcast(x, like) == like, f"an array of {in_words(x)} cannot be stretched to {in_words(like)}")
+    return like
+
+
+def _summed(_: Node, x: Shape, like: Shape) -> Shape:
+    _need(broadcast(x, like) == x, f"an array of {in_words(x)} is not one of {in_words(like)} stretched")
     return like
 
 
 broadcast_like = structural(
-    "broadcast_like", _like_second, least=2, most=2, gate=Gate.DISTRIBUTE,
+    "broadcast_like", _stretched, least=2, most=2, gate=Gate.DISTRIBUTE,
     vjp=lambda s, g, z, x, like: (sum_like(g, x), None), jvp=lambda s, d, z, x, like: (broadcast_like(d[0], like), None),
     summary="x stretched to the shape of another array",
 )  # fmt: skip
 sum_like = structural(
-    "sum_like", _like_second, least=2, most=2, gate=Gate.DISTRIBUTE,
+    "sum_like", _summed, least=2, most=2, gate=Gate.DISTRIBUTE,
     vjp=lambda s, g, z, x, like: (broadcast_like(g, x), None), jvp=lambda s, d, z, x, like: (sum_like(d[0], like), None),
     summary="x summed over the axes along which another array was stretched to it",
 )  # fmt: skip
@@ -207,11 +214,10 @@ def _others(shape: Shape, x: Node) -> list[Node]:
 
 
 def _prod_back(s: Sequence[Shape], g: Node, _: Node, x: Node) -> Passed:
-    total: Node | None = None
-    for element, others in zip(_unrolled(s[0], x), _others(s[0], x), strict=True):
-        amount = place(g * others, x, *element.inputs[1:]) if element is not x else g * others
-        total = amount if total is None else total + amount
-    return (total,)
+    others = _others(s[0], x)
+    for length in s[0][:0:-1]:
+        others = [stack(*others[k : k + length]) for k in range(0, len(others), length)]
+    return (g * (stack(*others) if s[0] else others[0]),)
 
 
 def _prod_ahead(s: Sequence[Shape], d: Sequence[Node], _: Node, x: Node) -> Passed:

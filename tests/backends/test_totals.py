@@ -70,5 +70,5 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix() -> None:
         (total,) = kernel.block(prepared, {"x": x})
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    np.testing.assert_allclose(total[..., 0], (1 / np.cosh(weights @ x) ** 2) @ x.T, rtol=1e-12)
+    np.testing.assert_allclose(total[..., 0], (1 / np.cosh(weights @ x) ** 2) @ x.T, rtol=1e-12, atol=1e-12)
     assert peak < 10 * x.nbytes < size * size * rows * x.itemsize

@@ -67,6 +67,25 @@ def test_precision_keeps_conventions_and_warnings() -> None:
     }
 
 
+def test_arrays_have_digits_and_checks_element_by_element() -> None:
+    line = '"sum(W @ x)^2" --W "[[0.1, 1/3]]" --x "[3, 1]"'
+    document = run_cli(f"grad {line} --precision 20 --json").json
+    assert document["variables"]["W"] == [["0.10000000000000000000", "0.33333333333333333333"]]
+    assert document["gradient"]["W"] == [["3.8000000000000000000", "1.2666666666666666667"]]
+    assert "d/dx = [0.12666666666666666667, 0.42222222222222222222]" in run_cli(f"grad {line} --precision 20")
+    assert [*run_cli(f"check {line} --json").json["checks"]] == ["W[0, 0]", "W[0, 1]", "x[0]", "x[1]"]
+    assert "W[0, 1]" in run_cli(f"check {line}")
+
+
+def test_a_formula_without_variables_has_digits_too() -> None:
+    assert run_cli("grad sum([1,1/3]) --precision 20 --json").json["value"] == "1.3333333333333333333"
+
+
+def test_large_arrays_of_many_digits_are_shown_by_their_range() -> None:
+    output = run_cli(["grad", "sum(v*v)", "--v", str([*range(101)]), "--precision", "30"])
+    assert "d/dv = 101 from 0 to 200" in output
+
+
 def test_uncertain_values() -> None:
     for value in ("2+-0.1", "2±0.1", "2 ± 0.1", "2+-1/10"):
         document = run_cli(["grad", "x*y", "--x", value, "--y", "3+-0.2", "--json"]).json
@@ -97,8 +116,14 @@ BAD = [
     ("grad x --x 2 --precision 0",            "--precision"),
     ("grad x --x 2 --precision 1000000",      "at most 100000 digits"),
     ("grad x*y --x 2 --precision 30",         "no value for `y`"),
-    ("grad sum([x,1]) --x 2 --precision 30",  "arrays"),
+    ("grad sum(outer(v,v)) --v [1,2] --precision 30 --order 2", "not with --order"),
+    ("check 2*v --v [1,2]",                   "is a number here, not an array"),
     ("check x*y --x 2",                       "no value for `y`"),
+    ("check 2*3",                             "the expression has no variables"),
+    ("check x --x 0:1:3",                     "a range, as `0:1:3`, is for `grad`"),
+    ("check x --x 2+-0.1",                    "a value with an error, as `2+-0.1`, is for `grad`"),
+    ("trace x --x 2±0.1",                     "a value with an error, as `2±0.1`, is for `grad`"),
+    ("check x --x 2 --precision 5",           "there is no option --precision\n"),
     ("check x --x 2 --wrt y",                 "no variable `y`"),
 ]
 # fmt: on

@@ -109,6 +109,12 @@ def test_an_array_has_its_elements_as_outputs() -> None:
     assert run_cli("grad [x,x] --x 1 --jacobian --json").json["jacobian"] == {"0": {"x": 1.0}, "1": {"x": 1.0}}
 
 
+def test_higher_orders_towards_a_number_among_arrays() -> None:
+    document = run_cli("grad sum(exp(t*v)) --t 0 --v [1,2] --order 5 --wrt t --json").json
+    assert document["derivative"] == 33.0
+    assert document["gradient"] == {"t": 3.0}
+
+
 def test_the_jacobian_as_text() -> None:
     output = run_cli('grad "[x*y, x + y]" --x 2 --y 3 --jacobian')
     assert output.endswith("outputs\n  0 = 6\n  1 = 5\n\njacobian\n     x  y\n  0  3  2\n  1  1  1\n")
@@ -147,7 +153,9 @@ BAD = [
     ("grad x*y --direction z=1 --x 1 --y 2",              "no variable `z`"),
     ("grad x*y --direction x=a --x 1 --y 2",              "the value of `x` must be a number"),
     ("grad sum(v) --mode forward --v [1,2]",              "use --direction"),
-    ("grad sum([x,x]) --order 2 --x 1",                   "arrays"),
+    ("grad sum(v) --order 2 --v [1,2]",                   "`v` is an array, and derivatives of higher order"),
+    ("grad 'v: 2; sum(v^2)' --hessian",                   "`v` is an array: give every variable a value"),
+    ("grad 'v: 2; sum(v^2)' --order 2",                   "`v` is an array: give every variable a value"),
     ("grad [x,x] --hessian --x 1",                        "array"),
 ]
 # fmt: on

@@ -84,9 +84,9 @@ def test_more_rows_than_a_block_holds() -> None:
 
 # fmt: off
 BAD = [
-    ("x,y\n1\n",           "row 1 has 1 cells, but the header has 2"),
-    ("x,y\n1,2\n1,a\n",    "row 2, column `y`: `a` is not a number"),
-    ("x,y\n1,\n",          "row 1, column `y`: `` is not a number"),
+    ("x,y\n1\n",           "line 2 has 1 cell, but the header has 2"),
+    ("x,y\n1,2\n\n1,a\n",  "line 4, column `y`: `a` is not a number"),
+    ("x,y\n1,\n",          "line 2, column `y`: the cell is empty"),
     ("x,y\n1,1_0\n",       "column `y`: `1_0` is not a number"),
     ("x,y\n",              "there are no rows"),
     ("",                   "no column is a variable of the expression (`x`, `y`)"),
@@ -97,6 +97,14 @@ BAD = [
     ("x,y,d_x\n1,2,3\n",   "there is a column `d_x` already"),
 ]
 # fmt: on
+
+
+def test_a_cell_of_a_file_is_named_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text('x,"y"\n\n"1","2\n"\n3,4;\n')
+    output = run_cli(["grad", "x*y", "--at", str(file)])
+    assert (output.status, output) == (2, "")
+    assert "points.csv: line 5, column `y`: `4;` is not a number" in output.stderr
 
 
 @pytest.mark.parametrize(("data", "message"), BAD)

@@ -48,6 +48,25 @@ def test_the_table_has_every_operation() -> None:
     assert "1/cosh(x)^2" in output
 
 
+def test_no_line_of_the_list_is_wide() -> None:
+    assert max(map(len, run_cli("ops").splitlines())) <= 120
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("name", ["tanh", "gamma", "max", "prod", "gelu", "normal_pdf"])
+def test_an_operation_fits_a_terminal(name: str, width: int) -> None:
+    output = run_cli(["ops", name], terminal=width)
+    assert output.status == 0
+    assert max(map(len, output.splitlines())) <= width
+
+
+def test_the_list_has_derivatives_conditions_and_definitions() -> None:
+    listed = run_cli("ops")
+    assert "abs(x)  (scale)\n  d/dx = sign(x)\n  kink where x == 0: the slopes are -1 and 1; 0 is taken\n" in listed
+    assert "silu(x)  (scale)\n  defined as x*sigmoid(x)\n" in listed
+    assert "sqrt(x)  (scale)\n  d/dx = 1/(2*sqrt(x))\n  defined where x >= 0\n" in listed
+
+
 def test_one_operation_with_its_plot() -> None:
     output = run_cli("ops relu")
     assert "d/dx = where(x > 0, 1, 0)" in output

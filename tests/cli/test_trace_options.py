@@ -198,3 +198,20 @@ def test_formulas_with_arrays_are_drawn_and_taped_and_their_paths_refused() -> N
     output = run_cli([*line, "--paths"])
     assert (output.status, output) == (2, "")
     assert "arrays" in output.stderr
+
+
+def test_folding_is_for_drawings_and_draws_calls_as_one_node() -> None:
+    line = ["trace", "f(t) = sin(t)^2; f(x)*f(y)", "--x", "2", "--y", "3", "--fold"]
+    assert 'label="f(x)\\n3 nodes inside' in run_cli([*line, "--format", "dot"])
+    output = run_cli(line)
+    assert (output.status, output) == (2, "")
+    assert "--fold and --find are for drawings" in output.stderr
+
+
+def test_finding_nothing_suggests_what_is_there() -> None:
+    assert "sin(x)" in run_cli([*LINE, "--format", "dot", "--find", "sin"])
+    output = run_cli([*LINE, "--format", "dot", "--find", "sinn"])
+    assert (output.status, output) == (2, "")
+    assert "--find sinn: no operation and no part of the formula has `sinn` in it; did you mean `sin`?" in output.stderr
+    output = run_cli(["trace", "x + 0*2", "--x", "1", "--format", "dot", "--only", "x", "--find", "cos"])
+    assert "no part of the formula has `cos` in it" in output.stderr

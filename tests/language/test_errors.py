@@ -296,6 +296,11 @@ def test_errors_about_values_need_no_place() -> None:
     assert issubclass(ExpressionError, ValueError)
 
 
+def test_the_beginning_of_a_name_is_completed_to_the_shortest() -> None:
+    assert suggest("opt", ["json", "optimizer", "optimizer-of-many"]) == "optimizer"
+    assert suggest("o", ["optimizer"]) is None
+
+
 def test_no_suggestion_where_nothing_is_close() -> None:
     assert suggest("velocity", function_names()) is None
     assert suggest("s" * 10_000, function_names()) is None
@@ -304,7 +309,7 @@ def test_no_suggestion_where_nothing_is_close() -> None:
 def test_a_text_beyond_the_limit_is_refused_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser, "LONGEST_TEXT", 10)
     assert read("x" * 10).leaves
-    with pytest.raises(ExpressionError, match=r"11 characters.*10"):
+    with pytest.raises(ExpressionError, match=r"more than 10 characters.*LONGEST_TEXT"):
         read("x" * 11)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.language.lowering import Program, read
+from autodiff_cli.language.source import Source
 
 
 def quoted(program: Program) -> dict[str, list[str]]:
@@ -69,20 +70,49 @@ def test_the_place_of_an_operation_is_its_operator_or_name(text: str, place: tup
     assert program.source.place(program.output) == place
 
 
+def groups(source: Source, node: Node) -> list[str]:
+    """The names of the groups that a node was made for, innermost first."""
+    found = []
+    group = source.group(node)
+    while group is not None:
+        found.append(group.name)
+        group = group.outer
+    return found
+
+
 def test_an_expanded_node_knows_its_calls_and_stands_in_the_body() -> None:
     program = read("f(t) = sin(t)\ng(u) = f(u)^2\ng(x)*f(y)")
     first, second = program.output.inputs
     source = program.source
-    assert source.calls(program.output) == ()
-    assert source.calls(first) == ("g",)
-    assert source.calls(first.inputs[0]) == ("g", "f")
-    assert source.calls(second) == ("f",)
+    assert groups(source, program.output) == []
+    assert groups(source, first) == ["g"]
+    assert groups(source, first.inputs[0]) == ["f", "g"]
+    assert groups(source, second) == ["f"]
     assert source.place(first.inputs[0]) == source.place(second) == (1, 8)
-    assert source.calls(first.inputs[0].inputs[0]) == ()
+    assert groups(source, first.inputs[0].inputs[0]) == []
+
+
+def test_every_call_is_a_group_of_its_own_and_knows_what_it_was_given() -> None:
+    program = read("f(t) = sin(t); a = f(x) + f(x); 2*a")
+    (_, total), source = program.output.inputs, program.source
+    first, second = map(source.group, total.inputs)
+    assert first is not second
+    assert first is not None
+    assert first.inputs == (program.leaves["x"],)
+    assert groups(source, total) == ["a"]
+    assert groups(source, total.inputs[0]) == ["f", "a"]
+
+
+def test_the_layers_of_a_network_are_groups() -> None:
+    program = read("x: 2\nsum(mlp(x, [3]))", outputs=1)
+    (last,) = program.output.inputs
+    assert groups(program.source, last) == ["mlp.1", "mlp"]
+    product, _ = last.inputs
+    assert groups(program.source, product.inputs[1]) == ["mlp.0", "mlp"]
 
 
 def test_a_node_of_another_graph_has_no_place() -> None:
     source = read("x").source
     assert source.place(variable("x")) is None
     assert source.span(variable("x")) is None
-    assert source.calls(variable("x")) == ()
+    assert source.group(variable("x")) is None

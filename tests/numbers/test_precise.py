@@ -158,3 +158,8 @@ def test_a_long_chain_is_as_good_as_a_sum() -> None:
         output = output + x
     (placed,) = rebuild([output], {x: read("0.1").output})
     assert text(evaluate([placed], 30)[0], 30).startswith("2000.1000000000")
+
+
+def test_numbers_of_many_digits_are_written_with_those_asked_for() -> None:
+    assert digits_of("10^100000 % 3", 20) == "1.0000000000000000000"
+    assert digits_of("10^100000 + 1", 20) == "1.0000000000000000000e+100000"

@@ -1,0 +1,98 @@
+"""What is too large is refused before it is computed: the message has the limit, and what to do."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autodiff_cli.autodiff import unroll
+from autodiff_cli.cli import inputs
+from autodiff_cli.cli.errors import ExitStatus
+from autodiff_cli.explain import arrays, derivatives
+from autodiff_cli.language import lowering, parser
+from tests.support import run_cli
+
+
+def refused(line: str | list[str], *words: str) -> None:
+    output = run_cli(line)
+    assert (output.status, output) == (2, "")
+    for word in words:
+        assert word in output.stderr
+
+
+def test_orders() -> None:
+    refused("grad x --order 171 --x 1", "--order takes at most 170", "float")
+    assert run_cli("grad 1/x --order 170 --x 1 --json").json["derivative"] == pytest.approx(7.257415615307994e306)
+
+
+def test_digits() -> None:
+    refused("grad x --x 2 --precision 100001", "at most 100000 digits", "from Python")
+
+
+def test_points_of_a_grid() -> None:
+    refused("grad x*y --x 0:1:9999999999 --y 0:1:9999999999", "4611686018427387904 is the most")
+    refused("grad x --x 0:1:1e12", "START:STOP:COUNT", "--x 0:10:101")
+
+
+def test_characters_of_a_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for module in (parser, inputs):
+        monkeypatch.setattr(module, "LONGEST_TEXT", 10)
+    file = tmp_path / "long.txt"
+    file.write_text("x" * 1000)
+    refused(["grad", f"@{file}", "--x", "1"], "more than 10 characters", "LONGEST_TEXT")
+
+
+def test_an_endless_text_is_read_no_further_than_the_limit() -> None:
+    refused("grad @/dev/zero --x 1", "more than 5,000,000 characters", "LONGEST_TEXT")
+
+
+def test_operations_of_functions_that_expand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "MOST_STEPS", 10)
+    refused(["grad", "f(t) = t*t*t*t*t*t*t; f(f(f(x)))"], "more than 10 operations", "MOST_STEPS")
+
+
+def test_numbers_of_a_hessian_and_a_jacobian(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derivatives, "MOST_DERIVATIVES", 5)
+    refused("grad x*y*z --x 1 --y 2 --z 3 --hessian", "the hessian has 9 numbers, and 5 is the most", "--wrt x")
+    assert run_cli("grad x*y*z --x 1 --y 2 --z 3 --hessian --wrt x,z --json").json["hessian"] == {
+        "x": {"x": 0.0, "z": 2.0},
+        "z": {"x": 2.0, "z": 0.0},
+    }
+    refused("grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian", "the jacobian has 6 numbers, and 5", "Expression.jacobian")
+    assert run_cli("grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian --wrt x").status == 0
+
+
+def test_numbers_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "MOST_NUMBERS", 50)
+    assert run_cli("grad sum(v*v) --v [1,2,3]").status == 0
+    refused("grad sum(outer(v,v)) --v [1,2,3,4,5,6]", "numbers, and 50 (2 GB) is the most", "value_and_grad")
+
+
+@pytest.mark.parametrize("command", ["grad --precision 20", "check"])
+def test_operations_of_arrays_written_out(command: str) -> None:
+    long = str([1] * 1000).replace(" ", "")
+    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unroll.MOST_OPERATIONS} operations", "most=")
+
+
+def test_what_goes_on_and_on_is_stopped_by_ctrl_c() -> None:
+    words = ["-m", "autodiff_cli", "grad", "x", "--x", "0:1:1000000000000"]
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"x,value,d_x\n"  # it has begun
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (ExitStatus.INTERRUPTED, b"interrupted\n")
+
+
+def test_memory_that_is_not_there_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise MemoryError("Unable to allocate 12 GiB")
+
+    monkeypatch.setattr(inputs, "traced", exhausted)
+    output = run_cli("grad x --x 1")
+    assert (output.status, output) == (ExitStatus.FAILED, "")
+    assert output.stderr == "error: there is not enough memory for this (Unable to allocate 12 GiB)\n"
