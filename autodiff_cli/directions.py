@@ -58,10 +58,18 @@ def hessian(expression: Formula, place: Mapping[str, Any], wrt: Iterable[str] | 
     names = expression.variables if wrt is None else tuple(wrt)
     if not names:
         return np.zeros((0, 0))
-    slopes = hessian_times(expression, _basis(expression, place, names), place, names)
-    count = len(np.atleast_1d(slopes[0]))
-    rows = np.concatenate([np.reshape(slope, (count, -1)) for slope in slopes], axis=1)
+    rows = _hessian_rows(expression, names, place, names)
+    if np.isnan(rows).any():
+        # Then a variable that stands still is not one that is absent: 0 times nan. So each moves alone.
+        rows = np.concatenate([_hessian_rows(expression, (name,), place, names) for name in names])
     return np.asarray((rows + rows.T) / 2)
+
+
+def _hessian_rows(expression: Formula, moving: Iterable[str], place: Mapping[str, Any], names: Iterable[str]) -> Array:
+    """The rows of the Hessian towards `names` that belong to the variables of `moving`."""
+    slopes = hessian_times(expression, _basis(expression, place, moving), place, names)
+    count = len(np.atleast_1d(slopes[0]))
+    return np.concatenate([np.reshape(slope, (count, -1)) for slope in slopes], axis=1)
 
 
 def jacobian(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:

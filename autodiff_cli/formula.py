@@ -135,7 +135,7 @@ class Formula:
             shape = shapes(self.tape, sizes)[-1]
         if shape:
             found = f"the output is an array of shape {in_words(shape)}"
-            raise ExpressionError(f"{found}; only a number has a gradient, an array has a jacobian")
+            raise ExpressionError(f"{found}; only a number has a gradient, an array has a jacobian (`grad --jacobian`)")
 
     def evaluate(
         self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None

@@ -43,17 +43,18 @@ def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None, guar
     """
     tape = Tape(outputs)
     needed = [tape.outputs[k] for k in range(len(outputs) if sure is None else sure)]
-    working, before = digits + guard, None
+    working = digits + guard
+    before: list[str] | None = None
     while True:
         with precision(working) as kind:
             is_last_word = working - digits > _MOST_CANCELLED
             found = _estimates(tape, kind, is_last_word)
             # A first-order bound needs every node to have at least its first digit.
             lost = max([0, *(_missing(found[i], digits) for i in needed), *(_missing(node, 0) for node in found)])
-            texts = [text(found[i].value, digits) for i in needed]
-        if lost <= 0 and (texts == before or is_last_word):
+            texts = [text(found[i].value, digits) for i in needed] if lost == 0 else None
+        if texts is not None and (texts == before or is_last_word):
             return [found[i].value for i in tape.outputs]
-        before = texts if lost <= 0 else None
+        before = texts
         working += max(_GUARD, lost)
 
 

@@ -67,7 +67,7 @@ class SettledProducts(Products):
         kept = dict(factors)
         side = -UNIT if all(factors[power].value < 0 for power in powers) else UNIT
         terms: Terms = {}
-        for power in powers:
+        for power in sorted(powers, key=lambda power: self.rank(power.inputs[-1], UNIT)):
             add_terms(terms, self.terms_of(power.inputs[-1]), kept.pop(power).times(side))
         if base is not None and shift is not None:
             del kept[base]

@@ -166,7 +166,7 @@ class Products(Pass):
             return self.leaf(ZERO)
         if size.value == -1 and (turned := self._turned(factors)) is not None:
             return turned
-        ordered = sorted(factors, key=lambda base: self._rank(base, factors[base]))
+        ordered = sorted(factors, key=lambda base: self.rank(base, factors[base]))
         above = [self.raised(base, factors[base]) for base in ordered if factors[base].value > 0]
         # The square of a length would overflow long before the length does: it divides twice.
         lengths = [base for base in ordered if base.op is hypot and factors[base].value == -2]
@@ -192,7 +192,7 @@ class Products(Pass):
     def _chain(self, factors: Sequence[Node]) -> Node:
         return reduce(lambda product, factor: self.apply(mul, product, factor), factors)
 
-    def _rank(self, base: Node, exponent: Number) -> tuple[int, int]:
+    def rank(self, base: Node, exponent: Number) -> tuple[int, int]:
         """Where a power stands: constants, symbols, sums, powers with symbols in the exponent, calls; within a kind in
         the order of their first appearance."""
         if exponent.value.denominator == 2:

@@ -13,6 +13,7 @@ from autodiff_cli.graph.op import ZERO
 from autodiff_cli.ops.arithmetic import add, sub
 
 _FEW = (2, 3, 4)  # how many terms are multiplied out
+_FINITE = {"abs", "atan", "cos", "cosh", "erf", "exp", "sigmoid", "sin", "sinh", "tanh"}  # at every finite point
 
 
 class Sums(SettledProducts):
@@ -39,7 +40,7 @@ class Sums(SettledProducts):
         key = frozenset(kept.items())
         node = self._known_sums.get(key)
         if node is None:
-            node = self._known_sums[key] = self._added(self._grouped(kept) if self.scalar else kept)
+            node = self._known_sums[key] = self._added(self._put_together(kept) if self.scalar else kept)
             if len(kept) > 1 and node.op is not None:
                 self._enter(node, kept)
         return node
@@ -72,6 +73,66 @@ class Sums(SettledProducts):
                 put(product, base, power)
             self.add_product(parts, Product(coefficient, product))
         return parts
+
+    def _put_together(self, terms: Terms) -> Terms:
+        return self._grouped(self._over_common_denominators(terms))
+
+    def _over_common_denominators(self, terms: Terms) -> Terms:
+        """Fractions over powers of one sum as one, where that is no longer: 1/(x + 1) - x/(x + 1)^2 as 1/(x + 1)^2."""
+        groups: dict[Node, list[Node]] = {}
+        for term in terms:
+            below = [
+                base
+                for base, exponent in self.product_of(term).factors.items()
+                if (exponent.value < 0 or not exponent.is_whole) and len(self.sums.get(base, ())) in _FEW
+            ]
+            if len(below) == 1:
+                groups.setdefault(below[0], []).append(term)
+        for base, members in groups.items():
+            if len(members) > 1:
+                terms = self._over(base, members, terms)
+        return terms
+
+    def _over(self, base: Node, members: Sequence[Node], terms: Terms) -> Terms:
+        """The terms with those of `members` over one power of `base`, unless they are more then."""
+        exponents = [self.product_of(term).factors[base] for term in members]
+        least = min(exponents, key=lambda exponent: exponent.value)
+        missing = [exponent.plus(-least) for exponent in exponents]
+        if not any(power.value for power in missing) or any(p.value not in (0, 1, 2) for p in missing):
+            return terms
+        numerator: Terms = {}
+        for term, power in zip(members, missing, strict=True):
+            parts = self._parts(term)
+            for _ in range(int(power.value)):
+                parts = self._multiplied(parts, self.sums[base])
+            for part, coefficient in parts.items():
+                factors = dict(self.product_of(part).factors)
+                put(factors, base, -exponents[members.index(term)])
+                self.add_product(numerator, Product(coefficient, factors), terms[term])
+        numerator = without_zeros(numerator)
+        if len(numerator) > len(members) or not (self._is_finite(numerator) or self._is_finite(self.sums[base])):
+            return terms
+        joined = {base: least}
+        number = self.multiply(UNIT, joined, self.sum(numerator), UNIT)
+        changed = {term: coefficient for term, coefficient in terms.items() if term not in members}
+        self.add_product(changed, Product(number, joined))
+        return without_zeros(changed)
+
+    def _is_finite(self, terms: Terms) -> bool:
+        """Whether no term can be infinite, or so it seems: infinity over infinity is to appear nowhere anew."""
+        powers = (power for term in terms for power in self.product_of(term).factors.items())
+        return all(e.value > 0 and (base.op is None or base.op.name in _FINITE) for base, e in powers)
+
+    def _multiplied(self, terms: Terms, others: Terms) -> Terms:
+        """A product of sums, multiplied out."""
+        result: Terms = {}
+        for term, coefficient in terms.items():
+            for other, times in others.items():
+                factors = dict(self.product_of(term).factors)
+                for base, power in self.product_of(other).factors.items():
+                    put(factors, base, power)
+                self.add_product(result, Product(coefficient.times(times), factors))
+        return result
 
     def _grouped(self, terms: Terms) -> Terms:
         """Terms with the same calls and sums among their factors as one: 2*x*cos(y) + cos(y) as (2*x + 1)*cos(y)."""

@@ -78,10 +78,10 @@ class _Unrolling:
         self._left -= math.prod(shape) * (inputs[0].shape[-1] if op is matmul else 1)
         if self._left < 0:
             raise TooManyOperationsError(
-                f"with its arrays written out, the formula has more than {self._most} operations on numbers"
+                f"with its arrays written out, the formula has more than {self._most:,} operations on numbers"
             )
         if op.structural:
-            return np.asarray(_TABLE[op.name](*inputs), dtype=object)
+            return np.asarray(TABLE[op.name](*inputs), dtype=object)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]
         return _array([op(*row) for row in zip(*columns, strict=True)], shape)
 
@@ -133,7 +133,7 @@ def _put(x: Nodes, like: Nodes, where: Any) -> Nodes:
     return zeros
 
 
-_TABLE: dict[str, Callable[..., Any]] = {
+TABLE: dict[str, Callable[..., Any]] = {
     "broadcast_like": lambda x, like: np.broadcast_to(x, like.shape),
     "sum_like": _sum_like,
     "sum": _fold("add"),

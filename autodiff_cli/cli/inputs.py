@@ -145,8 +145,11 @@ def without_errors(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
     for name, text in given.items():
         value, *rest = _PLUS_MINUS.split(text)
         if rest:
-            if len(rest) > 1 or not value.strip() or not rest[0].strip():
-                raise BadInput(f"the value of `{name}`: a value and its error are written 2+-0.1, not `{text}`")
+            if len(rest) > 1 or not value.strip() or not rest[0].strip() or value.count("[") > value.count("]"):
+                raise BadInput(
+                    f"the value of `{name}`: a value and its error are written 2+-0.1, an array and the errors of its "
+                    f"elements [1, 2]+-[0.1, 0.2], not `{text}`"
+                )
             errors[name] = rest[0]
         values[name] = value
     return values, errors

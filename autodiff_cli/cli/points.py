@@ -61,7 +61,7 @@ def _on_a_grid(context: typer.Context, text: str, given: Mapping[str, str], form
     ranges = {name: value_range(name, value) for name, value in given.items() if ":" in value}
     count = math.prod(chosen.count for chosen in ranges.values())
     if count > MOST_POINTS:
-        raise BadInput(f"the ranges have {count} combinations, and {MOST_POINTS} is the most that can be counted")
+        raise BadInput(f"the ranges have {count:,} combinations, and {MOST_POINTS:,} is the most that can be counted")
     formula = inputs.formula(context, text, given)
     fixed = {name: value for name, value in given.items() if name not in ranges}
     writer = _writer(context, formula, [*ranges], [*ranges], fixed, form)

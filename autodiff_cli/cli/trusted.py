@@ -62,7 +62,7 @@ def _check(given: Mapping[str, str], asked: Asked, form: Form) -> None:
         raise BadInput(f"{what} goes with value and gradient at one point, not with {others[0]}: leave one of them out")
     if form.precision is not None and form.precision > MOST_DIGITS:
         raise BadInput(
-            f"--precision takes at most {MOST_DIGITS} digits; from Python, "
+            f"--precision takes at most {MOST_DIGITS:,} digits; from Python, "
             "`autodiff_cli.explain.precision.precise_trace` takes any number"
         )
 
@@ -77,8 +77,14 @@ def _traced(formula: Expression, given: Mapping[str, str], form: Form) -> Trace:
 
 
 def _uncertainty(formula: Expression, given: Mapping[str, str], errors: Mapping[str, str]) -> Uncertainty:
+    point = inputs.point(formula, given)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
     for name, deviation in deviations.items():
-        if not isinstance(deviation, float) or not deviation >= 0:
-            raise BadInput(f"the error of `{name}` must be a number from 0 on, not `{errors[name]}`")
-    return propagated(formula.grad(inputs.point(formula, given)), deviations)
+        if isinstance(deviation, float):
+            fits = deviation >= 0
+        else:
+            fits = deviation.shape == getattr(point[name], "shape", ()) and bool((deviation >= 0).all())
+        if not fits:
+            words = f"the error of `{name}` must be a number from 0 on, or one for each element, not `{errors[name]}`"
+            raise BadInput(words)
+    return propagated(formula.grad(point), deviations)

@@ -62,8 +62,10 @@ class Gradients:
     ) -> None:
         self.columns = tuple(columns)
         self.wrt = tuple(wrt)
+        beside_arrays = any(np.ndim(value) for value in fixed.values())
         for name in columns:
-            if name in expression.shapes or name in expression.arrays:
+            # Where an array is required, as in `sum(v*x)`, it may be the other one.
+            if name in expression.shapes or (name in expression.arrays and not beside_arrays):
                 raise ExpressionError(f"`{name}` is an array, and there is one number per point for it")
         place = expression.at({**fixed, **dict.fromkeys(columns, 0.0)})
         sizes = expression.sizes_of_scalar_output(place)

@@ -84,7 +84,7 @@ coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0)
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",))
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
 atanh  = elementary("atanh",  lambda z, x: within(z, pole_pair(x)),              **INSIDE_1, aliases=("arctanh",))
-asech  = elementary("asech",  lambda z, x: -(1 / (x * sqrt((1 - x) * (1 + x)))), **ZERO_TO_1)
+asech  = elementary("asech",  lambda z, x: within(z, -(1 / (x * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1)
 acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0)
 acoth  = elementary("acoth",  lambda z, x: within(z, pole_pair(x)),              **OUTSIDE_1)
 # fmt: on

@@ -16,7 +16,7 @@ sinhc_derivative: Op
 # slope, cancels near 0; so the n-th derivative is an operation of its own.
 sinhc = elementary("sinhc", lambda z, x: sinhc_derivative(1, x), summary="sinh(x)/x, and 1 at 0")
 sinhc_derivative = elementary(
-    "sinhc_derivative", lambda z, n, x: (constant("nan"), sinhc_derivative(n + 1, x)), unavailable=(0,),
+    "sinhc_derivative", lambda z, n, x: (constant("nan"), sinhc_derivative(n + 1, x)), unavailable=(0,), bound=16,
     summary="the n-th derivative of sinh(x)/x at x",
 )  # fmt: skip
 coshc = helper("coshc", lambda z, x: sinhc(x) - z / x, lambda x: cosh(x) / x)
@@ -31,7 +31,7 @@ chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), la
 # fmt: off
 Ei  = elementary("Ei",  lambda z, x: growth(x),             **POLE_AT_0, bound=24, summary="the exponential integral: of exp(t)/t from -inf to x")
 Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: of sin(t)/t from 0 to x")
-Ci  = elementary("Ci",  lambda z, x: within(z, cos(x) / x), **FROM_0, bound=8, summary="the cosine integral: minus that of cos(t)/t from x to inf")
+Ci  = elementary("Ci",  lambda z, x: within(z, cos(x) / x), **FROM_0, bound=16, summary="the cosine integral: minus that of cos(t)/t from x to inf")
 Shi = elementary("Shi", lambda z, x: sinhc(x),              bound=16, summary="the hyperbolic sine integral: of sinh(t)/t from 0 to x")
 Chi = elementary("Chi", lambda z, x: within(z, coshc(x)),   **FROM_0, bound=16, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
 

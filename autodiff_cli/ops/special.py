@@ -17,7 +17,7 @@ swell = helper("swell", lambda z, x: 2 * x * z, lambda x: exp(x**2))
 # fmt: off
 erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function")
 erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), summary="1 - erf(x), with all digits far right")
-erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=20, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x")
+erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x")
 erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=60, summary="the inverse of erf")
 # fmt: on
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from autodiff_cli.explain.check import Check, Finding, Verdict
@@ -40,14 +41,20 @@ def write_check(paper: Paper, check: Check) -> None:
         for finding in check.findings
     ]
     paper.table(Table(TITLES, rows))
-    notes = [finding for finding in check.findings if finding.note]
-    if notes:
-        paper.heading("notes")
-    for finding in notes:
-        style = Style.WARNING if finding.verdict is Verdict.DIFFERS else Style.PLAIN
-        paper.line(f"  {finding.variable}: {finding.note}", style)
+    _write_notes(paper, [finding for finding in check.findings if finding.note])
     paper.line()
     paper.line("The gradient holds." if check.agrees else "The gradient does not hold.", Style.STRONG)
+
+
+def _write_notes(paper: Paper, findings: Sequence[Finding]) -> None:
+    if not findings:
+        return
+    paper.heading("notes")
+    first, last = paper.shown(len(findings))
+    for finding in [*findings[:first], *findings[len(findings) - last :]]:
+        style = Style.WARNING if finding.verdict is Verdict.DIFFERS else Style.PLAIN
+        paper.line(f"  {finding.variable}: {finding.note}", style)
+    paper.left_out(len(findings) - first - last, "note")
 
 
 def check_document(check: Check) -> dict[str, Any]:

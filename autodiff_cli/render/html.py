@@ -28,7 +28,14 @@ from autodiff_cli.render.svg import STYLE, graph
 from autodiff_cli.render.text import shortened, visible
 
 _FOLDER = Path(__file__).parent / "page"
-_SCRIPTS = ("page.numbers.js", "page.computation.js", "page.graph.js", "page.quiz.js", "page.details.js")
+_SCRIPTS = (
+    "page.numbers.js",
+    "page.computation.js",
+    "page.graph.js",
+    "page.quiz.js",
+    "page.details.js",
+    "page.values.js",
+)
 _LONGEST_TITLE = 100
 _LONGEST_FORMULA = 60  # of a local derivative in the panel of a node
 _ROOM = 9  # characters kept for a number that may change

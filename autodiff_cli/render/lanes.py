@@ -7,7 +7,7 @@ along, and down to the target, as a bus is drawn in a circuit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from autodiff_cli.render.layout import Enclosure, Layout, Place, Point, Route, Size, layered
 
@@ -59,22 +59,15 @@ def _longest(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
     return set()
 
 
-def _layers(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    """The layer of every node: the first after those of its inputs; one without inputs stands right before its users.
-
-    Nodes come after their inputs, as on a tape.
-    """
-    inputs: list[list[int]] = [[] for _ in range(count)]
+def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """The layer of every node, the last one 0: right before the first of its users, so that edges from operations are
+    short and those from variables long. Nodes come after their inputs, as on a tape."""
     users: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
-        inputs[target].append(source)
         users[source].append(target)
     layers = [0] * count
-    for i in range(count):
-        layers[i] = 1 + max((layers[j] for j in inputs[i]), default=-1)
-    for i in range(count):
-        if not inputs[i]:
-            layers[i] = min((layers[j] for j in users[i]), default=1) - 1
+    for i in range(count - 1, -1, -1):
+        layers[i] = min((layers[j] for j in users[i]), default=1) - 1
     return layers
 
 

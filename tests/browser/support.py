@@ -21,8 +21,7 @@ def opened(page: Page, folder: Path, words: list[str]) -> Any:
     written = run_cli(["trace", *words, "-o", str(file)])
     assert written.status == 0, written.stderr
     page.goto(file.as_uri())
-    wrt = [word for word in words if not word.startswith("--highlight")]
-    return run_cli(["trace", *wrt, "--json"]).json
+    return run_cli(["trace", *words, "--json"]).json
 
 
 def press(page: Page, name: str) -> None:

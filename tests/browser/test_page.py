@@ -260,7 +260,9 @@ def test_only_what_is_asked_for_is_drawn(page: Page, tmp_path: Path) -> None:
     page.goto(file.as_uri())
     press(page, "Backward pass")
     wait_for(page, "[data-node][data-adjoint]", 4)
-    labels = page.locator("[data-node]").evaluate_all("nodes => nodes.map((node) => node.querySelector('title').textContent)")
+    labels = page.locator("[data-node]").evaluate_all(
+        "nodes => nodes.map((node) => node.querySelector('title').textContent)"
+    )
     assert labels == ["y", "y*x", "x^2 + y*x", "x^2 + y*x + 2*3"]
     assert page.locator(".node.lit").count() == 4
 

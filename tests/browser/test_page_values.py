@@ -19,7 +19,10 @@ CHANGES = [
     (["where(x > 0, sqrt(x), y) + max(x, y)", "--x", "2", "--y", "3"], {"x": "-4"}),
     (["log(x)/y", "--x", "2", "--y", "3"], {"x": "0", "y": "0"}),
     (["gelu(x) + gamma(y)^x", "--x", "2", "--y", "3"], {"x": "0.5", "y": "4.5"}),
-    (["sum(tanh(W @ v)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--s", "2"], {"W": "[[0, 1], [-2, .5]]", "s": "3"}),
+    (
+        ["sum(tanh(W @ v)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--s", "2"],
+        {"W": "[[0, 1], [-2, .5]]", "s": "3"},
+    ),
     (["x^y + y", "--x", "2", "--y", "3", "--wrt", "x"], {"y": "2"}),
     (["λ*θ_0 + x₁", "--λ", "2", "--θ_0", "3", "--x₁", "4"], {"λ": "5", "x₁": "0.1"}),
 ]
@@ -52,7 +55,9 @@ def test_changed_values_give_what_the_command_gives(
     wanted = in_document(document)
     assert found.keys() == wanted.keys()
     for i in wanted:
-        assert flat(found[i]) == [x if isinstance(x, str | None) else pytest.approx(x, rel=1e-12) for x in flat(wanted[i])]
+        assert flat(found[i]) == [
+            x if isinstance(x, str | None) else pytest.approx(x, rel=1e-12) for x in flat(wanted[i])
+        ]
     report = [line.strip() for line in run_cli(["trace", *changed]).splitlines()]
     assert f"{len(document['backward'])}. {says(page).splitlines()[0]}" in report
 
@@ -90,7 +95,9 @@ def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, tmp_pa
     assert numbers(page)[2] == (12, 1)
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "[[1, 2], [3]]", "[[1, 2], [3, x]]", "nonsense", "[[1, 2], [3, 4], [5, 6]]"])
+@pytest.mark.parametrize(
+    "text", ["[1, 2]", "[[1, 2], [3]]", "[[1, 2], [3, x]]", "nonsense", "[[1, 2], [3, 4], [5, 6]]"]
+)
 def test_an_array_keeps_its_shape(page: Page, tmp_path: Path, text: str) -> None:
     opened(page, tmp_path, ["sum(W @ [1, 2])", "--W", "[[1, 2], [3, 4]]"])
     field = page.get_by_label("W", exact=True)

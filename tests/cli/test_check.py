@@ -98,6 +98,12 @@ def test_uncertain_values() -> None:
     assert "from x: 100.0 % of its variance" in output
 
 
+@pytest.mark.parametrize(("errors", "wanted"), [("0.5", 2.5), ("[0.1,0.2]", (0.3**2 + 0.8**2) ** 0.5)])
+def test_uncertain_arrays(errors: str, wanted: float) -> None:
+    found = run_cli(["grad", "sum(v*[3,4])", "--v", f"[1,2]+-{errors}", "--json"]).json["uncertainty"]
+    assert found == {"value": pytest.approx(wanted), "shares": {"v": pytest.approx(1.0)}}
+
+
 def test_uncertainty_counts_what_is_not_differentiated_too() -> None:
     document = run_cli("grad x*y --x 2+-0.1 --y 3 --wrt y --json").json
     assert document["gradient"] == {"y": 2.0}
@@ -111,10 +117,14 @@ BAD = [
     ("grad x --x 2 --precision 20 --order 2", "not with --order"),
     ("grad x --x 2+-",                        "written 2+-0.1"),
     ("grad x --x 1+-2+-3",                    "written 2+-0.1"),
+    ("grad sum(v) --v [1+-0.1,2]",            "[1, 2]+-[0.1, 0.2]"),
+    ("grad sum(v) --v [1,2]+-[1,2,3]",        "one for each element"),
+    ("grad sum(v) --v [1,2]+-[1,-1]",         "from 0 on"),
+    ("grad x --x 2+-[1,2]",                   "one for each element"),
     ("grad x --x 2+-z",                       "error of `x`"),
     ("grad x --x 2+-(-1)",                    "from 0 on"),
     ("grad x --x 2 --precision 0",            "--precision"),
-    ("grad x --x 2 --precision 1000000",      "at most 100000 digits"),
+    ("grad x --x 2 --precision 1000000",      "at most 100,000 digits"),
     ("grad x*y --x 2 --precision 30",         "no value for `y`"),
     ("grad sum(outer(v,v)) --v [1,2] --precision 30 --order 2", "not with --order"),
     ("check 2*v --v [1,2]",                   "is a number here, not an array"),

@@ -194,3 +194,16 @@ def test_a_range_that_is_none_is_explained(value: str, message: str) -> None:
 def test_a_range_of_one_and_ends_that_are_expressions() -> None:
     assert run_cli("grad x --x 2:5:1") == "x,value,d_x\n2,2,1\n"
     assert rows_of(run_cli("grad x --x -pi:pi:3"))[0]["x"] == str(-math.pi)
+
+
+def test_arrays_may_be_the_same_at_all_points() -> None:
+    output = run_cli("grad sum(v*x) --v [1,2] --x 0:1:3 --wrt x")
+    assert (output.status, output) == (0, "x,value,d_x\n0,0,3\n0.5,1.5,3\n1,3,3\n")
+    for line, message in (
+        ("grad sum(v*x) --v [1,2] --x 0:1:3", "choose variables that are numbers with --wrt"),
+        ("grad 'v: 2; sum(v)' --v 0:1:3", "there is one number per point"),
+        ("grad v[0] --v 0:1:3", "there is one number per point"),
+    ):
+        refused = run_cli(line)
+        assert (refused.status, refused) == (2, "")
+        assert message in refused.stderr

@@ -30,11 +30,11 @@ def test_orders() -> None:
 
 
 def test_digits() -> None:
-    refused("grad x --x 2 --precision 100001", "at most 100000 digits", "from Python")
+    refused("grad x --x 2 --precision 100001", "at most 100,000 digits", "from Python")
 
 
 def test_points_of_a_grid() -> None:
-    refused("grad x*y --x 0:1:9999999999 --y 0:1:9999999999", "4611686018427387904 is the most")
+    refused("grad x*y --x 0:1:9999999999 --y 0:1:9999999999", "4,611,686,018,427,387,904 is the most")
     refused("grad x --x 0:1:1e12", "START:STOP:COUNT", "--x 0:10:101")
 
 
@@ -75,7 +75,7 @@ def test_numbers_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("command", ["grad --precision 20", "check"])
 def test_operations_of_arrays_written_out(command: str) -> None:
     long = str([1] * 1000).replace(" ", "")
-    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unroll.MOST_OPERATIONS} operations", "most=")
+    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unroll.MOST_OPERATIONS:,} operations", "most=")
 
 
 def test_what_goes_on_and_on_is_stopped_by_ctrl_c() -> None:

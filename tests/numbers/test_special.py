@@ -84,6 +84,9 @@ def relative(found: float, exact: mpf) -> float:
         ("lambertw", (-0.4,), nan),
         ("lambertw", (0.0,), 0.0),
         ("lambertw", (inf,), inf),
+        ("sinhc_derivative", (1.0, 800.0), inf),
+        ("sinhc_derivative", (1.0, -800.0), -inf),
+        ("sinhc_derivative", (2.0, -800.0), inf),
     ],
 )
 def test_poles_and_ends(name: str, xs: tuple[float, ...], expected: float) -> None:
@@ -136,6 +139,8 @@ FAR: list[tuple[str, tuple[float, ...], Callable[..., mpf]]] = [
     ("beta", (1e8, 0.5), mp.beta),
     ("beta", (-76.07, -29.63), mp.beta),
     ("digamma_gap", (1e8, 1e-3), lambda a, b: mp.polygamma(0, a) - mp.polygamma(0, a + b)),
+    ("digamma_gap", (-0.5, 1e-30), lambda a, b: mp.polygamma(0, a) - mp.polygamma(0, a + b)),
+    ("polygamma_gap", (1.0, -2.3, 1e-3), lambda n, a, b: mp.polygamma(1, a) - mp.polygamma(1, a + b)),
     ("gammainc", (1000.0, 500.0), lambda a, x: mp.gammainc(a, 0, x, regularized=True)),
     ("gammaincc", (1000.0, 1700.0), lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True)),
     ("gamma_density", (1e6, 1e6 + 3e3), lambda a, x: mp.exp((a - 1) * mp.log(x) - x - mp.loggamma(a))),

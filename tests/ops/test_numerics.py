@@ -286,6 +286,20 @@ def test_powers_of_every_sign_and_zero(x: float, y: float, value: float, to_x: f
 
 
 @pytest.mark.parametrize(
+    ("x", "y", "hessian"),
+    [
+        (-2.0, 3.0, [[-12.0, nan], [nan, nan]]),
+        (0.0, 2.0, [[2.0, 0.0], [0.0, 0.0]]),
+        (0.0, 3.0, [[0.0, 0.0], [0.0, 0.0]]),
+        (1.0, 2.0, [[2.0, 1.0], [1.0, 0.0]]),
+        (2.0, 3.0, [[12.0, 4 + 12 * math.log(2)], [4 + 12 * math.log(2), 8 * math.log(2) ** 2]]),
+    ],
+)
+def test_second_derivatives_of_powers(x: float, y: float, hessian: list[list[float]]) -> None:
+    np.testing.assert_allclose(ad.parse("x^y").hessian(x=x, y=y), hessian, 1e-14)
+
+
+@pytest.mark.parametrize(
     ("text", "x", "found"),
     [
         ("x^2", -3.0, (9.0, -6.0, 2.0)),

@@ -31,6 +31,11 @@ class Computation {
     });
   }
 
+  /** What a node hands an input, by the input's position; undefined for one that takes no gradient. */
+  handed(i, position) {
+    return this.given[i].find((given) => given.position === position);
+  }
+
   /** What a forward step did: `x*y = 2 × 3 = 6`. */
   forwardSentence(i) {
     return this.#say(record.nodes[i].forward, i);
@@ -55,16 +60,18 @@ class Computation {
   /** The local derivative towards an input as a formula of labels, `cos(x)`; undefined where it has none. */
   formula(i, position) {
     const { formula } = record.nodes[i].given.find((given) => given.position === position);
-    return formula === undefined ? undefined : record.phrases[formula].map((part, k, parts) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
+    if (formula === undefined) return undefined;
+    const parts = record.phrases[formula];
+    return parts.map((part, k) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
   }
 
   /** How much a node has been handed before the backward step of this number. */
   totalBefore(i, step) {
-    return users[i].filter(({ node }) => backwardStep.get(node) < step).map(({ node, position }) =>
-      this.given[node].find((given) => given.position === position).total).at(-1);
+    const last = users[i].filter(({ node }) => backwardStep.get(node) < step).at(-1);
+    return last && this.handed(last.node, last.position).total;
   }
 
-  /** How fast the last of some nodes changes with a node that goes into them: over all paths between, the products summed. */
+  /** How fast the last of some nodes changes with one that goes into them: the products along all paths, summed. */
   rate(members, from) {
     const slopes = new Map([[members.at(-1), 1]]);
     for (const i of [...members].reverse()) {
@@ -76,7 +83,8 @@ class Computation {
   }
 
   #say(phrase, i) {
-    return fill(record.phrases[phrase], { text: (what, of) => this.#text(i, what, of), case: (by, of) => this.#case(i, by, of) });
+    const facts = { text: (what, of) => this.#text(i, what, of), case: (by, of) => this.#case(i, by, of) };
+    return fill(record.phrases[phrase], facts);
   }
 
   #text(i, what, of) {
@@ -89,7 +97,7 @@ class Computation {
       case "chosen":
         return [...new Set(this.#chosen(i).map((given) => record.nodes[given.to].label))].join(" and ");
       case "use":
-        return String(this.#given(i, of).use);
+        return String(this.handed(i, of).use);
       case "uses":
         return String(users[node.inputs[of]].length);
       default:
@@ -108,7 +116,7 @@ class Computation {
       case "share":
         return this.#chosen(i)[0].local;
       default:
-        return this.#given(i, of)[what];
+        return this.handed(i, of)[what];
     }
   }
 
@@ -119,7 +127,7 @@ class Computation {
       case "truth":
         return Number(this.values[i] !== 0);
       case "use": {
-        const { use, to } = this.#given(i, of);
+        const { use, to } = this.handed(i, of);
         return users[to].length === 1 ? 0 : use < users[to].length ? 1 : 2;
       }
       default: {
@@ -129,16 +137,12 @@ class Computation {
     }
   }
 
-  #given(i, position) {
-    return this.given[i].find((given) => given.position === position);
-  }
-
   #chosen(i) {
     return this.given[i].filter(({ local }) => [local].flat(Infinity).some((x) => x !== 0));
   }
 }
 
-/** The number of the forward step that computes a node, and of the backward step that hands on its adjoint, from 0. */
+/** The numbers, from 0, of the forward step that computes a node and of the backward step that hands on its adjoint. */
 const forwardStep = new Map(record.forward.map((i, step) => [i, step]));
 const backwardStep = new Map(record.backward.map((i, step) => [i, step]));
 
@@ -156,7 +160,7 @@ function sum(a, b) {
   return Array.isArray(a) ? a.map((x, k) => sum(x, b[k])) : a + b;
 }
 
-/** A part of a formula with labels for numbers, in brackets unless they are one word, a call, or all that a call is given. */
+/** A part of a formula, with a label for a number: in brackets unless it is a word, a call, or all of an argument. */
 function labelled(i, part, before, after) {
   if (typeof part === "string") return part;
   const [what, of] = part;
@@ -181,7 +185,7 @@ class Walk {
     return backwardStep.get(i) < this.backwardSteps;
   }
 
-  /** Whether the adjoint of a node is complete and may be seen. A variable has it once the last of its users is through. */
+  /** Whether a node's adjoint is complete and may be seen: a variable's, once the last of its users is through. */
   isKnown(i) {
     if (!takesGradient(i)) return false;
     if (this.quiz) return this.quiz.answered.has(i);
@@ -191,7 +195,8 @@ class Walk {
 
   /** What a node has been handed so far, while its adjoint is not known; undefined for nothing. */
   soFar(i) {
-    return this.quiz || this.backwardSteps <= 0 || !takesGradient(i) ? undefined : this.computation.totalBefore(i, this.backwardSteps);
+    if (this.quiz || this.backwardSteps <= 0 || !takesGradient(i)) return undefined;
+    return this.computation.totalBefore(i, this.backwardSteps);
   }
 
   get backwardSteps() {
@@ -209,7 +214,7 @@ class Walk {
 
   /** The node of a step. */
   nodeOf(step) {
-    return (step < record.forward.length ? record.forward[step] : record.backward[step - record.forward.length]) ?? null;
+    return record.forward[step] ?? record.backward[step - record.forward.length] ?? null;
   }
 
   /** Go to a step; gives the nodes of which something else is known than before. */

@@ -45,7 +45,7 @@ class Panel {
 
   #slope(i, position, to) {
     const { computation } = this.walk;
-    const { local } = computation.given[i].find((given) => given.position === position);
+    const { local } = computation.handed(i, position);
     const formula = computation.formula(i, position);
     const number = local !== null && this.walk.isComputed(i) && computation.arrived.has(i) ? brief(local) : undefined;
     const said = [...new Set([formula, number])].filter((side) => side !== undefined).join(" = ");
@@ -86,7 +86,10 @@ class Table {
 
   #build() {
     const body = this.details.querySelector("tbody");
-    this.#rows = record.nodes.map(({ label, op }) => made("tr", [made("th", label), ...[op, "", "", "", ""].map((text) => made("td", text))]));
+    this.#rows = record.nodes.map(({ label, op }) => {
+      const cells = [op, "", "", "", ""].map((text) => made("td", text));
+      return made("tr", [made("th", label), ...cells]);
+    });
     for (const row of this.#rows) row.cells[0].setAttribute("scope", "row");
     body.replaceChildren(...this.#rows);
   }

@@ -4,7 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const COLUMN = 7.3; // the width of a character of a node, see STYLE
 const SMALL = 6.7; // and of one on an edge
 const MOST_TRAVELLERS = 24; // that can be followed with the eye
-const ZOOM = { step: 1.25, least: 0.05, most: 4, readable: 0.75, large: 1.4 };
+const ZOOM = { step: 1.25, least: 0.002, most: 4, readable: 0.75, large: 1.4 };
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** The graph in its box. `walk` says what is known at the current step. */
@@ -29,7 +29,8 @@ class Graph {
     this.size = svg.viewBox.baseVal;
     this.stage.replaceChildren(svg);
     this.#standsFor = new Map(folds.flatMap((members) => members.map((i) => [i, members])));
-    this.#nodes = new Map([...svg.querySelectorAll("[data-node]")].map((element) => [Number(element.dataset.node), drawnNode(element)]));
+    const nodes = [...svg.querySelectorAll("[data-node]")].map(drawnNode);
+    this.#nodes = new Map(nodes.map((node) => [node.id, node]));
     this.#edgesInto = new Map();
     for (const element of svg.querySelectorAll(".edge")) {
       const to = Number(element.dataset.to);
@@ -57,10 +58,9 @@ class Graph {
 
   /** Show what is known of a node, and of the edges into it. */
   draw(i) {
-    const members = this.#standsFor.get(i);
     const node = this.#nodes.get(i);
-    if (node) this.#drawNode(i, node);
-    for (const edge of this.#edgesInto.get(this.#drawn(i)) ?? []) this.#drawEdge(this.#handed(i, members, edge), edge);
+    if (node) this.#drawNode(node);
+    for (const edge of this.#edges(i)) this.#drawEdge(this.#handed(i, edge), edge);
   }
 
   /** Make a node stand out with its edges, as the one whose step was just made; null for none. */
@@ -70,7 +70,7 @@ class Graph {
     if (i === null) return;
     const node = this.element(i);
     if (node) this.#mark(node, "current");
-    for (const { element } of this.#edgesInto.get(this.#drawn(i)) ?? []) this.#mark(element, isBackward ? "returning" : "flowing");
+    for (const { element } of this.#edges(i)) this.#mark(element, isBackward ? "returning" : "flowing");
     if (node) this.show(i);
   }
 
@@ -79,9 +79,12 @@ class Graph {
     cancelAnimationFrame(this.#frame);
     this.travellers.replaceChildren();
     if (stillness.matches || duration <= 0) return;
-    const edges = (this.#edgesInto.get(i) ?? []).slice(0, MOST_TRAVELLERS);
-    const moving = edges.map((edge) => [edge.path, textOf(edge.position, edge.from)]).filter(([, text]) => text !== null)
-      .map(([path, text]) => ({ path, length: path.getTotalLength(), element: this.#traveller(text, isBackward) }));
+    const moving = [];
+    for (const { path, position, from } of this.#edges(i).slice(0, MOST_TRAVELLERS)) {
+      const text = textOf(position, from);
+      if (text === null) continue;
+      moving.push({ path, length: path.getTotalLength(), element: this.#traveller(text, isBackward) });
+    }
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
@@ -95,20 +98,24 @@ class Graph {
     move(start);
   }
 
-  /** Scroll a node into the box if it is not in it, with its inputs where there is room for them. */
+  /** Scroll a node into the box if it is not in it, with its inputs, or with as much before it as has room. */
   show(i) {
     const near = [i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.#drawn(j))).filter(Boolean);
-    if (!this.#scrollTo(near)) this.#scrollTo(near.slice(0, 1));
+    if (this.#scrollTo(near)) return;
+    const [node] = near;
+    const width = Math.max(node.width, this.stage.clientWidth / this.#scale - 2);
+    this.#scrollTo([{ ...node, x: node.x + node.width - width, width }]);
   }
 
   /** Scroll until some nodes are seen; false if there is no room for them. */
   #scrollTo(nodes) {
-    const extent = (from, size) => [Math.min(...nodes.map((node) => node[from])), Math.max(...nodes.map((node) => node[from] + node[size]))];
     const ways = [["x", "width", "scrollLeft", "clientWidth"], ["y", "height", "scrollTop", "clientHeight"]];
     const places = ways.map(([from, size, scroll, room]) => {
-      const [start, end] = extent(from, size).map((at) => (at - this.size[from]) * this.#scale);
+      const start = (Math.min(...nodes.map((node) => node[from])) - this.size[from]) * this.#scale;
+      const end = (Math.max(...nodes.map((node) => node[from] + node[size])) - this.size[from]) * this.#scale;
       const [begin, length] = [this.stage[scroll], this.stage[room]];
-      return { fits: end - start <= length, to: start >= begin && end <= begin + length ? begin : (start + end - length) / 2 };
+      const isSeen = start >= begin && end <= begin + length;
+      return { fits: end - start <= length, to: isSeen ? begin : (start + end - length) / 2 };
     });
     if (!places.every(({ fits }) => fits)) return false;
     const [left, top] = places.map(({ to }) => to);
@@ -145,12 +152,14 @@ class Graph {
     return Math.min(this.stage.clientWidth / this.size.width, this.stage.clientHeight / this.size.height);
   }
 
-  #drawNode(i, node) {
+  #drawNode(node) {
     const { computation } = this.walk;
+    const i = node.id;
     const [isComputed, isKnown] = [this.walk.isComputed(i), this.walk.isKnown(i)];
     const value = isComputed ? `value ${brief(computation.values[i])}` : "";
     const soFar = isKnown ? undefined : this.walk.soFar(i);
-    const adjoint = isKnown ? `adjoint ${brief(computation.adjoints[i])}` : soFar === undefined ? "" : `so far ${brief(soFar)}`;
+    const partial = soFar === undefined ? "" : `so far ${brief(soFar)}`;
+    const adjoint = isKnown ? `adjoint ${brief(computation.adjoints[i])}` : partial;
     if (node.value) write(node.value, value, node.width - 14, COLUMN);
     if (node.adjoint) write(node.adjoint, adjoint, node.width - 14, COLUMN);
     tell(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);
@@ -165,11 +174,17 @@ class Graph {
     return this.#standsFor.get(i)?.at(-1) ?? i;
   }
 
-  /** What is handed on along an edge once that has happened; undefined before. */
-  #handed(i, members, edge) {
+  #edges(i) {
+    return this.#edgesInto.get(this.#drawn(i)) ?? [];
+  }
+
+  /** What is handed on along an edge into a node once that has happened; undefined before. */
+  #handed(i, edge) {
     const { computation } = this.walk;
-    if (!members) return this.walk.hasHandedOn(i) ? computation.given[i].find((one) => one.position === edge.position) : undefined;
-    if (members.some((j) => backwardStep.has(j) && !this.walk.hasHandedOn(j)) || !takesGradient(edge.from)) return undefined;
+    const members = this.#standsFor.get(i);
+    if (!members) return this.walk.hasHandedOn(i) ? computation.handed(i, edge.position) : undefined;
+    const isWaiting = members.some((j) => backwardStep.has(j) && !this.walk.hasHandedOn(j));
+    if (isWaiting || !takesGradient(edge.from)) return undefined;
     const local = computation.rate(members, edge.from);
     return { local, nothing: local === 0 };
   }
@@ -188,7 +203,8 @@ class Graph {
     const group = document.createElementNS(SVG, "g");
     const [room, words] = [document.createElementNS(SVG, "rect"), document.createElementNS(SVG, "text")];
     const width = text.length * SMALL + 12;
-    for (const [name, value] of Object.entries({ x: -width / 2, y: -10, width, height: 20, rx: 10 })) room.setAttribute(name, value);
+    const place = { x: -width / 2, y: -10, width, height: 20, rx: 10 };
+    for (const [name, value] of Object.entries(place)) room.setAttribute(name, value);
     words.setAttribute("dy", ".35em");
     words.textContent = text;
     group.setAttribute("class", `traveller ${isBackward ? "returning" : "flowing"}`);
@@ -205,25 +221,28 @@ class Graph {
 
 /** A node's element, its place, and its lines for value and adjoint, null for one that it lacks; they come last. */
 function drawnNode(element) {
-  const i = Number(element.dataset.node);
+  const id = Number(element.dataset.node);
   const texts = [...element.querySelectorAll("text")];
-  const adjoint = takesGradient(i) ? texts.pop() : null;
+  const adjoint = takesGradient(id) ? texts.pop() : null;
   const value = texts[element.matches(".folded") ? 2 : 1] ?? null;
   value?.classList.add("value");
   adjoint?.classList.add("adjoint");
   element.setAttribute("role", "button");
   element.setAttribute("tabindex", "-1");
-  const [x, y, width, height] = ["x", "y", "width", "height"].map((name) => Number(element.querySelector("rect").getAttribute(name)));
-  return { element, value, adjoint, x, y, width, height };
+  return { id, element, value, adjoint, ...placeOf(element.querySelector("rect")) };
 }
 
 function drawnEdge(element) {
-  const room = element.querySelector(".room");
-  const width = room ? Number(room.getAttribute("width")) : 0;
-  return { element, from: Number(element.dataset.from), path: element.querySelector("path"), label: element.querySelector("text"), room, width };
+  const [path, label, room] = ["path", "text", ".room"].map((kind) => element.querySelector(kind));
+  return { element, from: Number(element.dataset.from), path, label, room, width: room ? placeOf(room).width : 0 };
 }
 
-/** Give each edge into a node the position of the input that it comes from. Edges stand in the order of the inputs. */
+function placeOf(rectangle) {
+  const names = ["x", "y", "width", "height"];
+  return Object.fromEntries(names.map((name) => [name, Number(rectangle.getAttribute(name))]));
+}
+
+/** Give each edge into a node the position of its input. Edges stand in the order of the inputs. */
 function place(edges, inputs) {
   let position = 0;
   for (const edge of edges) {

@@ -1,6 +1,7 @@
 // The controls: walking through the steps, values to change, the quiz.
 
-const PACE = { step: 400, pass: 2400 }; // milliseconds: at most for a step, and for a pass of many
+const PACE = { step: 400, pass: 2400, least: 40 }; // milliseconds: most for a step, most for a pass, least for a look
+const LONG = 250; // characters of a formula that may not fit on the screen
 const byId = (id) => document.getElementById(id);
 
 const walk = new Walk();
@@ -18,7 +19,8 @@ function draw(nodes) {
   }
   graph.light(walk.current, walk.isBackward);
   for (const { slope, variable } of fields) slope.textContent = slopeOf(variable);
-  byId("result").textContent = walk.isComputed(record.output) ? `value = ${inFull(walk.computation.values[record.output])}` : "";
+  const value = inFull(walk.computation.values[record.output]);
+  byId("result").textContent = walk.isComputed(record.output) ? `value = ${value}` : "";
   highlight(walk.current);
   byId("progress").value = walk.position / (walk.length || 1);
   byId("where").textContent = where();
@@ -47,10 +49,13 @@ function highlight(i) {
   const [from, to] = (i !== null && record.nodes[i].span) || [0, 0];
   const marked = made("mark", record.text.slice(from, to), walk.isBackward ? "backward" : "forward");
   byId("formula").replaceChildren(record.text.slice(0, from), ...(to ? [marked] : []), record.text.slice(to));
+  if (to && record.text.length > LONG) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
 }
 
+/** Say something in the status, with a list below if there is one. */
 function say(first, others = []) {
-  byId("status").replaceChildren(made("p", first), ...(others.length ? [made("ul", others.map((text) => made("li", text)))] : []));
+  const list = made("ul", others.map((text) => made("li", text)));
+  byId("status").replaceChildren(made("p", first), ...(others.length ? [list] : []));
 }
 
 /** Say what the current step did. */
@@ -58,10 +63,10 @@ function explain() {
   const i = walk.current;
   const { computation } = walk;
   if (i === null) {
-    say("Each step forward computes one value; each step backward hands on one adjoint: how fast the output changes with that node.");
+    say("A step forward computes a value; a step back hands on an adjoint: how fast the output changes with a node.");
   } else if (walk.isBackward) {
-    const adjoint = brief(computation.adjoints[i]);
-    say(`${record.nodes[i].label}, adjoint ${adjoint}: ${computation.backwardSentence(i)}`, computation.givenSentences(i));
+    const title = `${record.nodes[i].label}, adjoint ${brief(computation.adjoints[i])}`;
+    say(`${title}: ${computation.backwardSentence(i)}`, computation.givenSentences(i));
   } else {
     say(computation.forwardSentence(i));
   }
@@ -81,9 +86,10 @@ function go(position, duration = 0) {
 function travelling(position, input) {
   const { computation } = walk;
   if (!walk.isBackward) return brief(computation.values[input]);
-  const given = computation.given[walk.current].find((one) => one.position === position);
+  const given = computation.handed(walk.current, position);
   if (!given || given.nothing) return null;
-  return given.local === null ? brief(given.amount) : `${computation.product(walk.current, given)} = ${brief(given.amount)}`;
+  const amount = brief(given.amount);
+  return given.local === null ? amount : `${computation.product(walk.current, given)} = ${amount}`;
 }
 
 function speed() {
@@ -115,8 +121,9 @@ function play(button, start, end) {
       return;
     }
     const pace = Math.min(PACE.step, PACE.pass / (end - start)) / speed();
-    go(walk.position + 1, pace > 60 ? 0.85 * pace : 0);
-    timer = setTimeout(next, pace);
+    const stride = Math.ceil(PACE.least / pace);
+    go(Math.min(walk.position + stride, end), stride > 1 ? 0 : 0.85 * pace);
+    timer = setTimeout(next, stride * pace);
   };
   next();
 }
@@ -128,134 +135,21 @@ function forwardPass() {
 
 function backwardPass() {
   const begin = record.forward.length;
-  play(byId("backward-pass"), walk.position < begin || walk.position === walk.length ? begin : walk.position, walk.length);
+  const isUnderWay = walk.position >= begin && walk.position < walk.length;
+  play(byId("backward-pass"), isUnderWay ? walk.position : begin, walk.length);
 }
 
+/** Make a step, forward (1) or back (-1), unless there is none. */
 function step(count) {
   pause();
-  if (walk.position + count >= 0 && walk.position + count <= walk.length) go(walk.position + count, count > 0 ? PACE.step / speed() : 0);
+  const position = walk.position + count;
+  if (position >= 0 && position <= walk.length) go(position, count > 0 ? PACE.step / speed() : 0);
 }
 
 function reset() {
   pause();
   go(0);
 }
-
-/** The field of a variable with its derivative. */
-function field(variable) {
-  const input = made("input");
-  const isNumber = !Array.isArray(variable.value) && Number.isFinite(variable.value);
-  Object.assign(input, { type: isNumber ? "number" : "text", id: `variable-${record.variables.indexOf(variable)}`, value: inFull(variable.value), autocomplete: "off" });
-  if (isNumber) input.step = "any";
-  const label = made("label", variable.name);
-  label.htmlFor = input.id;
-  const slope = made("span", "", "slope");
-  byId("variables").append(made("div", [label, input, slope], "variable"));
-  input.addEventListener("input", () => change());
-  return { variable, input, slope };
-}
-
-/** Compute everything at the values in the fields, unless one of them is none. */
-function change() {
-  const point = [];
-  for (const { variable, input } of fields) {
-    const value = valueOf(input.value, variable.value);
-    input.setAttribute("aria-invalid", String(value === undefined));
-    if (value === undefined) {
-      say(`${variable.name}: ${Array.isArray(variable.value) ? `needs ${shape(variable.value).join("x")} numbers as nested lists` : "needs a number"}; nothing has changed.`);
-      return;
-    }
-    point.push([variable.key, value]);
-  }
-  const { values, adjoints, contributions } = evaluator.run(Object.fromEntries(point));
-  const given = contributions.map((some) => some.map((one) => ({ ...one, local: nested(one.local), amount: nested(one.amount) })));
-  walk.computation = new Computation({ values: values.map(nested), adjoints: adjoints.map(nested), contributions: given });
-  leaveQuiz();
-  byId("warnings").replaceChildren();
-  drawAll();
-  explain();
-}
-
-/** The number, or the nested lists of numbers in the shape of `like`, that a text stands for; undefined for another text. */
-function valueOf(text, like) {
-  const isPlain = /^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i;
-  if (!Array.isArray(like) && isPlain.test(text)) return Number(text);
-  try {
-    const value = read(JSON.parse(text.replace(/-?\b(?:inf|nan)\b/g, '"$&"').replace(/(?<!\d)\.\d/g, "0$&")));
-    return isLike(value, like) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isLike(value, like) {
-  if (!Array.isArray(like)) return typeof value === "number";
-  return Array.isArray(value) && value.length === like.length && value.every((x, k) => isLike(x, like[k]));
-}
-
-/** An array of the evaluator as nested lists. */
-function nested(x) {
-  if (x === null || typeof x === "number") return x;
-  return x.shape.reduceRight((flat, size, axis) => (axis === 0 ? flat : chunks(flat, size)), [...x.data]);
-}
-
-function chunks(list, size) {
-  return Array.from({ length: list.length / size }, (_, k) => list.slice(k * size, (k + 1) * size));
-}
-
-function toggleQuiz() {
-  pause();
-  if (walk.quiz) {
-    go(walk.position);
-    return;
-  }
-  walk.moveTo(record.forward.length);
-  walk.quiz = new Quiz(walk.computation);
-  byId("quiz").setAttribute("aria-pressed", "true");
-  byId("question").hidden = false;
-  drawAll();
-  ask("Each adjoint is the sum of what the node's users hand it: local derivative × adjoint. Begin at the output.");
-}
-
-/** Ask for the next adjoint, after something said. */
-function ask(said) {
-  const { asked, score } = walk.quiz;
-  byId("score").textContent = score;
-  for (const id of ["asked", "answer"]) byId(id).hidden = asked === undefined;
-  byId("question").querySelector("button").hidden = asked === undefined;
-  say(said);
-  byId("answer").value = "";
-  if (asked === undefined) return;
-  byId("asked").textContent = `Adjoint of ${record.nodes[asked].label}`;
-  graph.light(asked, false);
-  highlight(asked);
-  panel.show(asked);
-  byId("answer").focus({ preventScroll: true });
-}
-
-function check(event) {
-  event.preventDefault();
-  const { asked } = walk.quiz;
-  const { isRight, verdict } = walk.quiz.check(byId("answer").value);
-  if (!isRight) {
-    say(verdict);
-    byId("score").textContent = walk.quiz.score;
-    byId("answer").select();
-    return;
-  }
-  draw(backwardStep.has(asked) ? walk.moveTo(record.forward.length + backwardStep.get(asked) + 1) : [asked]);
-  ask(verdict);
-}
-
-function leaveQuiz() {
-  if (!walk.quiz) return;
-  walk.quiz = null;
-  byId("quiz").setAttribute("aria-pressed", "false");
-  byId("question").hidden = true;
-  byId("asked").textContent = "";
-  drawAll();
-}
-
 
 byId("forward-pass").addEventListener("click", forwardPass);
 byId("backward-pass").addEventListener("click", backwardPass);
@@ -331,7 +225,8 @@ let foundAt = 0;
 /** Show the nodes whose label or operation has the text that is looked for; `way` goes on to the next. */
 function find(way) {
   const text = byId("find").value.trim().toLowerCase();
-  const hits = text ? graph.ids.filter((i) => `${record.nodes[i].label} ${record.nodes[i].op}`.toLowerCase().includes(text)) : [];
+  const isHit = ({ label, op }) => `${label} ${op}`.toLowerCase().includes(text);
+  const hits = text ? graph.ids.filter((i) => isHit(record.nodes[i])) : [];
   foundAt = way && hits.length ? (foundAt + way) % hits.length : 0;
   for (const i of graph.ids) graph.element(i).classList.toggle("found", i === hits[foundAt]);
   byId("found").textContent = text ? (hits.length ? `${foundAt + 1} of ${hits.length}` : "no such node") : "";
@@ -363,6 +258,7 @@ addEventListener("beforeprint", spread);
 addEventListener("afterprint", restore);
 matchMedia("print").addEventListener("change", (event) => (event.matches ? spread() : restore()));
 
+if (record.text.length > LONG) Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
 byId("fold").hidden = record.folds.length === 0;
 if (record.isFolded) fold(true);
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));

@@ -14,7 +14,7 @@ function read(value) {
 
 /** All digits of a number or an array, as JSON has them. */
 function inFull(x) {
-  if (Array.isArray(x)) return `[${x.map(inFull).join(",")}]`;
+  if (Array.isArray(x)) return `[${x.map(inFull).join(", ")}]`;
   if (Number.isNaN(x)) return "nan";
   if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
   return Object.is(x, -0) ? "-0" : String(x);
@@ -50,7 +50,7 @@ function trimmed(text) {
   return text.replace(/\.?0+$/, "");
 }
 
-/** The first digits of a positive number, and its exponent. A tie goes to the even digit, which toExponential does not do. */
+/** The first digits of a positive number, and its exponent. A tie goes to the even digit, unlike in toExponential. */
 function significant(x, digits) {
   const [exact, power] = parts(x, 100);
   const [head, tail] = [exact.slice(0, digits), exact.slice(digits)];

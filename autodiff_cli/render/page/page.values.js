@@ -1,0 +1,77 @@
+// Values that the reader changes: their fields, and computing everything anew.
+
+/** The field of a variable with its derivative. */
+function field(variable) {
+  const input = made("input");
+  const isNumber = !Array.isArray(variable.value) && Number.isFinite(variable.value);
+  input.type = isNumber ? "number" : "text";
+  if (isNumber) input.step = "any";
+  input.id = `variable-${record.variables.indexOf(variable)}`;
+  input.value = inFull(variable.value);
+  input.autocomplete = "off";
+  const label = made("label", variable.name);
+  label.htmlFor = input.id;
+  const slope = made("span", "", "slope");
+  byId("variables").append(made("div", [label, input, slope], "variable"));
+  input.addEventListener("input", () => change());
+  return { variable, input, slope };
+}
+
+/** Compute everything at the values in the fields, unless one of them is none. */
+function change() {
+  const point = [];
+  for (const { variable, input } of fields) {
+    const value = valueOf(input.value, variable.value);
+    input.setAttribute("aria-invalid", String(value === undefined));
+    if (value === undefined) {
+      const isArray = Array.isArray(variable.value);
+      const needed = isArray ? `${shape(variable.value).join("x")} numbers as nested lists` : "a number";
+      say(`${variable.name}: needs ${needed}; nothing has changed.`);
+      return;
+    }
+    point.push([variable.key, value]);
+  }
+  walk.computation = computed(Object.fromEntries(point));
+  leaveQuiz();
+  byId("warnings").replaceChildren();
+  drawAll();
+  explain();
+}
+
+/** Everything at a point, by the evaluator, which has a rule for each operation of the formula. */
+function computed(point) {
+  const { values, adjoints, contributions } = evaluator.run(point);
+  const plain = ({ local, amount, ...others }) => ({ ...others, local: nested(local), amount: nested(amount) });
+  return new Computation({
+    values: values.map(nested),
+    adjoints: adjoints.map(nested),
+    contributions: contributions.map((given) => given.map(plain)),
+  });
+}
+
+/** What a text stands for, a number or nested lists in the shape of `like`; undefined for another text. */
+function valueOf(text, like) {
+  const isPlain = /^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i;
+  if (!Array.isArray(like) && isPlain.test(text)) return Number(text);
+  try {
+    const value = read(JSON.parse(text.replace(/-?\b(?:inf|nan)\b/g, '"$&"').replace(/(?<!\d)\.\d/g, "0$&")));
+    return isLike(value, like) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isLike(value, like) {
+  if (!Array.isArray(like)) return typeof value === "number";
+  return Array.isArray(value) && value.length === like.length && value.every((x, k) => isLike(x, like[k]));
+}
+
+/** An array of the evaluator as nested lists. */
+function nested(x) {
+  if (x === null || typeof x === "number") return x;
+  return x.shape.reduceRight((flat, size, axis) => (axis === 0 ? flat : chunks(flat, size)), [...x.data]);
+}
+
+function chunks(list, size) {
+  return Array.from({ length: list.length / size }, (_, k) => list.slice(k * size, (k + 1) * size));
+}

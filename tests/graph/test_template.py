@@ -1,0 +1,27 @@
+"""A template is built over other nodes as replacing its placeholders would build it."""
+
+from __future__ import annotations
+
+from autodiff_cli.graph.node import constant, variable
+from autodiff_cli.graph.tape import rebuild
+from autodiff_cli.graph.template import Template
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.ops.elementary import sin
+
+
+def test_placeholders_are_replaced_and_what_is_shared_stays_shared() -> None:
+    a, b, x = variable("a"), variable("b"), variable("x")
+    product = a * b
+    roots = [product + sin(product), a, constant("2") * b]
+    built = Template([a, b], roots).build([x, sin(x)])
+    assert [to_text(node) for node in built] == [to_text(node) for node in rebuild(roots, {a: x, b: sin(x)})]
+    assert built[0].inputs[0] is built[0].inputs[1].inputs[0]
+    assert built[1] is x
+
+
+def test_what_depends_on_no_placeholder_is_the_same_node_each_time() -> None:
+    a, x = variable("a"), variable("x")
+    fixed = sin(constant("2"))
+    template = Template([a], [fixed * a, fixed])
+    (first, alone), (second, _) = template.build([x]), template.build([x])
+    assert first.inputs[0] is second.inputs[0] is alone is fixed
