@@ -67,12 +67,13 @@ class SettledProducts(Products):
         kept = dict(factors)
         side = -UNIT if all(factors[power].value < 0 for power in powers) else UNIT
         terms: Terms = {}
-        for power in sorted(powers, key=lambda power: self.rank(power.inputs[-1], UNIT)):
+        for power in powers:
             add_terms(terms, self.terms_of(power.inputs[-1]), kept.pop(power).times(side))
         if base is not None and shift is not None:
             del kept[base]
             add_terms(terms, {self.one: shift}, side)
-        exponent = self.sum(terms)
+        ordered = sorted(terms, key=lambda term: (term is self.one, self.rank(term, UNIT)))
+        exponent = self.sum({term: terms[term] for term in ordered})
         literal = self.product_of(exponent)
         if base is None:
             if not is_literal(exponent, 0):

@@ -21,6 +21,7 @@ class Sums(SettledProducts):
 
     def __init__(self, names: Sequence[str], scalar: bool) -> None:
         super().__init__(names, scalar)
+        self._monomials: dict[Node, bool] = {}
         self._known_sums: dict[frozenset[tuple[Node, Number]], Node] = {}
 
     def terms_of(self, node: Node) -> Terms:
@@ -34,13 +35,12 @@ class Sums(SettledProducts):
 
     def sum(self, terms: Terms) -> Node:
         """A sum as one node, and its terms entered in `sums`."""
-        if self.scalar:
-            terms = self._multiplied_out(terms)
-        kept = without_zeros(terms)
+        is_plain = not self.scalar or all(self._is_monomial(term) for term in terms)
+        kept = without_zeros(terms if is_plain else self._multiplied_out(terms))
         key = frozenset(kept.items())
         node = self._known_sums.get(key)
         if node is None:
-            node = self._known_sums[key] = self._added(self._put_together(kept) if self.scalar else kept)
+            node = self._known_sums[key] = self._added(kept if is_plain else self._put_together(kept))
             if len(kept) > 1 and node.op is not None:
                 self._enter(node, kept)
         return node
@@ -49,6 +49,14 @@ class Sums(SettledProducts):
         self.sums[node] = terms
         if len(terms) == 2 and self.one in terms and terms[self.one].size == 1:
             (self.beside_one[node],) = (term for term in terms if term is not self.one)
+
+    def _is_monomial(self, term: Node) -> bool:
+        """Whether a term is a product of powers of symbols, which no other term can simplify."""
+        found = self._monomials.get(term)
+        if found is None:
+            powers = self.product_of(term).factors.items()
+            found = self._monomials[term] = all(base.op is None and power.value > 0 for base, power in powers)
+        return found
 
     def _multiplied_out(self, terms: Terms) -> Terms:
         """The terms, those that are multiples of a sum multiplied out where that gives terms that are there already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -272,6 +273,17 @@ def test_numbers_are_rounded_to_the_digits_asked_for(page: Page, tmp_path: Path)
     press(page, "Step")
     press(page, "Step")
     assert says(page) == "sin(x) = sin(2) = 0.909"
+
+
+def test_numbers_are_rounded_as_the_report_rounds_them(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    chance = random.Random(0)
+    numbers = [chance.uniform(-1, 1) * 10.0 ** chance.randint(-12, 25) for _ in range(500)]
+    numbers += [k / 64 for k in range(-200, 200)]  # ties at some number of digits
+    numbers += [0.0, 1e-5, 1e-4, 99999.95, 999999.5, 1e21, 1e22, 5e-324, 1.7976931348623157e308, 2.5, 3.5]
+    for digits in (1, 2, 3, 6, 15, 17):
+        shown = page.evaluate("([xs, digits]) => xs.map((x) => toDigits(x, digits))", [numbers, digits])
+        assert shown == [f"{x:.{digits}g}" for x in numbers]
 
 
 def test_warnings_are_shown_until_a_value_changes(page: Page, tmp_path: Path) -> None:

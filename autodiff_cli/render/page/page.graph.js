@@ -3,6 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const COLUMN = 7.3; // the width of a character of a node, see STYLE
 const SMALL = 6.7; // and of one on an edge
+const BESIDE = 6; // room beside a node at the edge of the box
 const MOST_TRAVELLERS = 24; // that can be followed with the eye
 const ZOOM = { step: 1.25, least: 0.002, most: 4, readable: 0.75, large: 1.4 };
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
@@ -103,7 +104,7 @@ class Graph {
     const near = [i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.#drawn(j))).filter(Boolean);
     if (this.#scrollTo(near)) return;
     const [node] = near;
-    const width = Math.max(node.width, this.stage.clientWidth / this.#scale - 2);
+    const width = Math.max(node.width, this.stage.clientWidth / this.#scale - 2 * BESIDE);
     this.#scrollTo([{ ...node, x: node.x + node.width - width, width }]);
   }
 

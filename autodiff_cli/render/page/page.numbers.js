@@ -46,8 +46,9 @@ function toDigits(x, digits) {
   return `${sign}${trimmed(`${kept.slice(0, exponent + 1)}.${kept.slice(exponent + 1)}`)}`;
 }
 
+/** A decimal fraction without the zeros at its end, nor the point if nothing follows. */
 function trimmed(text) {
-  return text.replace(/\.?0+$/, "");
+  return text.replace(/\.?0*$/, "");
 }
 
 /** The first digits of a positive number, and its exponent. A tie goes to the even digit, unlike in toExponential. */
