@@ -6,7 +6,8 @@ directions are one batch: the columns of a Jacobian or a Hessian are evaluated t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from autodiff_cli.autodiff.taylor import derivatives
 from autodiff_cli.autodiff.unroll import TooManyOperationsError, elements, unroll
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.op import Partial, Shape
+from autodiff_cli.graph.shapes import in_words, shapes
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.arithmetic import not_equal
 
 if TYPE_CHECKING:
     from autodiff_cli.formula import Formula
@@ -54,40 +57,75 @@ def hessian_times(
 
 
 def hessian(expression: Formula, place: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Array:
-    """The matrix of second derivatives, of shape (n, n) for variables of n numbers in all; by default all variables."""
+    """The matrix of second derivatives, of shape (n, n) for variables of n numbers in all; by default all variables.
+
+    The axes of a batch of points come first.
+    """
     names = expression.variables if wrt is None else tuple(wrt)
     if not names:
         return np.zeros((0, 0))
-    rows = _hessian_rows(expression, names, place, names)
+    rows = _joined(hessian_times(expression, _basis(expression, place, names), place, names), expression, place)
     if np.isnan(rows).any():
-        # Then a variable that stands still is not one that is absent: 0 times nan. So each moves alone.
-        rows = np.concatenate([_hessian_rows(expression, (name,), place, names) for name in names])
-    return np.asarray((rows + rows.T) / 2)
-
-
-def _hessian_rows(expression: Formula, moving: Iterable[str], place: Mapping[str, Any], names: Iterable[str]) -> Array:
-    """The rows of the Hessian towards `names` that belong to the variables of `moving`."""
-    slopes = hessian_times(expression, _basis(expression, place, moving), place, names)
-    count = len(np.atleast_1d(slopes[0]))
-    return np.concatenate([np.reshape(slope, (count, -1)) for slope in slopes], axis=1)
+        # Then what stands still is not as good as absent: 0 times nan. By reverse mode, nothing but one element counts.
+        with expression.placed():
+            slopes = gradient_nodes(
+                share([expression.output])[0], [expression.leaves[name] for name in names], expression.sizes(place)
+            )
+        by_name = [_rows(expression, slope, place, names) for slope in slopes]
+        rows = np.concatenate([_joined(found, expression, place) for found in by_name])
+    matrix = np.moveaxis(rows, 0, -2)
+    return np.asarray((matrix + matrix.swapaxes(-1, -2)) / 2)
 
 
 def jacobian(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
-    """The derivative of the output towards each variable, of the output's shape and then the variable's."""
+    """The derivative of the output towards each variable, of the output's shape and then the variable's.
+
+    The axes of a batch of points come first.
+    """
     sizes = expression.sizes(place)
-    slopes = (
-        np.asarray(slope_along(expression, _basis(expression, place, expression.variables), place)[1])
-        if expression.leaves
-        else np.zeros(0)
-    )
-    found, start = {}, 0
-    for name in expression.variables:
-        shape = sizes.get(name, ())
-        stop = start + int(np.prod(shape))
-        columns = np.moveaxis(slopes[start:stop], 0, -1)
-        found[name] = columns.reshape((*columns.shape[:-1], *shape))
-        start = stop
-    return found
+    rows = _rows(expression, expression.output, place, expression.variables)
+    shape, batch = _shape_of(expression, expression.output, sizes), _batch(expression, place)
+    return {
+        name: np.moveaxis(found, 0, len(batch)).reshape(batch + shape + sizes.get(name, ()))
+        for name, found in zip(expression.variables, rows, strict=True)
+    }
+
+
+def _rows(expression: Formula, output: Node, place: Mapping[str, Any], names: Iterable[str]) -> list[Array]:
+    """The derivatives of every element of a graph towards each variable: elements first, then the batch, then the
+    variable's shape.
+
+    By reverse mode, in one batch: each element has an adjoint of its own, and structurally nothing arrives at others.
+    """
+    sizes = expression.sizes(place)
+    shape = _shape_of(expression, output, sizes)
+    seed, count = variable("adjoint of an element"), math.prod(shape)
+    leaves = [expression.leaves[name] for name in names]
+    seeded = {**sizes, seed.text: shape}
+    with expression.placed():
+        start = Partial(seed, not_equal(seed, 0), settled=True)
+        slopes = gradient_nodes(share([output])[0], leaves, seeded, start)
+    basis = np.eye(count).reshape(count, *(1 for _ in _batch(expression, place)), *shape)
+    return [np.asarray(slope) for slope in expression.evaluate(slopes, {**place, seed.text: basis}, seeded)]
+
+
+def _shape_of(expression: Formula, output: Node, sizes: Mapping[str, Shape]) -> Shape:
+    with expression.placed():
+        tape = Tape((output,))
+        return shapes(tape, sizes)[tape.outputs[0]]
+
+
+def _batch(expression: Formula, place: Mapping[str, Any]) -> Shape:
+    """The shape of the batch of points that a place is; () for one point."""
+    sizes = expression.sizes(place)
+    own = {name: np.ndim(value) - len(sizes.get(name, ())) for name, value in place.items()}
+    return np.broadcast_shapes(*(np.shape(value)[: own[name]] for name, value in place.items()))
+
+
+def _joined(slopes: Sequence[Any], expression: Formula, place: Mapping[str, Any]) -> Array:
+    """Derivatives towards variables side by side: rows, the batch, then the numbers of all variables."""
+    leading = 1 + len(_batch(expression, place))
+    return np.concatenate([np.reshape(slope, (*np.shape(slope)[:leading], -1)) for slope in slopes], axis=-1)
 
 
 def derivatives_among_arrays(formula: Formula, name: str, order: int, place: Mapping[str, Any]) -> list[float]:
@@ -127,19 +165,25 @@ class _Moving:
     def __init__(self, expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> None:
         names = {name: f"rate of {name}" for name in rates}
         sizes = expression.sizes(place)
+        for name, rate in rates.items():
+            shape, found = sizes.get(name, ()), np.shape(rate)
+            if found[len(found) - len(shape) :] != shape:
+                words = f"`{name}` has the shape {in_words(shape)}; its direction has {in_words(found)}"
+                raise ExpressionError(words)
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
         self.place = {**place, **{rate: rates[name] for name, rate in names.items()}}
         self.sizes: dict[str, Shape] = sizes | {rate: sizes[name] for name, rate in names.items() if name in sizes}
 
 
 def _basis(expression: Formula, place: Mapping[str, Any], names: Iterable[str]) -> dict[str, Array]:
-    """All directions in which one number of one of these variables moves, as a batch."""
-    sizes = expression.sizes(place)
-    counts = {name: int(np.prod(sizes.get(name, ()))) for name in names}
+    """All directions in which one number of one of these variables moves, as a batch in front of that of the place."""
+    sizes, batch = expression.sizes(place), _batch(expression, place)
+    counts = {name: math.prod(sizes.get(name, ())) for name in names}
     total = sum(counts.values())
     starts = dict(zip(counts, _starts(counts.values()), strict=True))
     return {
-        name: np.eye(total, count, -starts[name]).reshape(total, *sizes.get(name, ())) for name, count in counts.items()
+        name: np.eye(total, count, -starts[name]).reshape(total, *(1 for _ in batch), *sizes.get(name, ()))
+        for name, count in counts.items()
     }
 
 

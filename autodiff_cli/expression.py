@@ -208,7 +208,7 @@ class Expression(Formula):
         """
         place = self.at(point, **values)
         rates = self._rates(direction)
-        if self.is_one_point_of_scalars({**place, **rates}):
+        if self.is_one_point_of_scalars(place) and self.is_one_point_of_scalars(rates):
             numbers = forward(self.tape, FLOATS, place)
             rate = tangents(self.tape, FLOATS, numbers, rates)[-1]
             return numbers[-1], 0.0 if rate is None else rate

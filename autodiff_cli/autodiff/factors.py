@@ -48,6 +48,13 @@ class SettledProducts(Products):
 
     def _merged(self, factors: Factors) -> Factors:
         """Symbolic powers of one base as one: x^n times x is x^(n + 1), exp(a)*exp(b) is exp(a + b)."""
+        while (found := self._of_one_base(factors)) is not None:
+            factors = self._with_one_power(factors, *found)
+        return factors
+
+    def _of_one_base(self, factors: Factors) -> tuple[Node | None, list[Node], Number | None] | None:
+        """A base (None for that of exp), its symbolic powers, and its other exponent if there is one; None if there is
+        no base with two of these."""
         groups: dict[Node | None, list[Node]] = {}
         for power, side in factors.items():
             if (power.op is pow_ or power.op is exp) and side.is_whole:
@@ -56,10 +63,10 @@ class SettledProducts(Products):
             shift = factors.get(base) if base is not None else None
             if shift is not None and not shift.is_whole:
                 shift = None
-            alone = len(powers) == 1 and abs(factors[powers[0]].value) == 1
+            alone = len(powers) == 1 and factors[powers[0]].size == 1
             if (shift is not None or not alone) and (self.scalar or alone):
-                return self._merged(self._with_one_power(factors, base, powers, shift))
-        return factors
+                return base, powers, shift
+        return None
 
     def _with_one_power(
         self, factors: Factors, base: Node | None, powers: Sequence[Node], shift: Number | None

@@ -13,6 +13,7 @@ from autodiff_cli.autodiff.chains import find_chains
 from autodiff_cli.autodiff.exact import UNIT, Number
 from autodiff_cli.autodiff.products import Factors, Product, Terms, add_terms
 from autodiff_cli.autodiff.sums import Sums
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.helpers import without_helpers
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.tape import topological
@@ -39,9 +40,10 @@ def readable(roots: Sequence[Node], names: Sequence[str] = (), scalar: bool = Tr
         names: the order of symbols in products; others come after them, as they appear.
         scalar: whether every variable is a number. Terms of arrays that cancel are kept, for their shape.
     """
-    plain = without_helpers(roots)
-    structural = any(node.op is not None and node.op.structural for node in plain)
-    return _Writer(names, scalar and not structural).run([plain[root] for root in roots])
+    with collector_paused():
+        plain = without_helpers(roots)
+        structural = any(node.op is not None and node.op.structural for node in plain)
+        return _Writer(names, scalar and not structural).run([plain[root] for root in roots])
 
 
 class _Writer(Sums):

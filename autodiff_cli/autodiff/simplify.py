@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from autodiff_cli.autodiff.exact import number
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import topological
@@ -47,8 +48,9 @@ class Pass:
 
     def run(self, roots: Sequence[Node]) -> list[Node]:
         new: dict[Node, Node] = {}
-        for node in topological(roots):
-            new[node] = self.leaf(node) if node.op is None else self.apply(node.op, *(new[i] for i in node.inputs))
+        with collector_paused():
+            for node in topological(roots):
+                new[node] = self.leaf(node) if node.op is None else self.apply(node.op, *[new[i] for i in node.inputs])
         return [new[root] for root in roots]
 
     def leaf(self, node: Node) -> Node:

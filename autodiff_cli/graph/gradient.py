@@ -19,12 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, registered
+from autodiff_cli.graph.op import ONE, ZERO, Gate, Op, Partial, Shape, registered
 from autodiff_cli.graph.shapes import Shapes, shapes
 from autodiff_cli.graph.tape import Tape, rebuild
 from autodiff_cli.graph.template import Template
 
 NOTHING = Partial(ZERO)
+_START = Partial(ONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,9 @@ class Sweep:
     contributions: list[list[Contribution]]
 
 
-def sweep(output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Node = ONE) -> Sweep:
+def sweep(
+    output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Partial = _START
+) -> Sweep:
     """Carry the adjoint `seed` from the output back to the nodes `wrt`.
 
     Args:
@@ -65,7 +68,7 @@ def sweep(output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None 
     tape = Tape((output,), wrt)
     sizes = _sizes(tape, leaves)
     arriving: list[list[Partial]] = [[] for _ in tape.nodes]
-    arriving[tape.outputs[0]].append(Partial(seed))
+    arriving[tape.outputs[0]].append(seed)
     adjoints: list[Partial | None] = [None] * len(tape)
     contributions: list[list[Contribution]] = [[] for _ in tape.nodes]
     for i in range(len(tape) - 1, -1, -1):
@@ -80,7 +83,7 @@ def sweep(output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None 
 
 
 def gradient(
-    output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Node = ONE
+    output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Partial = _START
 ) -> list[Partial]:
     """The derivative of `output` towards each node of `wrt`, as (amount, mask). Arguments as for `sweep`."""
     swept = sweep(output, wrt, leaves, seed)
@@ -89,7 +92,7 @@ def gradient(
 
 
 def gradient_nodes(
-    output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Node = ONE
+    output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Partial = _START
 ) -> list[Node]:
     """The derivative of `output` towards each node of `wrt`, each as one graph that is 0 where its mask fails.
 
@@ -104,7 +107,10 @@ def gradient_nodes(
 
 
 def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None) -> Node:
-    """Forward mode on nodes: the derivative of `output` along the direction that gives each leaf its seed."""
+    """Forward mode on nodes: the derivative of `output` along the direction that gives each leaf its seed.
+
+    It has the shape of the output, also where nothing moves.
+    """
     tape = Tape((output,), seeds)
     sizes = _sizes(tape, leaves)
     tangents: list[Node | None] = []
@@ -115,6 +121,8 @@ def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape
         amounts = list(_tangent_amounts(tape, i, tangents, sizes))
         tangents.append(selected(add_up(amounts[::-1])) if amounts else None)
     found = tangents[tape.outputs[0]]
+    if found is None and sizes is not None and sizes[tape.outputs[0]]:
+        return registered("broadcast_like")(ZERO, output)
     return ZERO if found is None else found
 
 
@@ -128,10 +136,49 @@ class _Sizes:
     def __getitem__(self, i: int) -> Shape:
         return self._of_tape[i]
 
+    def varies(self, mask: Node | None) -> bool:
+        """Whether a mask has elements, and may hold for some of them only."""
+        return mask is not None and self._of_graphs.of(mask) != ()
+
     def anywhere(self, mask: Node | None) -> Node | None:
         """A mask as one number: whether it holds for any element. That is what is left of it behind an operation that
         mixes elements."""
-        return mask if mask is None or not self._of_graphs.of(mask) else registered("largest")(mask)
+        if mask is None or not self.varies(mask):
+            return mask
+        return None if _holds_somewhere(mask) else registered("largest")(mask)
+
+    def stretched(self, mask: Node, like: Node) -> Node:
+        """A mask with one element for each of `like`."""
+        of = self._of_graphs.of
+        return mask if of(mask) == of(like) else registered("broadcast_like")(mask, like)
+
+
+_ARRANGED = {"place", "pad", "broadcast_like", "transpose"}
+
+
+def _holds_somewhere(mask: Node) -> bool:
+    """Whether a mask certainly holds for an element, as that of `v[0]` or `max(v)` does."""
+    waiting = [mask]
+    while waiting:
+        mask = waiting.pop()
+        if mask.op is None:
+            if is_literal(mask, 1):
+                return True
+        elif mask.op.name in _ARRANGED:
+            waiting.append(mask.inputs[0])
+        elif mask.op.name == "or":
+            waiting.extend(mask.inputs)
+        elif mask.op.name == "not" and _is_beaten(mask.inputs[0]):
+            return True
+    return False
+
+
+def _is_beaten(mask: Node) -> bool:
+    """Whether this says which elements of an array are not its largest, or not its smallest."""
+    if mask.op is None or mask.op.name not in ("lt", "gt"):
+        return False
+    element, best = mask.inputs
+    return best.op is not None and best.op.name in ("largest", "smallest") and best.inputs[0] is element
 
 
 def _sizes(tape: Tape, leaves: Mapping[str, Shape] | None) -> _Sizes | None:
@@ -146,29 +193,55 @@ def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes | None) -
     assert node.op is not None
     if node.op.structural:
         assert sizes is not None
-        passage = node.op.passage(tuple(sizes[j] for j in inputs))
-        mask = sizes.anywhere(adjoint.mask)
-        arriving = adjoint.local if mask is adjoint.mask else selected(adjoint)
-        place = {passage.output: node, passage.adjoint: arriving, **zip_nodes(passage.inputs, node.inputs)}
-        wanted = [k for k in tape.edges[i] if passage.back[k] is not None]
-        for k, passed in zip(wanted, rebuild([_given(passage.back[k]) for k in wanted], place), strict=True):
-            if not is_literal(passed, 0):
-                yield Contribution(k, None, Partial(passed, mask))
+        yield from _passed(tape, i, adjoint, sizes)
         return
     live = tape.edges[i]
     for k, partial in zip(live, partials_at(node, live), strict=True):
         if is_literal(partial.local, 0):
             continue
-        amount = Partial(_times(partial.local, adjoint.local), _both(adjoint.mask, partial.mask))
+        is_sign = is_literal(partial.local, 1) or is_literal(partial.local, -1)
+        settled = adjoint.settled and partial.mask is None and is_sign
+        amount = Partial(_times(partial.local, adjoint.local), _both(adjoint.mask, partial.mask), settled)
         if sizes is not None and sizes[inputs[k]] != sizes[i]:
-            amount = _summed(amount, node.inputs[k], sizes)
+            amount = _summed(amount, node, node.inputs[k], sizes)
         yield Contribution(k, selected(partial), amount)
 
 
-def _summed(amount: Partial, like: Node, sizes: _Sizes) -> Partial:
+def _summed(amount: Partial, node: Node, like: Node, sizes: _Sizes) -> Partial:
     """What an elementwise operation hands to an input that it stretched."""
-    mask = sizes.anywhere(amount.mask)
-    return Partial(registered("sum_like")(amount.local if mask is amount.mask else selected(amount), like), mask)
+    sum_like = registered("sum_like")
+    if amount.mask is None or not sizes.varies(amount.mask):
+        return Partial(sum_like(amount.local, like), amount.mask, amount.settled)
+    mask = sum_like(sizes.stretched(amount.mask, node), like)
+    return Partial(sum_like(selected(amount), like), mask, settled=True)
+
+
+def _passed(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes) -> Iterator[Contribution]:
+    """What a structural operation hands on.
+
+    One that arranges elements, or adds them up, arranges a mask as it does an adjoint. Behind one that mixes them a
+    mask says only whether anything arrives.
+    """
+    node = tape.nodes[i]
+    assert node.op is not None
+    passage = node.op.passage(tuple(sizes[j] for j in tape.inputs[i]))
+    place = {passage.output: node, **zip_nodes(passage.inputs, node.inputs)}
+    found = {k: partial for k in tape.edges[i] if (partial := passage.partials[k]) is not None}
+    arranges = node.op.gate in (Gate.DISTRIBUTE, Gate.ROUTE)
+    masks: list[Node | None]
+    if adjoint.mask is None or not sizes.varies(adjoint.mask):
+        own = rebuild([ONE if partial.mask is None else partial.mask for partial in found.values()], place)
+        masks = [_both(adjoint.mask, None if mask is ONE else mask) for mask in own]
+        arriving, settled = adjoint.local, arranges and (adjoint.mask is None or adjoint.settled)
+    else:
+        over_masks = place | {passage.adjoint: sizes.stretched(adjoint.mask, node)}
+        arranged = rebuild([partial.local for partial in found.values()], over_masks) if arranges else []
+        masks = [*arranged] or [sizes.anywhere(adjoint.mask)] * len(found)
+        arriving, settled = selected(adjoint), arranges
+    amounts = rebuild([partial.local for partial in found.values()], place | {passage.adjoint: arriving})
+    for (k, partial), amount, mask in zip(found.items(), amounts, masks, strict=True):
+        if not is_literal(amount, 0):
+            yield Contribution(k, None, Partial(amount, mask, settled and (partial.mask is None or partial.settled)))
 
 
 def _tangent_amounts(tape: Tape, i: int, tangents: Sequence[Node | None], sizes: _Sizes | None) -> Iterator[Partial]:
@@ -223,7 +296,7 @@ def partials_at(node: Node, wanted: tuple[int, ...]) -> list[Partial]:
 
 def selected(partial: Partial) -> Node:
     """The amount where the mask holds, else 0, as one graph."""
-    if partial.mask is None:
+    if partial.mask is None or partial.settled:
         return partial.local
     return registered("where")(partial.mask, partial.local, ZERO)
 
@@ -241,7 +314,7 @@ def add_up(amounts: Sequence[Partial]) -> Partial:
 
 def _add(a: Partial, b: Partial) -> Partial:
     if a.mask is b.mask:
-        return Partial(a.local + b.local, a.mask)
+        return Partial(a.local + b.local, a.mask, a.settled and b.settled)
     for one, other in ((a, b), (b, a)):
         if one.mask is not None and other.mask is not None:
             outer, inner = _split(one.mask)
@@ -249,7 +322,7 @@ def _add(a: Partial, b: Partial) -> Partial:
             if outer is other_outer and _negates(other_inner, inner):
                 return Partial(registered("where")(inner, one.local, other.local), outer)
     mask = None if a.mask is None or b.mask is None else registered("or")(a.mask, b.mask)
-    return Partial(selected(a) + selected(b), mask)
+    return Partial(selected(a) + selected(b), mask, settled=True)
 
 
 def _both(outer: Node | None, inner: Node | None) -> Node | None:

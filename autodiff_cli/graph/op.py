@@ -45,11 +45,13 @@ class Partial:
     """The derivative of an operation's output towards one input, where `mask` holds; elsewhere exactly 0.
 
     A mask of None holds always. Masks are how structural zeros travel: under a mask that does not hold, nothing is
-    multiplied, so that a nan or an infinity in the branch not taken cannot leak.
+    multiplied, so that a nan or an infinity in the branch not taken cannot leak. What is `settled` is 0 by itself where
+    its mask fails: the mask matters only once it is multiplied.
     """
 
     local: Node
     mask: Node | None = None
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Passage:
 
     `back[k]` is what an adjoint of the output contributes to the k-th input, over the placeholders `adjoint`, `output`
     and `inputs`; `ahead[k]` what the k-th input's tangent contributes to the output's, over `tangents[k]` and these.
-    None where nothing passes.
+    None where nothing passes. `partials[k]` is `back[k]` with its mask kept apart.
     """
 
     output: Node
@@ -79,6 +81,7 @@ class Passage:
     adjoint: Node
     tangents: tuple[Node, ...]
     back: tuple[Node | None, ...]
+    partials: tuple[Partial | None, ...]
     ahead: tuple[Node | None, ...]
 
 
@@ -99,7 +102,8 @@ class Op:
 
     All these work element by element. A *structural* operation (`matmul`, `sum`) is not elementwise; it declares how
     an adjoint and a tangent pass through: `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z, *inputs)` give one
-    contribution per input, or None where nothing passes; `shapes` are those of the inputs. It may be a composite too.
+    contribution per input, or None where nothing passes; `shapes` are those of the inputs. Where an adjoint reaches
+    some elements of an input only, `vjp` gives a `Partial`, with the mask of these. It may be a composite too.
 
     `kink`, `domain`, `singular` are predicates of the inputs: where the derivative is one-sided, where the value is
     defined, where the value or a slope is infinite or undefined although the value's neighbourhood is in the domain.
@@ -114,7 +118,7 @@ class Op:
     rule: Callable[..., Sequence[Operand]] | None = None
     choice: Callable[..., Sequence[tuple[Operand, Operand]]] | None = None
     expansion: Callable[..., Node] | None = None
-    vjp: Callable[..., Sequence[Node | None]] | None = None
+    vjp: Callable[..., Sequence[Node | Partial | None]] | None = None
     jvp: Callable[..., Sequence[Node | None]] | None = None
     shape: Callable[..., Shape] | None = None  # of a structural op that is no composite: shape(node, *shapes)
     structural: bool = False
@@ -204,17 +208,19 @@ class Op:
         tangents = tuple(variable(f"d{i}") for i in range(len(shapes)))
         if self.vjp is not None:
             assert self.jvp is not None
-            back = tuple(self.vjp(shapes, adjoint, output, *inputs))
+            passed = self.vjp(shapes, adjoint, output, *inputs)
+            partials = tuple(Partial(found) if isinstance(found, Node) else found for found in passed)
             ahead = tuple(self.jvp(shapes, tangents, output, *inputs))
         else:
             assert self.expansion is not None
             graph = self.expansion(*inputs)
             sizes = {place.text: shape for place, shape in zip(inputs, shapes, strict=True)}
             sizes |= {place.text: shape for place, shape in zip(tangents, shapes, strict=True)}
-            arrived = gradient(graph, inputs, sizes, adjoint)
-            back = tuple(None if found is NOTHING else selected(found) for found in arrived)
+            arrived = gradient(graph, inputs, sizes, Partial(adjoint))
+            partials = tuple(None if found is NOTHING else Partial(selected(found)) for found in arrived)
             ahead = tuple(tangent(graph, {x: d}, sizes) for x, d in zip(inputs, tangents, strict=True))
-        return Passage(output, inputs, adjoint, tangents, back, ahead)
+        back = tuple(None if partial is None else selected(partial) for partial in partials)
+        return Passage(output, inputs, adjoint, tangents, back, partials, ahead)
 
 
 _REGISTRY: dict[str, Op] = {}

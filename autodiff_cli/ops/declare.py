@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from autodiff_cli.graph.node import Node, Operand
-from autodiff_cli.graph.op import Op, Precedence, Shape, register
+from autodiff_cli.graph.op import Op, Partial, Precedence, Shape, register
 
 Fields: TypeAlias = dict[str, Any]  # some of the fields of an Op, for several operations to share
 
@@ -59,7 +59,7 @@ def structural(
     name: str,
     shape: Callable[..., Shape],
     *,
-    vjp: Callable[..., Sequence[Node | None]],
+    vjp: Callable[..., Sequence[Node | Partial | None]],
     jvp: Callable[..., Sequence[Node | None]],
     least: int,
     most: int | None,

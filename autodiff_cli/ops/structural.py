@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import Gate, Op, Precedence, Shape
+from autodiff_cli.graph.op import Gate, Op, Partial, Precedence, Shape
 from autodiff_cli.graph.shapes import ShapeError, broadcast, in_words
-from autodiff_cli.ops.arithmetic import equal
+from autodiff_cli.ops.arithmetic import equal, greater, less, not_
 from autodiff_cli.ops.choice import where
 from autodiff_cli.ops.declare import composite, structural
 from autodiff_cli.ops.elementary import direction, exp
 
 Passed = Sequence[Node | None]
+Reached = Sequence[Partial | None]  # with the elements that are reached
 
 # Rules may name operations that are defined further down.
 broadcast_like: Op
@@ -110,9 +111,10 @@ def _winners(x: Node, z: Node) -> Node:
     return sum_(equal(x, z))
 
 
-# Equal shares among all that tie, selected so that what does not win contributes exactly 0.
-def _to_winners(_: Sequence[Shape], g: Node, z: Node, x: Node) -> Passed:
-    return (where(equal(x, z), g / _winners(x, z), 0),)
+# Equal shares among all that tie, selected so that what does not win contributes exactly 0. Where the value is nan, so
+# is every share: 0/0.
+def _to_winners(beaten: Op, g: Node, z: Node, x: Node) -> Reached:
+    return (Partial(g * (equal(x, z) / _winners(x, z)), not_(beaten(x, z))),)
 
 
 def _of_winners(_: Sequence[Shape], d: Sequence[Node], z: Node, x: Node) -> Passed:
@@ -121,13 +123,13 @@ def _of_winners(_: Sequence[Shape], d: Sequence[Node], z: Node, x: Node) -> Pass
 
 largest = structural(
     "largest", lambda node, s: (), least=1, most=1, spelling="max", gate=Gate.ROUTE,
-    vjp=_to_winners, jvp=_of_winners,
+    vjp=lambda s, g, z, x: _to_winners(less, g, z, x), jvp=_of_winners,
     kink=lambda x: _winners(x, largest(x)) > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest element",
 )  # fmt: skip
 smallest = structural(
     "smallest", lambda node, s: (), least=1, most=1, spelling="min", gate=Gate.ROUTE,
-    vjp=_to_winners, jvp=_of_winners,
+    vjp=lambda s, g, z, x: _to_winners(greater, g, z, x), jvp=_of_winners,
     kink=lambda x: _winners(x, smallest(x)) > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest element",
 )  # fmt: skip
@@ -284,9 +286,14 @@ def _placed(node: Node, x: Shape, like: Shape, *_: Shape) -> Shape:
     return like
 
 
+def _from_index(s: Sequence[Shape], g: Node, z: Node, x: Node, *at: Node) -> Reached:
+    everything = constant("1") if len(at) == len(s[0]) else broadcast_like(1, z)
+    return Partial(place(g, x, *at), place(everything, x, *at), settled=True), *(None for _ in at)
+
+
 index = structural(
     "index", _indexed, least=2, most=3, spelling="", gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x, *at: (place(g, x, *at), *(None for _ in at)),
+    vjp=_from_index,
     jvp=lambda s, d, z, x, *at: (index(d[0], *at), *(None for _ in at)),
     summary="an element, or a row, written `v[0]`, `M[i, j]`; counted from 0",
 )  # fmt: skip
@@ -337,7 +344,9 @@ def _padded(node: Node, s: Shape, like: Shape) -> Shape:
 
 part = structural(
     "part", lambda node, s, *_: _piece(node, s), least=3, most=3, gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x, a, b: (pad(g, a, b, x), None, None),
+    vjp=lambda s, g, z, x, a, b: (
+        Partial(pad(g, a, b, x), pad(broadcast_like(1, z), a, b, x), settled=True), None, None
+    ),
     jvp=lambda s, d, z, x, a, b: (part(d[0], a, b), None, None),
     summary="the elements from one index up to another",
 )  # fmt: skip

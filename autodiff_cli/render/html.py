@@ -37,7 +37,7 @@ _SCRIPTS = (
     "page.values.js",
 )
 _LONGEST_TITLE = 100
-_LONGEST_FORMULA = 60  # of a local derivative in the panel of a node
+_MOST_PARTS = 25  # numbers and pieces between them, of a local derivative as a formula
 _ROOM = 9  # characters kept for a number that may change
 _MARGIN = 16  # around the graph, in pixels
 
@@ -168,7 +168,7 @@ def _given(trace: Trace, step: BackwardStep, phrases: dict[Phrase, int]) -> Iter
         }
         if has_formulas:
             formula = slope_formula(step.op, len(inputs), given.position)
-            if len(formula) <= _LONGEST_FORMULA:
+            if len(formula) <= _MOST_PARTS:
                 known["formula"] = phrases.setdefault(formula, len(phrases))
         yield known
 

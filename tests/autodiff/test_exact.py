@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from autodiff_cli.autodiff.exact import Number, number
+from autodiff_cli.autodiff.exact import Number, common_size, number
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,26 @@ def test_what_no_float_holds_as_written_is_left_alone(text: str) -> None:
 def test_a_size_as_literals(value: Fraction, decimal: bool, expected: tuple[str, str | None]) -> None:
     numerator, denominator = Number(value, decimal).quotient()
     assert (numerator.text, None if denominator is None else denominator.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "root"),
+    [(4, 2), (Fraction(9, 4), Fraction(3, 2)), (2, None), (Fraction(1, 2), None), (0, None), (-4, None)],
+)
+def test_roots_that_are_exact(value: Fraction | int, root: Fraction | int | None) -> None:
+    assert Number(value).root() == (None if root is None else Number(root))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([6, 10], 2),
+        ([6, -10], 2),
+        ([-6, -10], -2),
+        ([Fraction(1, 2), Fraction(1, 3)], Fraction(1, 6)),
+        ([Fraction(4, 3), 2], Fraction(2, 3)),
+    ],
+)
+def test_the_size_that_numbers_have_in_common(values: list[Fraction | int], expected: Fraction | int) -> None:
+    assert common_size(map(Number, values)) == Number(expected)
+    assert common_size([*map(Number, values), Number(Fraction(1, 2), decimal=True)]).size == 1

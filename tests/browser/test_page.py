@@ -171,13 +171,26 @@ def test_local_times_adjoint_travels_back_along_the_edges(page: Page, tmp_path: 
 
 
 def test_contributions_add_up_where_paths_meet(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
-    x = page.locator("[data-node='0']")
-    for _ in range(5):
+    document = opened(page, tmp_path, ["x^2 + 3*x + sin(x)", "--x", "2"])
+    totals = [given["total"] for step in document["backward"] for given in step["contributions"] if given["to"] == 0]
+    shown = [f"so far {total:.6g}" for total in totals[:-1]] + [f"adjoint {totals[-1]:.6g}"]
+    seen = []
+    for _ in document["forward"] + document["backward"]:
         press(page, "Step")
-    assert "so far -0.416147" in (x.text_content() or "")
-    press(page, "Step")
-    assert "adjoint 2.58385" in (x.text_content() or "")
+        seen.append(page.locator("[data-node='0'] .adjoint").text_content())
+    assert list(dict.fromkeys(filter(None, seen))) == shown
+
+
+def test_what_is_computed_known_and_current_looks_it(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, NAMED)
+    for step in document["forward"] + document["backward"]:
+        press(page, "Step")
+        found = numbers(page)
+        assert page.evaluate(STATES) == {
+            "computed": [i for i, (value, _) in found.items() if value is not None],
+            "known": [i for i, (_, adjoint) in found.items() if adjoint is not None],
+            "current": [step["node"]],
+        }
 
 
 @pytest.mark.parametrize("words", FORMULAS[:4], ids=lambda words: words[0])

@@ -162,6 +162,23 @@ def test_the_drawing_is_zoomed_by_keyboard(page: Page, tmp_path: Path) -> None:
     assert page.evaluate(width) <= page.evaluate("document.getElementById('stage').clientWidth") + 1
 
 
+def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    stage = page.get_by_role("region", name="Drawing")
+    scrolled = "document.getElementById('stage').scrollLeft"
+    before = page.evaluate(scrolled)
+    stage.hover(position={"x": 300, "y": 20})
+    page.mouse.down()
+    page.mouse.move(400, 400)
+    page.mouse.move(300, 400)
+    page.mouse.up()
+    assert page.evaluate(scrolled) > before
+    width = "document.querySelector('.stage svg').getBoundingClientRect().width"
+    drawn = page.evaluate(width)
+    stage.dispatch_event("wheel", {"ctrlKey": True, "deltaY": -100})
+    assert page.evaluate(width) == pytest.approx(1.25 * drawn)
+
+
 def test_a_node_tells_what_is_known_of_it(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, XY)
     assert page.get_by_role("button", name="x*y, mul", exact=True).count() == 1

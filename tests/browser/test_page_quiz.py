@@ -74,7 +74,7 @@ def test_a_wrong_answer_gets_a_hint_and_another_try(page: Page, tmp_path: Path) 
     answer(page, "3")
     assert says(page) == (
         "Not yet: x is handed local derivative × adjoint by each user; add them up: "
-        "from sin(x) -0.416147 × 1, where cos(x) = -0.416147; from x*y 3 × 1, where y = 3."
+        "from sin(x): -0.416147 × 1, where cos(x) = -0.416147; from x*y: 3 × 1, where y = 3."
     )
     assert numbers(page)[0] == (2, None)
     answer(page, "2.58")
@@ -103,6 +103,7 @@ OTHERS = [
     ("0", 0, True), ("0.0", 0, True), ("0.01", 0, False), ("-12", -12, True), ("1e3", 1000, True), ("1", 1, True),
     ("inf", "inf", True), ("-inf", "-inf", True), ("nan", "nan", True), ("inf", "-inf", False), ("1.0", 0.9512, False),
     ("[1, 0.5]", [1, 0.5], True), ("1 0.5", [1, 0.5], True), ("[1]", [1, 0.5], False), ("−0.42", -0.416, True),
+    ("3", 3.004, False), ("3.0", 3.004, True),
 ]
 # fmt: on
 

@@ -19,7 +19,7 @@ class Known:
     def text(self, what: str, of: int) -> str:
         return self._texts[f"{what}{of}"]
 
-    def case(self, by: str, of: int) -> int:
+    def case(self, by: str, of: int) -> int:  # noqa: ARG002 - it is the same for all
         return self._case
 
 

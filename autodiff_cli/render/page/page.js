@@ -184,6 +184,15 @@ byId("stage").addEventListener("focusin", (event) => {
   look(event.target);
   if (event.target !== graph.stage) reachable(event.target);
 });
+byId("stage").addEventListener("pointermove", ({ buttons, pointerType, movementX, movementY }) => {
+  if (buttons === 1 && pointerType === "mouse") graph.stage.scrollBy(-movementX, -movementY);
+});
+byId("stage").addEventListener("wheel", (event) => {
+  if (!event.ctrlKey) return;
+  event.preventDefault();
+  if (event.deltaY < 0) graph.zoomIn();
+  else graph.zoomOut();
+}, { passive: false });
 byId("stage").addEventListener("keydown", (event) => {
   const zoom = { "+": () => graph.zoomIn(), "-": () => graph.zoomOut(), 0: () => graph.fit() }[event.key];
   const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -48,7 +48,7 @@ class Quiz {
   #handed(node, position) {
     const given = this.computation.handed(node, position);
     if (given.nothing) return null;
-    const from = `from ${record.nodes[node].label}`;
+    const from = `from ${record.nodes[node].label}:`;
     if (given.local === null) return `${from} its part of the adjoint ${brief(this.computation.adjoints[node])}`;
     const formula = this.computation.formula(node, position);
     const product = this.computation.product(node, given);
