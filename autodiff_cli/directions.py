@@ -125,7 +125,8 @@ def _batch(expression: Formula, place: Mapping[str, Any]) -> Shape:
 def _joined(slopes: Sequence[Any], expression: Formula, place: Mapping[str, Any]) -> Array:
     """Derivatives towards variables side by side: rows, the batch, then the numbers of all variables."""
     leading = 1 + len(_batch(expression, place))
-    return np.concatenate([np.reshape(slope, (*np.shape(slope)[:leading], -1)) for slope in slopes], axis=-1)
+    flat = [np.reshape(x, (*x.shape[:leading], math.prod(x.shape[leading:]))) for x in map(np.asarray, slopes)]
+    return np.concatenate(flat, axis=-1)
 
 
 def derivatives_among_arrays(formula: Formula, name: str, order: int, place: Mapping[str, Any]) -> list[float]:

@@ -27,6 +27,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
 from autodiff_cli.graph.tape import Tape, pack, topological, unpack
 from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.language.lexer import canonical
 from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
@@ -269,6 +270,7 @@ class Expression(Formula):
         """
         from autodiff_cli.autodiff.taylor import derivatives
 
+        name = canonical(name)
         self.check_names([name])
         place = self.at(point, **values)
         if not self.is_one_point_of_scalars(place):
@@ -299,7 +301,7 @@ class Expression(Formula):
         """
         from autodiff_cli.render.notebook import shown_trace
 
-        names = None if wrt is None else [wrt] if isinstance(wrt, str) else [*wrt]
+        names = None if wrt is None else [*map(canonical, [wrt] if isinstance(wrt, str) else wrt)]
         self.check_names(names or ())
         return shown_trace(self, self.at(point, **values), names)
 
@@ -327,6 +329,7 @@ class Expression(Formula):
         >>> print(f.derivative("x").derivative("y"))
         2*x*cos(y)
         """
+        name = canonical(name)
         if name not in self.leaves:
             return Expression(ZERO, {})
         for unknown in sorted(self.arrays):
@@ -386,8 +389,9 @@ class Expression(Formula):
         return self._gradients[key]
 
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
-        self.check_names(direction)
-        return {name: number(rate) for name, rate in direction.items()}
+        rates = {canonical(name): number(rate) for name, rate in direction.items()}
+        self.check_names(rates)
+        return rates
 
 
 def _unpickle(packed: Any, names: tuple[str, ...], text: str | None, *rest: Any) -> Expression:

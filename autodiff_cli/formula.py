@@ -6,6 +6,7 @@ Outside a function's domain the result is nan, as in NumPy; nothing is raised.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +16,7 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, in_words, shapes
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, shape_error, suggest
+from autodiff_cli.language.lexer import canonical
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -71,7 +73,7 @@ class Formula:
             UnknownNameError: for a name that is no variable.
             MissingValueError: for a variable without a value.
         """
-        given = {**(point or {}), **values}
+        given = {canonical(name): value for name, value in {**(point or {}), **values}.items()}
         self.check_names(given)
         missing = [name for name in self.leaves if name not in given]
         if missing:
@@ -102,6 +104,9 @@ class Formula:
         if self.is_scalar:
             return {}
         given = {name: array.shape for name, array in place.items() if not isinstance(array, float)}
+        for name in self.arrays & given.keys():
+            if 0 in given[name]:
+                raise ExpressionError(f"`{name}` is empty: an array has no dimension of length 0")
         for name, shape in self.shapes.items():
             found = given.get(name, ())
             if found[-len(shape) :] != shape:
@@ -157,9 +162,15 @@ class Formula:
 
 
 def number(value: Any) -> Any:
-    """A float, or an array of floats if an array or a sequence was given."""
-    if getattr(value, "ndim", 0) == 0 and not isinstance(value, list | tuple):
-        return float(value)
+    """A float, or an array of floats if an array or a sequence was given. Raises TypeError for complex numbers."""
+    if not hasattr(value, "__len__") or isinstance(value, str) or getattr(value, "ndim", 1) == 0:
+        try:
+            return float(value)
+        except OverflowError:  # of an integer beyond all floats
+            return math.inf if value > 0 else -math.inf
     import numpy as np
 
-    return np.asarray(value, dtype=np.float64)
+    array = np.asarray(value)
+    if np.iscomplexobj(array):
+        raise TypeError("a value is a real number or an array of real numbers, not of complex ones")
+    return array.astype(np.float64, copy=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from autodiff_cli.explain.warnings import Caveat, of_the_node, where
 from autodiff_cli.expression import Expression
 from autodiff_cli.graph.gradient import Sweep, selected, sweep
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.op import Partial, Shape
 from autodiff_cli.graph.shapes import in_words, shapes
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
@@ -45,40 +45,64 @@ class ArrayTrace(Trace):
         return self.handed[i]
 
 
+class Amount(NamedTuple):
+    """An amount with zeros where it is absent, and where it is not: None for everywhere."""
+
+    graph: Node
+    mask: Node | None
+
+    @classmethod
+    def of(cls, partial: Partial) -> Amount:
+        """The amount that a sweep carries."""
+        return cls(selected(partial), partial.mask)
+
+    def among(self, known: Mapping[Node, Any]) -> Any:
+        """Its value, given those of all graphs; None if it is absent in every element."""
+        return known[self.graph] if self.mask is None or np.any(known[self.mask] != 0) else None
+
+
+class Given(NamedTuple):
+    """The graphs of a `Handed`."""
+
+    local: Node | None
+    amount: Amount
+
+
 @dataclass(frozen=True)
 class Passes:
     """Both passes over a formula with arrays, as graphs that are still to be evaluated.
 
     Attributes:
         swept: the reverse sweep.
-        arrived: the adjoint of every node; None where structurally nothing arrives.
-        handed: for every node, by input position, the graphs of a `Handed`.
+        arrived: the adjoint of every node; None where structurally nothing arrives, whatever the values are.
+        given: for every node, by input position, what it hands on.
     """
 
     swept: Sweep
-    arrived: list[Node | None]
-    handed: list[dict[int, tuple[Node | None, Node]]]
+    arrived: list[Amount | None]
+    given: list[dict[int, Given]]
 
     @property
     def graphs(self) -> list[Node]:
         """All graphs, each once."""
-        handed = (node for pairs in self.handed for pair in pairs.values() for node in pair)
-        return [*dict.fromkeys(node for node in [*self.swept.tape.nodes, *self.arrived, *handed] if node is not None)]
+        given = [one for pairs in self.given for one in pairs.values()]
+        amounts = [amount for amount in [*self.arrived, *(one.amount for one in given)] if amount is not None]
+        graphs = [*self.swept.tape.nodes, *(one.local for one in given), *(node for pair in amounts for node in pair)]
+        return [*dict.fromkeys(node for node in graphs if node is not None)]
 
     def trace(
-        self, expression: Expression, point: Mapping[str, Any], wrt: tuple[str, ...], values: Mapping[Any, Any]
+        self, expression: Expression, point: Mapping[str, Any], wrt: tuple[str, ...], known: Mapping[Node, Any]
     ) -> ArrayTrace:
         """The trace that these passes are, given the values of all graphs."""
-        known = {**values, None: None}
-        return ArrayTrace(
-            expression,
-            point,
-            wrt,
-            self.swept.tape,
-            [known[node] for node in self.swept.tape.nodes],
-            [known[node] for node in self.arrived],
-            [{k: Handed(known[d], known[amount]) for k, (d, amount) in pairs.items()} for pairs in self.handed],
-        )
+        arrived = [None if adjoint is None else adjoint.among(known) for adjoint in self.arrived]
+        handed: list[dict[int, Handed]] = [{} for _ in arrived]
+        for i, given in enumerate(self.given):
+            for k, (local, amount) in given.items():
+                value = amount.among(known)
+                if value is not None and arrived[i] is not None:
+                    handed[i][k] = Handed(None if local is None else known[local], value)
+        values = [known[node] for node in self.swept.tape.nodes]
+        return ArrayTrace(expression, point, wrt, self.swept.tape, values, arrived, handed)
 
 
 def passes(expression: Expression, wrt: tuple[str, ...], sizes: Mapping[str, Shape]) -> Passes:
@@ -87,9 +111,9 @@ def passes(expression: Expression, wrt: tuple[str, ...], sizes: Mapping[str, Sha
         swept = sweep(expression.output, [expression.leaves[name] for name in wrt], sizes)
     return Passes(
         swept,
-        [None if adjoint is None else selected(adjoint) for adjoint in swept.adjoints],
+        [None if adjoint is None else Amount.of(adjoint) for adjoint in swept.adjoints],
         [
-            {given.position: (given.local, selected(given.amount)) for given in contributions}
+            {given.position: Given(given.local, Amount.of(given.amount)) for given in contributions}
             for contributions in swept.contributions
         ],
     )

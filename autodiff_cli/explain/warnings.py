@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Reason: TypeAlias = tuple[str, str]  # kind, and why
 
 FLOAT_DIGITS = 16
+LARGE = 2.0**43  # from here on, every float times 1024 is an integer
 MOST_LOST = 1e6  # by how much rounding may be magnified before a warning
 
 
@@ -69,13 +70,12 @@ def caveats(trace: Trace) -> list[Caveat]:
 def _lost_digits(trace: Trace) -> Iterator[Caveat]:
     """Whether rounding can spoil the value, and the operation that makes it so: the one that magnifies most.
 
-    A number's rounding moves the value by its size times its adjoint. A number that is written short (2, 0.25) is taken
-    to be exact.
+    A number's rounding moves the value by its size times its adjoint.
     """
     spoilt = sum(
-        abs(value * adjoint)
-        for value, adjoint in zip(trace.values, trace.arrived, strict=True)
-        if adjoint and not (value * 1024).is_integer()
+        abs(trace.values[i] * adjoint)
+        for i, adjoint in enumerate(trace.arrived)
+        if adjoint and not _is_exact(trace.values[i], is_computed=bool(trace.tape.inputs[i]))
     )
     size = abs(trace.value)
     if not MOST_LOST * size < spoilt < math.inf:
@@ -93,21 +93,32 @@ def _lost_digits(trace: Trace) -> Iterator[Caveat]:
     yield Caveat(worst, "precision", f"{where(trace, worst)}: {message}")
 
 
+def _is_exact(value: float, is_computed: bool) -> bool:
+    """Whether a number can be taken to be exact, as it is short (2, 0.25). Large floats all are, also rounded ones."""
+    return (value * 1024).is_integer() and not (is_computed and abs(value) >= LARGE)
+
+
 def taken_part(trace: Trace) -> list[bool]:
-    """Which nodes take part in the output: those that an adjoint reaches, and the constants that these work on."""
+    """Which nodes take part in the output: those that an adjoint reaches, the constants that these work on, and
+    whatever a nan comes from, also where no derivative goes (`0*log(x)`, `relu(log(x))`)."""
     tape = trace.tape
     taken = [adjoint is not None for adjoint in trace.arrived]
     for i in range(len(tape) - 1, -1, -1):
         op, inputs = tape.nodes[i].op, tape.inputs[i]
-        if op is None or not taken[i] or all(tape.reached[j] for j in inputs):
+        if op is None or not taken[i]:
             continue
-        chosen = [True] * len(inputs)
-        if op.choice is not None:
-            everywhere = FLOATS.partials(op, len(inputs), tuple(range(len(inputs))))
-            chosen = [p is not None for p in everywhere(trace.values[i], *_values(trace, i))]
-        for j, is_chosen in zip(inputs, chosen, strict=True):
-            if not tape.reached[j]:
-                taken[j] = taken[j] or is_chosen
+        if not all(tape.reached[j] for j in inputs):
+            chosen = [True] * len(inputs)
+            if op.choice is not None:
+                everywhere = FLOATS.partials(op, len(inputs), tuple(range(len(inputs))))
+                chosen = [p is not None for p in everywhere(trace.values[i], *_values(trace, i))]
+            for j, is_chosen in zip(inputs, chosen, strict=True):
+                if not tape.reached[j]:
+                    taken[j] = taken[j] or is_chosen
+        undefined = [j for j in inputs if math.isnan(trace.values[j])]
+        if math.isnan(trace.values[i]) and not any(taken[j] for j in undefined):
+            for j in undefined:
+                taken[j] = True
     return taken
 
 
@@ -119,7 +130,7 @@ def of_the_node(trace: Trace, i: int, slopes: Mapping[int, float]) -> Iterator[R
         return
     singular = _holds(op, "singular", inputs)
     yield from _of_the_value(op, inputs, value, singular)
-    if adjoint is None or not slopes:
+    if adjoint is None:
         return
     if _holds(op, "kink", inputs):
         yield "kink", op.kink_note

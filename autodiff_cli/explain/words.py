@@ -263,14 +263,24 @@ def _passage(trace: Trace, i: int, position: int) -> str | None:
     place = {passage.adjoint: variable("adjoint"), passage.output: variable(trace.labels[i])}
     for leaf, j in zip(passage.inputs, inputs, strict=True):
         place[leaf] = nodes[j] if nodes[j].op is None else variable(trace.labels[j])
-    formula = _TRANSPOSED.sub(r"\1ᵀ", to_text(rebuild([graph], place)[0], share=False))
-    return formula if len(formula) <= LONGEST_FORMULA else "its part of the adjoint"
+    (passed,) = rebuild([graph], place)
+    every = passed.op is not None and passed.op.name == "broadcast_like"
+    if every:
+        passed = passed.inputs[0]
+    elif passed.op is not None and passed.op.name == "place" and passed.inputs[0] is place[passage.adjoint]:
+        return f"adjoint at [{', '.join(at.text for at in passed.inputs[2:])}], 0 elsewhere"
+    formula = _TRANSPOSED.sub(r"\1ᵀ", to_text(passed, share=False))
+    if len(formula) > LONGEST_FORMULA:
+        return "its part of the adjoint"
+    return f"{formula}, for every element" if every else formula
 
 
 def _structural(op: Op) -> str:
     """What an operation on whole arrays does with its adjoint."""
     title = _title(op)
     match op.gate:
+        case Gate.ROUTE if op.kink is not None:
+            return f"{title} routes its adjoint to {op.summary}, in equal shares where several tie"
         case Gate.DISTRIBUTE:
             return f"{title} hands its adjoint to every element that it took in, unchanged"
         case Gate.SWAP:

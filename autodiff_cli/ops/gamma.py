@@ -16,7 +16,10 @@ from autodiff_cli.ops.elementary import exp, log
 digamma: Op
 polygamma: Op
 
-UNKNOWN = constant("nan")
+
+def _unknown(z: Node) -> Node:
+    """nan, and so are the derivatives of it: it counts as depending on all inputs."""
+    return constant("nan") * z
 
 
 def _at_pole(x: Node) -> Node:
@@ -40,7 +43,7 @@ digamma = elementary(
     bound=16, summary="the slope of lgamma",
 )  # fmt: skip
 polygamma = elementary(
-    "polygamma", lambda z, n, x: (UNKNOWN, polygamma(n + 1, x)), unavailable=(0,),
+    "polygamma", lambda z, n, x: (_unknown(z), polygamma(n + 1, x)), unavailable=(0,),
     domain=lambda n, x: and_(n >= 0, equal(floor(n), n)), singular=lambda n, x: _at_pole(x),
     bound=32, summary="the n-th derivative of digamma at x",
 )  # fmt: skip
@@ -48,7 +51,7 @@ polygamma = elementary(
 # Differences of two polygammas, in numbers with all digits also where b is small beside a.
 polygamma_gap: Op = helper(
     "polygamma_gap",
-    lambda z, n, a, b: (UNKNOWN, polygamma_gap(n + 1, a, b), -polygamma(n + 1, a + b)),
+    lambda z, n, a, b: (_unknown(z), polygamma_gap(n + 1, a, b), -polygamma(n + 1, a + b)),
     lambda n, a, b: polygamma(n, a) - polygamma(n, a + b),
 )
 digamma_gap = helper(
@@ -73,12 +76,12 @@ gamma_density: Op = helper(
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
 )
 gammainc = elementary(
-    "gammainc", lambda z, a, x: (UNKNOWN, gamma_density(a, x)), unavailable=(0,),
+    "gammainc", lambda z, a, x: (_unknown(z), gamma_density(a, x)), unavailable=(0,),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     bound=1500, summary="the regularised lower incomplete gamma function",
 )  # fmt: skip
 gammaincc = elementary(
-    "gammaincc", lambda z, a, x: (UNKNOWN, -gamma_density(a, x)), unavailable=(0,),
+    "gammaincc", lambda z, a, x: (_unknown(z), -gamma_density(a, x)), unavailable=(0,),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     bound=1500, summary="the regularised upper incomplete gamma function, 1 - gammainc(a, x)",
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
 _OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
+def pytest_runtest_setup() -> None:
+    """Nothing here runs without both."""
+    if find_spec("playwright") is None:
+        missing("the page was not opened: Playwright is not installed; `pip install -e '.[browser]'` brings it")
+    program("chromium", "chromium")
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One browser for all tests."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright is not installed; `pip install -e '.[browser]'` brings it")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=program("chromium", "chromium"), args=_OPTIONS)
         yield found

@@ -243,13 +243,13 @@ def test_named_parts_fold_and_open(page: Page, tmp_path: Path) -> None:
 
 
 def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["a = exp(sin(x)); a*x", "--x", "2"])
+    opened(page, tmp_path, ["a = x*exp(sin(x)); a*x", "--x", "2"])
     press(page, "Fold")
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
-    document = run_cli(["grad", "exp(sin(x))", "--x", "3", "--json"]).json
+    document = run_cli(["grad", "x*exp(sin(x))", "--x", "3", "--json"]).json
     page.get_by_label("x", exact=True).fill("3")
-    rate = page.locator("[data-from='0'][data-to='2'] text").text_content()
+    rate = page.locator("[data-from='0'][data-to='3'] text").text_content()
     assert rate == f"{document['gradient']['x']:.6g}"
 
 

@@ -12,6 +12,11 @@ from autodiff_cli.expression import parse
 TABLE = [
     ("abs(x)",                     {"x": 0},          [("kink", "abs(x)", "the slopes are -1 and 1; 0 is taken")]),
     ("abs(x)",                     {"x": 1},          []),
+    ("relu(x)",                    {"x": 0},          [("kink", "relu(x)", "0 is taken")]),
+    ("relu(x)",                    {"x": -1},         []),
+    ("clip(x, 0, 1)",              {"x": 1},          [("kink", "clip(x, 0, 1)", "0 is taken")]),
+    ("relu6(x) + hardtanh(y)",     {"x": 6, "y": -1}, [("kink", "relu6(x)", "is taken"),
+                                                       ("kink", "hardtanh(y)", "is taken")]),
     ("max(x, y)",                  {"x": 2, "y": 2},  [("kink", "max(x, y)", "equal shares")]),
     ("hypot(x, y)",                {"x": 0, "y": 0},  [("kink", "hypot(x, y)", "tip of a cone")]),
     ("log(x)",                     {"x": -1},         [("domain", "log(x)", "log(-1) is not defined")]),
@@ -36,6 +41,11 @@ TABLE = [
     ("where(x > 0, x, log(x))",    {"x": -1},         [("domain", "log(x)", "log(-1)")]),
     ("max(x, abs(y))",             {"x": 1, "y": 0},  []),
     ("0*abs(x) + x",               {"x": 0},          []),
+    ("0*sin(log(x)) + x",          {"x": -1},         [("domain", "log(x)", "log(-1)")]),
+    ("relu(log(x))",               {"x": -1},         [("domain", "log(x)", "log(-1)")]),
+    ("where(x < 0, log(x), log(2*x))", {"x": -1},     [("domain", "log(x)", "log(-1)")]),
+    ("x + 1e16 - 1e16",            {"x": 1.5},        [("precision", "x + 1e16 - 1e16", "16 of the 16 digits")]),
+    ("x - 1e15",                   {"x": 1e15 + 1},   []),
     ("log(x) + abs(log(x))",       {"x": -1},         [("domain", "log(x)", ""), ("domain", "log(x)", "")]),
 ]
 # fmt: on

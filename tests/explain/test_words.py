@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from autodiff_cli.explain.steps import trace
 from autodiff_cli.explain.words import Words
 from autodiff_cli.expression import parse
+from autodiff_cli.render.numbers import shows
 
 
 def forward(text: str, **point: float) -> list[str]:
     found = trace(parse(text), point)
-    words = Words(found, "{:.6g}".format)
+    words = Words(found, shows(6)[1])
     return [words.forward(step) for step in found.forward]
 
 
-def backward(text: str, **point: float) -> list[str]:
+def backward(text: str, **point: Any) -> list[str]:
     found = trace(parse(text), point)
-    words = Words(found, "{:.6g}".format)
+    words = Words(found, shows(6)[1])
     said = []
     for step in found.backward:
         said += [words.backward(step), *(words.contribution(step, given) for given in step.contributions)]
@@ -107,3 +110,27 @@ def test_a_unit_that_learns_nothing_is_pointed_out(text: str, dead: bool) -> Non
 def test_what_nothing_reaches_hands_on_nothing() -> None:
     said = backward("where(x > 0, x, log(x))", x=2)
     assert "nothing reaches it from the output, so it hands on nothing" in said
+
+
+ON_ARRAYS = {
+    "sum(v)": "v: adjoint, for every element = [1, 1]",
+    "v[1]": "v: adjoint at [1], 0 elsewhere = [0, 1]",
+    "mean(v)": "v: adjoint*(1/size(v)), for every element = [0.5, 0.5]",
+    "dot(v, [3, 4])": "v: adjoint*[3, 4] = [3, 4]",
+}
+
+
+@pytest.mark.parametrize("text", ON_ARRAYS)
+def test_operations_on_whole_arrays_say_where_the_adjoint_goes(text: str) -> None:
+    assert ON_ARRAYS[text] in backward(text, v=[1, 2])
+
+
+def test_max_of_an_array_routes() -> None:
+    assert backward("max(v)", v=[1, 2])[0] == (
+        "max routes its adjoint to the largest element, in equal shares where several tie"
+    )
+
+
+def test_a_branch_not_taken_hands_on_nothing_also_among_arrays() -> None:
+    said = backward("where(s > 0, s, sum(log(v)))", s=1, v=[0, 1])
+    assert said.count("nothing reaches it from the output, so it hands on nothing") == 3
