@@ -64,7 +64,7 @@ def _later(module: str, name: str) -> Callable[..., float]:
     return lambda *xs: getattr(importlib.import_module(f"autodiff_cli.numbers.{module}"), name)(*xs)
 
 
-# The functions of `special_floats` and `gamma_floats`, by the names of the operations.
+# The functions of the modules of special functions, by the names of the operations.
 _SPECIAL = {
     "erfi": "erfi", "erfinv": "erfinv", "swell": "swell",
     "Ei": "exponential_integral", "Si": "sine_integral", "Ci": "cosine_integral",
@@ -77,8 +77,9 @@ _SPECIAL = {
 }  # fmt: skip
 _GAMMA = (
     "gamma", "lgamma", "digamma", "polygamma", "digamma_gap", "polygamma_gap", "beta", "beta_slope",
-    "gammainc", "gammaincc", "gamma_density",
+    "gamma_density",
 )  # fmt: skip
+_INCOMPLETE_GAMMA = ("gammainc", "gammaincc")
 
 # fmt: off
 FLOATS: Kind[float] = Kind("floats", {
@@ -99,5 +100,6 @@ FLOATS: Kind[float] = Kind("floats", {
     **ACTIVATIONS,
     **{op: _later("special_floats", name) for op, name in _SPECIAL.items()},
     **{op: _later("gamma_floats", op) for op in _GAMMA},
+    **{op: _later("incomplete_gamma_floats", op) for op in _INCOMPLETE_GAMMA},
 }, read)
 # fmt: on

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from math import copysign, inf, nan, pi
 
-from autodiff_cli.numbers.elementary_floats import divide, exp, is_order, log, power, sum_of_products
+from autodiff_cli.numbers.elementary_floats import divide, exp, is_order, log, power
 
 # B_2, B_4, … B_20, the Bernoulli numbers of the expansions for large arguments.
 _BERNOULLI = (
@@ -261,7 +261,7 @@ def beta_slope(a: float, b: float) -> float:
     return beta(a, b) * digamma_gap(a, b)
 
 
-# --- the incomplete gamma functions
+# --- the slope of the incomplete gamma functions
 
 
 def gamma_density(a: float, x: float) -> float:
@@ -279,11 +279,11 @@ def gamma_density(a: float, x: float) -> float:
         return half * divide(power(x, a - 1), gamma(a)) * half
     if x == 0 or math.isinf(a):
         return 0.0
-    bell = math.exp(-a * _log_rest(x, a) - _stirling_rest(a))
+    bell = math.exp(-a * log_rest(x, a) - _stirling_rest(a))
     return math.sqrt(a / (2 * pi)) / x * bell if bell else 0.0
 
 
-def _log_rest(x: float, a: float) -> float:
+def log_rest(x: float, a: float) -> float:
     """u - log(1 + u) with u = (x - a)/a, which cancels near 0: with v = u/(2 + u), log(1 + u) is 2·atanh(v)."""
     u = (x - a) / a
     if abs(u) > 0.4:
@@ -291,47 +291,3 @@ def _log_rest(x: float, a: float) -> float:
     v = u / (2 + u)
     square = v * v
     return u * v - 2 * v * square * sum(square**k / (2 * k + 3) for k in range(13, -1, -1))
-
-
-def gammainc(a: float, x: float) -> float:
-    """The regularised lower incomplete gamma function, from 0 at x = 0 to 1."""
-    return _lower_series(a, x) if _is_far(a, x) and x < a else _platform("gammainc", a, x)
-
-
-def gammaincc(a: float, x: float) -> float:
-    """The regularised upper incomplete gamma function, 1 - gammainc(a, x) with all digits."""
-    return _upper_fraction(a, x) if _is_far(a, x) and x > a else _platform("gammaincc", a, x)
-
-
-def _platform(name: str, a: float, x: float) -> float:
-    from scipy import special
-
-    return float(getattr(special, name)(a, x))
-
-
-def _is_far(a: float, x: float) -> bool:
-    """Where SciPy loses digits: a is large and x far from it."""
-    return 50 < a < inf and 0 < x < inf and abs(x - a) > 0.3 * a
-
-
-def _lower_series(a: float, x: float) -> float:
-    """gamma_density(a, x)·Σ x^(k+1)/(a·(a+1)…(a+k)), for x < 0.7·a."""
-    return gamma_density(a, x) * (x / a) * sum_of_products(lambda k: x / (a + k))
-
-
-def _upper_fraction(a: float, x: float) -> float:
-    """gamma_density(a, x)·x/(x + 1 - a - 1·(1 - a)/(x + 3 - a - …)), for x > 1.3·a, by Lentz's method."""
-    divisor = x + 1 - a
-    ahead, behind = inf, 1 / divisor
-    fraction = behind
-    k = 1
-    while True:
-        numerator = k * (a - k)
-        divisor += 2
-        behind = 1 / (numerator * behind + divisor)
-        ahead = divisor + numerator / ahead
-        factor = ahead * behind
-        fraction *= factor
-        if abs(factor - 1) < 3e-16:
-            return gamma_density(a, x) * x * fraction
-        k += 1

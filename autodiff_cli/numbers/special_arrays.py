@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from autodiff_cli.numbers import gamma_floats as gamma
+from autodiff_cli.numbers import incomplete_gamma_floats as incomplete_gamma
 from autodiff_cli.numbers import special_floats as floats
 
 Array: TypeAlias = NDArray[np.float64]
@@ -40,8 +41,8 @@ def _either(good: Callable[..., Any], fast: Callable[..., Any], careful: Callabl
     return either
 
 
-def _near(a: Array, x: Array) -> Any:
-    return ~((a > 50) & (np.abs(x - a) > 0.3 * a))
+def _moderate_gamma(a: Array, x: Array) -> Any:
+    return elementwise(incomplete_gamma.is_moderate)(a, x) != 0
 
 
 def _moderate(a: Array, b: Array) -> Any:
@@ -73,8 +74,8 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     ),
     "digamma_gap": elementwise(gamma.digamma_gap), "polygamma_gap": elementwise(gamma.polygamma_gap),
     "beta": _either(_moderate, special.beta, gamma.beta), "beta_slope": elementwise(gamma.beta_slope),
-    "gammainc": _either(_near, special.gammainc, gamma.gammainc),
-    "gammaincc": _either(_near, special.gammaincc, gamma.gammaincc),
+    "gammainc": _either(_moderate_gamma, special.gammainc, incomplete_gamma.gammainc),
+    "gammaincc": _either(_moderate_gamma, special.gammaincc, incomplete_gamma.gammaincc),
     "gamma_density": elementwise(gamma.gamma_density),
 }
 # fmt: on

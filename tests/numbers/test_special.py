@@ -255,3 +255,25 @@ def test_only_expressions_that_use_them_import_them() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["set()", "False"]
+
+
+@pytest.mark.parametrize("a", [1e3, 2e5, 1e6, 1e7])
+@pytest.mark.parametrize("deviations", [-9, -5, -2])
+def test_the_incomplete_gamma_function_below_a_large_a(a: float, deviations: float) -> None:
+    x = a + deviations * math.sqrt(a)
+    expected = lower_gamma_by_its_series(a, x)
+    f = ad.parse("gammainc(a, x)")
+    for found in (f(a=a, x=x), f(a=[a], x=[x])[0]):
+        assert abs(found / expected - 1) < 2e-13
+
+
+def lower_gamma_by_its_series(a: float, x: float) -> mp.mpf:
+    """x^a·exp(-x)/gamma(a + 1)·Σ x^k/((a + 1)…(a + k))."""
+    with mp.workdps(30):
+        term = total = mp.mpf(1)
+        k = 1
+        while term > total * mp.mpf(10) ** -20:
+            term *= mp.mpf(x) / (mp.mpf(a) + k)
+            total += term
+            k += 1
+        return total * mp.exp(a * mp.log(x) - x - mp.loggamma(mp.mpf(a) + 1))
