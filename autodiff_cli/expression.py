@@ -237,7 +237,7 @@ class Expression(Formula):
         """The matrix of second derivatives, of shape (n, n), in the order of `variables`.
 
         n counts numbers: an array variable of shape s has as many as s has elements, in the order of its rows. Raises
-        as `value_and_grad` does.
+        as `value_and_grad` does. For a batch of points, its axes come first.
 
         >>> parse("x^2*y").hessian(x=2, y=3)
         array([[6., 4.],
@@ -249,7 +249,7 @@ class Expression(Formula):
 
     def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """The derivative of an array output towards each variable, of the output's shape and then the variable's.
-        Raises as calling does.
+        For a batch of points, its axes come first. Raises as calling does.
 
         >>> parse("[x*y, x + y]").jacobian(x=2, y=3)
         {'x': array([3., 1.]), 'y': array([2., 1.])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import math
 import pickle
 
@@ -215,6 +216,26 @@ def test_a_derivative_is_an_expression_that_reads_back() -> None:
     assert str(f.derivative("z")) == "0"
 
 
+def test_the_derivative_of_an_element_is_that_of_what_stands_there() -> None:
+    f = ad.parse("v = [x^2, sin(x)]; v[0]*v[1]")
+    assert str(f.derivative("x")) == str(ad.parse("x^2*sin(x)").derivative("x"))
+    assert str(ad.parse("[sqrt(x), y][1]").derivative("x")) == "0"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sum(v^2)", "2*v"),
+        ("x*sum(v^2)", "2*v*x"),
+        ("sum(where(v > 0, v^2, sin(v)))", "where(v > 0, 2*v, cos(v))"),
+        ("mean(exp(v))", "exp(v)/size(exp(v))"),
+        ("v[0]^2", "place(2*v[0], v, 0)"),
+    ],
+)
+def test_derivatives_of_arrays_say_no_more_than_needed(text: str, expected: str) -> None:
+    assert str(ad.parse(f"v: 2; {text}").derivative("v")) == f"v: 2; {expected}"
+
+
 def test_a_derivative_needs_known_shapes() -> None:
     with pytest.raises(ad.ExpressionError, match="shape of `v`"):
         ad.parse("sum(v^2)").derivative("v")
@@ -239,3 +260,75 @@ def test_derivatives_of_higher_order_among_arrays() -> None:
     ):
         with pytest.raises(ad.ExpressionError, match=message):
             f.derivatives(name, 2, point)
+
+
+def test_the_directional_derivative_over_a_batch() -> None:
+    f = ad.parse("x*y + floor(x)")
+    value, slope = f.jvp({"x": 1.0}, x=np.array([1.5, 2.5]), y=3)
+    assert value.tolist() == [5.5, 9.5]
+    assert slope.tolist() == [3, 3]
+    assert ad.parse("1/x").jvp({"x": 1.0}, x=[0.0, 1.0])[1].tolist() == [-math.inf, -1]
+    assert ad.parse("x + y").jvp({"x": 1.0}, x=[1.0, 2.0], y=3)[1].tolist() == [1, 1]
+
+
+def test_a_direction_has_the_shape_of_its_variable() -> None:
+    f = ad.parse("v: 2; sum(v)")
+    assert f.jvp({"v": [1, 2]}, v=[1, 2])[1] == 3
+    assert f.jvp({"v": [[1, 2], [3, 4]]}, v=[1, 2])[1].tolist() == [3, 7]
+    for rate in (1.0, [1.0, 2.0, 3.0]):
+        with pytest.raises(ad.ExpressionError, match="`v` has the shape 2"):
+            f.jvp({"v": rate}, v=[1, 2])
+        with pytest.raises(ad.ExpressionError, match="`v` has the shape 2"):
+            f.hvp({"v": rate}, v=[1, 2])
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3), (0,)])
+def test_hessians_and_jacobians_over_a_batch_are_those_of_its_points(batch: tuple[int, ...]) -> None:
+    f = ad.parse("v: 2; sin(x*y)*sum(v^2) + v[0]*x")
+    random = np.random.default_rng(1)
+    x, y, v = random.normal(size=batch), random.normal(size=batch[-1:]), random.normal(size=(*batch, 2))
+    hessians, jacobians = f.hessian(x=x, y=y, v=v), ad.parse("v: 2; x*[y, 1]*v").jacobian(x=x, y=y, v=v)
+    assert hessians.shape == (*batch, 4, 4)
+    assert jacobians["v"].shape == (*batch, 2, 2)
+    assert jacobians["x"].shape == jacobians["y"].shape == (*batch, 2)
+    for spot in np.ndindex(*batch):
+        point = {"x": x[spot], "y": y[spot[-1]], "v": v[spot]}
+        np.testing.assert_allclose(hessians[spot], f.hessian(point), rtol=1e-12)
+        for name, slopes in ad.parse("v: 2; x*[y, 1]*v").jacobian(point).items():
+            np.testing.assert_allclose(jacobians[name][spot], slopes, rtol=1e-12)
+
+
+def test_derivatives_that_are_0_have_their_shape() -> None:
+    f = ad.parse("M: 2x3; v: 2; [floor(v), 0*v] + floor(M[0, 0])")
+    point = {"M": np.ones((2, 3)), "v": [1, 2]}
+    found = f.jacobian(point)
+    assert found["v"].tolist() == np.zeros((2, 2, 2)).tolist()
+    assert found["M"].tolist() == np.zeros((2, 2, 2, 3)).tolist()
+    assert f.jvp({"v": [1, 1]}, point)[1].tolist() == [[0, 0], [0, 0]]
+
+
+def test_names_of_values_are_compared_as_names_in_the_text() -> None:
+    f = ad.parse("é*μ^2")  # one character
+    point = {"e\u0301": 2, "\u00b5": 3}  # e and an accent; the micro sign
+    assert f(point) == 18
+    assert f.jvp({"\u00b5": 1}, point) == (18, 12)
+    assert str(f.derivative("e\u0301")) == "μ^2"
+    assert f.derivatives("\u00b5", 2, point) == [18, 12, 4]
+    assert f.trace(point, wrt="e\u0301").gradient == {"é": 9}
+
+
+def test_what_counts_as_an_array() -> None:
+    f = ad.parse("x^2")
+    assert f.grad(x=range(3))["x"].tolist() == [0, 2, 4]
+    assert f.grad(x=array.array("d", [1, 2]))["x"].tolist() == [2, 4]
+    assert f(x=10**400) == math.inf
+    with pytest.raises(TypeError, match="real"):
+        f(x=1j)
+    with pytest.raises(TypeError, match="real"):
+        f(x=np.array([1j]))
+
+
+@pytest.mark.parametrize("text", ["sum(v)", "max(v)", "prod(v)", "norm(v)", "logsumexp(v)"])
+def test_an_array_has_elements(text: str) -> None:
+    with pytest.raises(ad.ExpressionError, match="`v` is empty"):
+        ad.parse(text).grad(v=[])

@@ -21,7 +21,7 @@ _EXACT = 2**53  # floats hold every whole number up to here
 
 
 def share(roots: Sequence[Node]) -> list[Node]:
-    """The same graphs with equal sub-expressions made one node."""
+    """The same graphs with equal sub-expressions made one node, and `[a, b][0]` as a."""
     return Pass().run(roots)
 
 
@@ -64,7 +64,17 @@ class Pass:
         return made
 
     def rewrite(self, op: Op, inputs: tuple[Node, ...]) -> Node:
-        return Node(op, inputs)
+        taken = _part(*inputs[:2]) if op.name == "index" else None
+        if taken is None:
+            return Node(op, inputs)
+        return self.apply(op, taken, *inputs[2:]) if inputs[2:] else taken
+
+
+def _part(array: Node, position: Node) -> Node | None:
+    """What stands at a position of an array that is written out; None if it is not written out so far."""
+    if array.op is None or array.op.name != "stack" or not position.text.isdecimal():
+        return None
+    return array.inputs[int(position.text)] if int(position.text) < len(array.inputs) else None
 
 
 class _Simplify(Pass):

@@ -45,7 +45,8 @@ def commands(wanted: str) -> TyperGroup:
     )
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
         command = getattr(importlib.import_module(f"autodiff_cli.cli.{name}"), name)
-        app.command(options_metavar="[--VARIABLE VALUE]... [OPTIONS]")(command)
+        values = "[--VARIABLE VALUE]... " if "assignments" in command.__annotations__ else ""
+        app.command(options_metavar=f"{values}[OPTIONS]")(command)
     return get_group(app)
 
 

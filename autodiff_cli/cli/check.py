@@ -16,12 +16,12 @@ def check(
     wrt: Wrt = None,
     json: Json = False,
 ) -> ExitStatus:
-    """Check the gradient of a formula, in two ways that do not lean on each other.
+    """Whether the gradient of a formula is right.
 
-    It is compared with the same gradient to 50 right digits, which shows what rounding has done. And what is left of
-    f(x + h) after f(x) + h*gradient must shrink as h^2, which holds for nothing but the derivative; so small an h is
-    taken, and so many digits, that there is no step to choose. Of an array, every element is checked. The status is 1
-    if the gradient does not hold.
+    Two ways to tell, which do not lean on each other: it is compared with the same gradient to 50 right digits, which
+    shows what rounding has done. And what is left of f(x + h) after f(x) + h*gradient must shrink as h^2, which holds
+    for nothing but the derivative; so small an h is taken, and so many digits, that there is no step to choose. Of an
+    array, every element is checked. The status is 1 if the gradient does not hold.
 
     \b
     Examples:

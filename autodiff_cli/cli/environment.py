@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from autodiff_cli.render.paper import Paper
@@ -34,14 +36,17 @@ class Environment(NamedTuple):
     @classmethod
     def of_process(cls) -> Environment:
         """The environment of this process."""
-        for stream in (sys.stdout, sys.stderr):
+        from autodiff_cli.render.text import LOOKALIKES
+
+        stdin, stdout, stderr = sys.stdin or _nothing("r"), sys.stdout or _nothing("w"), sys.stderr or _nothing("w")
+        for stream in (stdout, stderr):
             # A character that the encoding lacks is no reason to fail.
-            getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-        terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+            getattr(stream, "reconfigure", lambda **_: None)(errors=LOOKALIKES)
+        terminal = stdout.isatty() and os.environ.get("TERM") != "dumb"
         return cls(
-            sys.stdin,
-            sys.stdout,
-            sys.stderr,
+            stdin,
+            stdout,
+            stderr,
             terminal=terminal,
             width=shutil.get_terminal_size().columns if terminal else 80,
             colour=terminal and not os.environ.get("NO_COLOR"),
@@ -57,8 +62,21 @@ class Environment(NamedTuple):
 
         return Paper(self.stdout)
 
+    def document(self) -> TextIO:
+        """Standard output for a file format: in UTF-8, whatever the terminal's encoding is. What was read with
+        `surrogateescape` comes out as it went in."""
+        if isinstance(self.stdout, io.TextIOWrapper):
+            self.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+        return self.stdout
+
     def note(self, message: str) -> None:
-        """Tell the user something that is not part of the answer."""
+        """Tell the user something that is not part of the answer. Where there is nobody to tell, nothing happens."""
         from autodiff_cli.render.text import visible
 
-        self.stderr.write(visible(message) + "\n")
+        with contextlib.suppress(OSError):
+            self.stderr.write(visible(message) + "\n")
+
+
+def _nothing(mode: Literal["r", "w"]) -> TextIO:
+    """A stream in the place of one that the process was started without: it has nothing to read, and takes nothing."""
+    return open(os.open(os.devnull, os.O_RDONLY), mode, encoding="utf-8")

@@ -31,9 +31,9 @@ def text_of(argument: str, environment: Environment) -> str:
         BadInput: for a file that cannot be read.
     """
     if argument == "-":
-        return _decoded("standard input", lambda: environment.stdin.read(LONGEST_TEXT + 1)).rstrip()
+        return _decoded("standard input", lambda: environment.stdin.read(LONGEST_TEXT + 1))
     if argument.startswith("@"):
-        return _decoded(f"`{argument[1:]}`", lambda: _beginning(argument[1:])).rstrip()
+        return _decoded(f"`{argument[1:]}`", lambda: _beginning(argument[1:]))
     return argument
 
 
@@ -188,6 +188,8 @@ def chosen(expression: Expression, names: str | None) -> tuple[str, ...]:
         return expression.variables
     wanted = listed(names)
     for name in wanted:
+        if not name:
+            raise BadInput("--wrt takes names with commas between them, as --wrt x,y")
         if name not in expression.leaves:
             message = f"--wrt {names}: the expression has no variable `{name}`"
             raise UnknownNameError(message, suggestion=suggest(name, expression.leaves))
@@ -195,8 +197,9 @@ def chosen(expression: Expression, names: str | None) -> tuple[str, ...]:
 
 
 def _decoded(what: str, read: Callable[[], str]) -> str:
+    """What `read` reads, without the mark that some editors begin a file with."""
     try:
-        return read()
+        return read().removeprefix("\ufeff").rstrip()
     except UnicodeDecodeError as error:
         raise BadInput(f"{what} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError

@@ -36,12 +36,15 @@ def ops(
       autodiff ops atan2 --json
     """
     from autodiff_cli.explain import operations
+    from autodiff_cli.language.code import LAYERS
     from autodiff_cli.render import ops as report
 
     call = Call.of(context)
     if call.values:
         raise BadInput(f"ops takes no values such as --{next(iter(call.values))}: it is about no point")
     chosen = tuple(operations.operations()) if name is None else operations.named(name)
+    if name in LAYERS:
+        raise BadInput(f"`{name}` is made of operations: @, + and an activation; `autodiff ops @` explains the first")
     if not chosen:
         close = operations.close_name(name or "")
         hint = f"did you mean `{close}`?" if close else "`autodiff ops` lists them all"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from autodiff_cli.cli.errors import BadInput
@@ -39,7 +40,7 @@ def arrange(group: TyperGroup, words: Sequence[str]) -> tuple[list[str], dict[st
     """What to give to Typer, and the values of variables.
 
     Raises:
-        BadInput: for an unknown command, an option given twice or without its value, a word too many.
+        BadInput: for an unknown command, an option given twice or without the value that it takes, a word too many.
     """
     if not words:
         return ["--help"], {}
@@ -47,6 +48,7 @@ def arrange(group: TyperGroup, words: Sequence[str]) -> tuple[list[str], dict[st
     command = group.commands.get(first)
     if isinstance(command, TyperCommand):
         arguments = split(command, rest)
+        _check_values(arguments.options, _declared(command))
         return [first, *arguments.options, "--", *arguments.positionals], arguments.values
     if first in HELP or first in _declared(group):
         return [first], {}
@@ -94,8 +96,10 @@ def split(command: TyperCommand, words: Sequence[str]) -> Arguments:
             _once(seen, name, variable)
             found.values[variable] = text
         else:
+            if not text:
+                raise _without_value(name, option)
             _once(seen, name, option.name or name, text.partition("=")[0] if option.multiple else "")
-            found.options.append(f"{name}={text}" if name.startswith("--") else name + text)
+            found.options.append(f"{max(option.opts, key=len)}={text}")  # Typer wants no `=` after a short one
     for name, word, place in optional:
         if word and len(found.positionals) < _needed(command):
             found.positionals.insert(place, word)  # it was the expression
@@ -138,6 +142,27 @@ def close_option(word: str, options: Iterable[str]) -> str | None:
     return None if close is None else f"--{close}"
 
 
+def _check_values(options: Iterable[str], declared: Mapping[str, TyperOption]) -> None:
+    """Say what an option takes if its value is not that."""
+    for word in options:
+        name, equals, text = word.partition("=")
+        if equals:
+            try:
+                declared[name].type.convert(text, declared[name], None)
+            except BadParameter as error:
+                raise BadInput(f"{name} takes {_wanted(declared[name])}, not `{text}`") from error
+
+
+def _wanted(option: TyperOption) -> str:
+    kind = option.type
+    *others, last = getattr(kind, "choices", ("a number" if kind.name == "float" else "a whole number",))
+    wanted = f"{', '.join(others)} or {last}" if others else last
+    for words, bound in (("at least", getattr(kind, "min", None)), ("at most", getattr(kind, "max", None))):
+        if bound is not None:
+            wanted += f", {words} {bound}"
+    return wanted
+
+
 def _declared(command: TyperCommand | TyperGroup) -> dict[str, TyperOption]:
     """The options of a command, by every name that they have."""
     return {
@@ -170,8 +195,12 @@ def _value(name: str, queue: list[str], declared: Mapping[str, TyperOption]) -> 
         close = close_option(name, declared)
         if close:
             raise BadInput(f"there is no option {name}; did you mean {close}?")
-    found = f", but {queue[-1]} follows" if queue else ""
-    raise BadInput(f"{name} needs a value, as {name} 2{found}")
+    raise _without_value(name, declared.get(name), f", but {queue[-1]} follows" if queue else "")
+
+
+def _without_value(name: str, option: TyperOption | None, instead: str = "") -> BadInput:
+    sample = (option and option.metavar) or "2"
+    return BadInput(f"{name} needs a value, as {name} {sample}{instead}")
 
 
 def _once(seen: set[tuple[str, str]], name: str, key: str, part: str = "") -> None:
@@ -196,6 +225,10 @@ def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str,
         missing = wanted[len(found.positionals) :]
         raise BadInput(f"{' and '.join(missing)} missing: autodiff {command.name} {' '.join(wanted)}, in quotes")
     extra = found.positionals[len(wanted)]
+    takes_values = any(parameter.name == "assignments" for parameter in command.params)
+    name, equals, _ = extra.lstrip("-").partition("=")
+    if takes_values and (equals or extra.startswith("-")) and is_name(name):
+        raise BadInput(f"`{extra}` is one word too many; the value of a variable is an option, as --{name} 2")
     if not least:
         raise BadInput(f"`{extra}` is one word too many; autodiff {command.name} --help has examples")
     raise BadInput(f'`{extra}` is one word too many; put an expression in quotes, as autodiff {command.name} "x*y"')

@@ -17,7 +17,7 @@ from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.data import bad_input
 from autodiff_cli.cli.declarations import Asked
 from autodiff_cli.cli.environment import Environment
-from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.cli.errors import BadInput, Failure
 from autodiff_cli.explain.points import MOST_POINTS, Array, Gradients, Range, grid
 from autodiff_cli.expression import Expression
 from autodiff_cli.language.lexer import canonical
@@ -25,6 +25,7 @@ from autodiff_cli.render.gradients import Writer
 from autodiff_cli.render.numbers import in_full
 
 Row = tuple[str, list[str]]  # its place in the file (`line 2`), and its cells
+Block = tuple[dict[str, Array], list[list[str]]]  # the numbers of some rows by column, and the cells of each
 
 
 class Form(NamedTuple):
@@ -83,13 +84,36 @@ def _in_a_file(context: typer.Context, text: str, given: Mapping[str, str], path
         if taken := [own for own in writer.results if own in names]:
             raise BadInput(f"{name}: there is a column `{taken[0]}` already; the results would have that name too")
         places = {variable: names.index(variable) for variable in columns}
-        block = list(itertools.islice(rows, BLOCK))
-        if not block:
+        blocks = _blocks(name, rows, places, len(header))
+        if path != "-":
+            # What is wrong far down is found before anything is written.
+            for _ in blocks:
+                pass
+            rows = itertools.islice(_rows(path, Call.of(context).environment), 1, None)
+            blocks = _blocks(name, rows, places, len(header))
+        if not _answer(writer, blocks):
             raise BadInput(f"{name}: there are no rows")
-        while block:
-            writer.write(_numbers(name, block, places, len(header)), [cells for _, cells in block])
-            block = list(itertools.islice(rows, BLOCK))
     return writer
+
+
+def _blocks(name: str, rows: Iterator[Row], places: Mapping[str, int], width: int) -> Iterator[Block]:
+    while block := list(itertools.islice(rows, BLOCK)):
+        yield _numbers(name, block, places, width), [cells for _, cells in block]
+
+
+def _answer(writer: Writer, blocks: Iterable[Block]) -> bool:
+    """Write the results of all blocks, if there are any. A row that cannot be used is a failure once others have been
+    answered, since what is written stands."""
+    answered = False
+    try:
+        for numbers, cells in blocks:
+            writer.write(numbers, cells)
+            answered = True
+    except BadInput as error:
+        if answered:
+            raise Failure(str(error)) from error
+        raise
+    return answered
 
 
 def _writer(
@@ -102,7 +126,7 @@ def _writer(
 ) -> Writer:
     inputs.check_all_given(formula, {*columns, *fixed})
     gradients = Gradients(formula, columns, inputs.constant_values(fixed), inputs.chosen(formula, form.wrt))
-    return Writer(Call.of(context).environment.stdout, header, gradients, form.digits, form.json)
+    return Writer(Call.of(context).environment.document(), header, gradients, form.digits, form.json)
 
 
 def value_range(name: str, text: str) -> Range:

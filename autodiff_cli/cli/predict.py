@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -73,9 +72,7 @@ def predict(
             write_predictions(stream, file.rows(), predictions)
 
     if output is None:
-        if isinstance(environment.stdout, io.TextIOWrapper):
-            environment.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # cells come out as they went in
-        write(environment.stdout)
+        write(environment.document())
     else:
         with writing(output), replacing(output) as stream:
             write(stream)

@@ -70,6 +70,7 @@ def _walk(walk: Walk, terminal: Terminal, environment: Environment) -> None:
     from autodiff_cli.cli.keys import Key
     from autodiff_cli.render.cells import Extent
     from autodiff_cli.render.ink import coded
+    from autodiff_cli.render.text import LOOKALIKES
     from autodiff_cli.render.walk import View
 
     last = len(walk.moments) - 1
@@ -77,7 +78,7 @@ def _walk(walk: Walk, terminal: Terminal, environment: Environment) -> None:
     while True:
         window = Extent(*terminal.size())
         lines = (coded(line, environment.colour) for line in walk.screen(view, window))
-        terminal.draw([line.encode(environment.stdout.encoding, "backslashreplace") for line in lines])
+        terminal.draw([line.encode(environment.stdout.encoding, LOOKALIKES) for line in lines])
         for key in terminal.next_keys():
             match key:
                 case Key.NEXT:

@@ -34,6 +34,7 @@ class Format(StrEnum):
     HTML = "html"
 
 
+_LIMIT = 10  # paths of a variable
 _DRAWINGS = (Format.MERMAID, Format.DOT, Format.SVG, Format.HTML)
 _ENDINGS = {
     ".json": Format.JSON,
@@ -45,6 +46,7 @@ _ENDINGS = {
     ".html": Format.HTML,
     ".htm": Format.HTML,
 }
+_FOREIGN = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")  # of files that are not text
 
 
 class Asked(NamedTuple):
@@ -87,7 +89,7 @@ def trace(
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=0, metavar="N", help="With --paths: how many to list, the largest first.")
-    ] = 10,
+    ] = _LIMIT,
     tape: Annotated[
         bool, typer.Option("--tape", help="What each operation keeps for the backward pass, and its memory.")
     ] = False,
@@ -141,6 +143,8 @@ def trace(
 
     environment = Call.of(context).environment
     highlight, only = (name and canonical(name) for name in (highlight, only))
+    if paths is None and limit != _LIMIT:
+        raise BadInput("--limit says how many of the --paths to list: add --paths")
     asked = Asked(paths, limit, tape, mode is PassMode.FORWARD, wrt)
     form = _form(format_, json, output)
     if form in _DRAWINGS and asked.anything:
@@ -183,7 +187,10 @@ def _form(named: Format | None, json: bool, output: str | None) -> Format:
         raise BadInput(f"--json and --format {named} exclude each other")
     if json or named is not None:
         return named or Format.JSON
-    return _ENDINGS.get(PurePath(output or "").suffix.lower(), Format.TEXT)
+    ending = PurePath(output or "").suffix.lower()
+    if ending in _FOREIGN:
+        raise BadInput(f"-o {output}: trace does not write {ending}; it knows {', '.join(_ENDINGS)}")
+    return _ENDINGS.get(ending, Format.TEXT)
 
 
 def _known(option: str, name: str | None, names: Collection[str]) -> None:
@@ -303,7 +310,7 @@ def _report(environment: Environment, output: str | None, traced: Trace, asked: 
 def _output(environment: Environment, output: str | None, text: str) -> None:
     """Write to the file, or to standard output for None. Raises Failure for a file that cannot be written."""
     if output is None:
-        environment.stdout.write(text)
+        environment.document().write(text)
         return
     from autodiff_cli.cli.data import writing
     from autodiff_cli.training.writing import replacing

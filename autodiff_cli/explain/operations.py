@@ -15,6 +15,7 @@ from autodiff_cli.graph.op import ZERO, Op, Shape
 from autodiff_cli.graph.shapes import ShapeError, shape_of
 from autodiff_cli.graph.tape import rebuild
 from autodiff_cli.language.errors import suggest
+from autodiff_cli.language.lowering import SPELLINGS
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops import all_ops, function
 
@@ -74,8 +75,9 @@ def operations() -> Iterator[Op]:
 
 
 def named(name: str) -> tuple[Op, ...]:
-    """The operations that are called, or written as, `name`; empty if there are none."""
-    return function(name) or tuple(op for op in operations() if name and name in (op.name, op.symbol))
+    """The operations that are called, or written as, `name` (`**` is `^`); empty if there are none."""
+    symbol = SPELLINGS.get(name, name)
+    return function(name) or tuple(op for op in operations() if name and symbol in (op.name, op.symbol))
 
 
 def close_name(name: str) -> str | None:

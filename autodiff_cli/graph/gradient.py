@@ -18,8 +18,9 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from autodiff_cli.graph.masks import both, holds_somewhere, negates, split
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Gate, Op, Partial, Shape, registered
+from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, registered
 from autodiff_cli.graph.shapes import Shapes, shapes
 from autodiff_cli.graph.tape import Tape, rebuild
 from autodiff_cli.graph.template import Template
@@ -145,40 +146,17 @@ class _Sizes:
         mixes elements."""
         if mask is None or not self.varies(mask):
             return mask
-        return None if _holds_somewhere(mask) else registered("largest")(mask)
+        return None if holds_somewhere(mask) else registered("largest")(mask)
 
     def stretched(self, mask: Node, like: Node) -> Node:
         """A mask with one element for each of `like`."""
         of = self._of_graphs.of
         return mask if of(mask) == of(like) else registered("broadcast_like")(mask, like)
 
-
-_ARRANGED = {"place", "pad", "broadcast_like", "transpose"}
-
-
-def _holds_somewhere(mask: Node) -> bool:
-    """Whether a mask certainly holds for an element, as that of `v[0]` or `max(v)` does."""
-    waiting = [mask]
-    while waiting:
-        mask = waiting.pop()
-        if mask.op is None:
-            if is_literal(mask, 1):
-                return True
-        elif mask.op.name in _ARRANGED:
-            waiting.append(mask.inputs[0])
-        elif mask.op.name == "or":
-            waiting.extend(mask.inputs)
-        elif mask.op.name == "not" and _is_beaten(mask.inputs[0]):
-            return True
-    return False
-
-
-def _is_beaten(mask: Node) -> bool:
-    """Whether this says which elements of an array are not its largest, or not its smallest."""
-    if mask.op is None or mask.op.name not in ("lt", "gt"):
-        return False
-    element, best = mask.inputs
-    return best.op is not None and best.op.name in ("largest", "smallest") and best.inputs[0] is element
+    def stretching(self, local: Node, adjoint: Node, shape: Shape) -> Node:
+        """An adjoint of this shape without the stretch that its product with `local` makes anyway."""
+        is_stretched = adjoint.op is not None and adjoint.op.name == "broadcast_like"
+        return adjoint.inputs[0] if is_stretched and self._of_graphs.of(local) == shape else adjoint
 
 
 def _sizes(tape: Tape, leaves: Mapping[str, Shape] | None) -> _Sizes | None:
@@ -201,7 +179,8 @@ def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes | None) -
             continue
         is_sign = is_literal(partial.local, 1) or is_literal(partial.local, -1)
         settled = adjoint.settled and partial.mask is None and is_sign
-        amount = Partial(_times(partial.local, adjoint.local), _both(adjoint.mask, partial.mask), settled)
+        arriving = adjoint.local if sizes is None else sizes.stretching(partial.local, adjoint.local, sizes[i])
+        amount = Partial(_times(partial.local, arriving), both(adjoint.mask, partial.mask), settled)
         if sizes is not None and sizes[inputs[k]] != sizes[i]:
             amount = _summed(amount, node, node.inputs[k], sizes)
         yield Contribution(k, selected(partial), amount)
@@ -227,17 +206,16 @@ def _passed(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes) -> Iterator[Con
     passage = node.op.passage(tuple(sizes[j] for j in tape.inputs[i]))
     place = {passage.output: node, **zip_nodes(passage.inputs, node.inputs)}
     found = {k: partial for k in tape.edges[i] if (partial := passage.partials[k]) is not None}
-    arranges = node.op.gate in (Gate.DISTRIBUTE, Gate.ROUTE)
     masks: list[Node | None]
     if adjoint.mask is None or not sizes.varies(adjoint.mask):
         own = rebuild([ONE if partial.mask is None else partial.mask for partial in found.values()], place)
-        masks = [_both(adjoint.mask, None if mask is ONE else mask) for mask in own]
-        arriving, settled = adjoint.local, arranges and (adjoint.mask is None or adjoint.settled)
+        masks = [both(adjoint.mask, None if mask is ONE else mask) for mask in own]
+        arriving, settled = adjoint.local, node.op.arranges and (adjoint.mask is None or adjoint.settled)
     else:
         over_masks = place | {passage.adjoint: sizes.stretched(adjoint.mask, node)}
-        arranged = rebuild([partial.local for partial in found.values()], over_masks) if arranges else []
+        arranged = rebuild([partial.local for partial in found.values()], over_masks) if node.op.arranges else []
         masks = [*arranged] or [sizes.anywhere(adjoint.mask)] * len(found)
-        arriving, settled = selected(adjoint), arranges
+        arriving, settled = selected(adjoint), node.op.arranges
     amounts = rebuild([partial.local for partial in found.values()], place | {passage.adjoint: arriving})
     for (k, partial), amount, mask in zip(found.items(), amounts, masks, strict=True):
         if not is_literal(amount, 0):
@@ -317,28 +295,12 @@ def _add(a: Partial, b: Partial) -> Partial:
         return Partial(a.local + b.local, a.mask, a.settled and b.settled)
     for one, other in ((a, b), (b, a)):
         if one.mask is not None and other.mask is not None:
-            outer, inner = _split(one.mask)
-            other_outer, other_inner = _split(other.mask)
-            if outer is other_outer and _negates(other_inner, inner):
+            outer, inner = split(one.mask)
+            other_outer, other_inner = split(other.mask)
+            if outer is other_outer and negates(other_inner, inner):
                 return Partial(registered("where")(inner, one.local, other.local), outer)
     mask = None if a.mask is None or b.mask is None else registered("or")(a.mask, b.mask)
     return Partial(selected(a) + selected(b), mask, settled=True)
-
-
-def _both(outer: Node | None, inner: Node | None) -> Node | None:
-    if outer is None or inner is None:
-        return inner if outer is None else outer
-    return registered("and")(outer, inner)
-
-
-def _split(mask: Node) -> tuple[Node | None, Node]:
-    if mask.op is not None and mask.op.name == "and":
-        return mask.inputs[0], mask.inputs[1]
-    return None, mask
-
-
-def _negates(a: Node, b: Node) -> bool:
-    return a.op is not None and a.op.name == "not" and a.inputs[0] is b
 
 
 def _times(local: Node, adjoint: Node) -> Node:

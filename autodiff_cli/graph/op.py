@@ -146,6 +146,12 @@ class Op:
     def __reduce__(self) -> tuple[Any, ...]:
         return registered, (self.name,)
 
+    @property
+    def arranges(self) -> bool:
+        """Whether a structural operation only arranges elements or adds them up: then a mask passes back through it as
+        an adjoint does."""
+        return self.structural and self.gate in (Gate.DISTRIBUTE, Gate.ROUTE)
+
     def accepts(self, count: int) -> bool:
         """Whether the operation takes this many inputs."""
         return self.least <= count and (self.most is None or count <= self.most)

@@ -59,7 +59,9 @@ class ExpressionError(ValueError):
     def __str__(self) -> str:
         lines = [self.message]
         if self.start is not None:
-            lines = [f"line {self.line}, column {self.column}: {self.message}", *excerpt(self.text, self.start)]
+            lines = [f"line {self.line}, column {self.column}: {self.message}"]
+            if self.text.strip():
+                lines += excerpt(self.text, self.start)
         if self.suggestion is not None:
             lines.append(f"Did you mean `{self.suggestion}`?")
         return "\n".join(lines)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 2_000_000  # instructions of functions that one text may come to
 
-_SPELLINGS = {"**": "^", "×": "*", "·": "*", "÷": "/", "−": "-", "≤": "<=", "≥": ">=", "≠": "!="}
+SPELLINGS = {"**": "^", "×": "*", "·": "*", "÷": "/", "−": "-", "≤": "<=", "≥": ">=", "≠": "!="}
 _INFIX = {op.symbol: op for op in ops.all_ops() if op.symbol and op.least == 2}
-_INFIX |= {spelling: _INFIX[symbol] for spelling, symbol in _SPELLINGS.items()}
+_INFIX |= {spelling: _INFIX[symbol] for spelling, symbol in SPELLINGS.items()}
 _NEG, _NOT, _AND, _POW = (registered(name) for name in ("neg", "not", "and", "pow"))
 _PREFIX = {"-": _NEG, "−": _NEG, "not": _NOT}
 _CALLS = frozenset({"CALL", "LAYER", "ARRAY", "INDEX"})

@@ -142,7 +142,7 @@ def _side_by_side(text: str, before: list[Lexeme], found: Lexeme, after: list[Le
         function = before[-2].text
         return f"`{function}` is a function; a power of its value stands after it", f"{function}{operand}{last.text}"
     if opening is not None and opening.type == "LSQB":
-        pair = f"{text[last.start : last.end]}, {operand}"
+        pair = f"{_quote_before(text, before)}, {operand}"
         return f"expected `,` or an operator before {_shown(found)}", pair
     adjacent = last.end == found.start
     if last.type == "NUMBER" and adjacent and found.text.startswith("_") and found.text.strip("_0123456789") == "":
@@ -151,8 +151,8 @@ def _side_by_side(text: str, before: list[Lexeme], found: Lexeme, after: list[Le
         if adjacent:
             return "a number has one decimal point", None
         return f"expected an operator between {_shown(last)} and {_shown(found)}", None
-    factor = text[before[-2].start : last.end] if last.type == "SUPERSCRIPT" and len(before) > 1 else last.text
-    return f"expected an operator before {_shown(found)}; multiplication is written `*`", f"{factor}*{operand}"
+    product = f"{_quote_before(text, before)}*{operand}"
+    return f"expected an operator before {_shown(found)}; multiplication is written `*`", product
 
 
 def _strange(text: str, last: Lexeme | None, found: Lexeme) -> tuple[str, str | None]:
@@ -216,6 +216,20 @@ def _quote(text: str, found: Lexeme, after: list[Lexeme]) -> str:
             quoted = text[found.start : lexeme.end]
             return quoted if is_quotable(quoted) else found.text
     return found.text
+
+
+def _quote_before(text: str, before: list[Lexeme]) -> str:
+    """The operand that ends before the spot, to repeat in a suggestion: from its bracket or function if it is short."""
+    depth, start = 0, len(before)
+    while start:
+        start -= 1
+        lexeme = before[start]
+        depth += (lexeme.type in CLOSING.values()) - (lexeme.type in CLOSING)
+        applied = lexeme.type in CLOSING and start > 0 and before[start - 1].type in ENDS_OPERAND
+        if depth == 0 and lexeme.type != "SUPERSCRIPT" and not applied:
+            break
+    quoted = text[before[start].start : before[-1].end]
+    return quoted if is_quotable(quoted) else before[-1].text
 
 
 def _shown(lexeme: Lexeme) -> str:

@@ -208,12 +208,15 @@ class Scope:
             own = {(parameter.text, False) for parameter in statement.parameters or ()}
             for code in (statement.target or (), statement.code):
                 used |= {(lexeme.text, lexeme.type == "CALL") for lexeme in code} - own
+        idle: dict[str, list[str]] = {}
         for statement in self._statements[:-1]:
             assert statement.name is not None
             is_function = statement.parameters is not None
             if (statement.name.text, is_function) not in used:
                 done = "declared" if statement.shape is not None else "defined" if is_function else "bound"
-                yield f"`{statement.name.text}` is {done} but never used"
+                idle.setdefault(done, []).append(f"`{statement.name.text}`")
+        for done, names in idle.items():
+            yield f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {done} but never used"
 
     def error(self, message: str, lexeme: Lexeme, suggestion: str | None = None) -> ExpressionError:
         """An error at a lexeme."""

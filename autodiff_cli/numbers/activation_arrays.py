@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from autodiff_cli.numbers.activation_floats import (
     FAR_LEFT,
@@ -19,6 +19,7 @@ from autodiff_cli.numbers.activation_floats import (
     ROOT_TWO_PI,
 )
 from autodiff_cli.numbers.elementary_arrays import two_product, two_sum
+from autodiff_cli.numbers.scipy_special import scipy
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ _ERFI = [1 / (math.factorial(k) * (2 * k + 1)) for k in range(36, -1, -1)]
 
 def _erfi(x: Array) -> Array:
     near = x * np.polyval(_ERFI, np.minimum(x * x, 4.0))
-    far = np.where(np.isinf(x), x, _swell(x) * special.dawsn(x))
+    far = np.where(np.isinf(x), x, _swell(x) * scipy("dawsn", x))
     return 2 / math.sqrt(math.pi) * np.where(np.abs(x) < 2, near, far)
 
 
@@ -68,7 +69,7 @@ def _tail(x: Array) -> Array:
 
 
 def _erfc(x: Array) -> Array:
-    return np.where(x > 0.5, _tail(np.clip(x, 0.5, 30.0)), special.erfc(x))
+    return np.where(x > 0.5, _tail(np.clip(x, 0.5, 30.0)), scipy("erfc", x))
 
 
 def _half_bell(x: Array) -> Array:
@@ -173,7 +174,8 @@ def _softplus(x: Array) -> Array:
 
 # fmt: off
 ACTIVATIONS: dict[str, Callable[..., Any]] = {
-    "erf": special.erf, "erfc": _erfc, "erfi": _erfi, "bell": _bell, "half_bell": _half_bell, "swell": _swell,
+    "erf": partial(scipy, "erf"), "erfc": _erfc, "erfi": _erfi,
+    "bell": _bell, "half_bell": _half_bell, "swell": _swell,
     "normal_pdf": _normal_pdf, "normal_cdf": _normal_cdf,
     "sigmoid": _sigmoid, "sigmoid_slope": _sigmoid_slope, "logit": _logit,
     "softplus": _softplus, "logsigmoid": lambda x: -_softplus(-x),

@@ -12,6 +12,7 @@ from math import copysign, inf, pi
 
 from autodiff_cli.numbers.elementary_floats import sum_of_products
 from autodiff_cli.numbers.gamma_floats import gamma_density, log_rest
+from autodiff_cli.numbers.scipy_special import scipy
 
 _LARGE = 1e5  # from here on the expansion around x = a holds all digits
 
@@ -44,9 +45,7 @@ def _is_far(a: float, x: float) -> bool:
 
 
 def _platform(name: str, a: float, x: float) -> float:
-    from scipy import special
-
-    return float(getattr(special, name)(a, x))
+    return float(scipy(name, a, x))
 
 
 def _lower_series(a: float, x: float) -> float:

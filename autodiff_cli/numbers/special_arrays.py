@@ -7,15 +7,16 @@ the functions of floats, element by element.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from autodiff_cli.numbers import gamma_floats as gamma
 from autodiff_cli.numbers import incomplete_gamma_floats as incomplete_gamma
 from autodiff_cli.numbers import special_floats as floats
+from autodiff_cli.numbers.scipy_special import scipy
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -51,31 +52,31 @@ def _moderate(a: Array, b: Array) -> Any:
 
 # fmt: off
 SPECIAL: dict[str, Callable[..., Any]] = {
-    "erfinv": special.erfinv,
-    "Ei": _either(lambda x: ~(x > 10), special.expi, floats.exponential_integral),
+    "erfinv": partial(scipy, "erfinv"),
+    "Ei": _either(lambda x: ~(x > 10), partial(scipy, "expi"), floats.exponential_integral),
     "growth": elementwise(floats.growth),
-    "Si": lambda x: special.sici(x)[0], "Ci": lambda x: np.where(x >= 0, special.sici(x)[1], np.nan),
-    "Shi": _either(lambda x: np.abs(x) < 20, lambda x: special.shichi(x)[0], floats.hyperbolic_sine_integral),
-    "Chi": _either(lambda x: (x >= 0) & (x < 20), lambda x: special.shichi(x)[1], floats.hyperbolic_cosine_integral),
+    "Si": lambda x: scipy("sici", x)[0], "Ci": lambda x: np.where(x >= 0, scipy("sici", x)[1], np.nan),
+    "Shi": _either(lambda x: np.abs(x) < 20, lambda x: scipy("shichi", x)[0], floats.hyperbolic_sine_integral),
+    "Chi": _either(lambda x: (x >= 0) & (x < 20), lambda x: scipy("shichi", x)[1], floats.hyperbolic_cosine_integral),
     "coshc": elementwise(floats.hyperbolic_growth),
     "sinhc": elementwise(floats.sinhc), "sinhc_derivative": elementwise(floats.sinhc_derivative),
     "chirp_sine": elementwise(floats.chirp_sine), "chirp_cosine": elementwise(floats.chirp_cosine),
-    "fresnels": _either(lambda x: np.abs(x) <= 6, lambda x: special.fresnel(x)[0], floats.fresnel_sine),
-    "fresnelc": _either(lambda x: np.abs(x) <= 6, lambda x: special.fresnel(x)[1], floats.fresnel_cosine),
-    "lambertw": _either(lambda x: x > -0.25, lambda x: special.lambertw(x).real, floats.lambertw),
-    "lambertw_rise": _either(lambda x: x > -0.25, lambda x: 1 + special.lambertw(x).real, floats.lambertw_rise),
+    "fresnels": _either(lambda x: np.abs(x) <= 6, lambda x: scipy("fresnel", x)[0], floats.fresnel_sine),
+    "fresnelc": _either(lambda x: np.abs(x) <= 6, lambda x: scipy("fresnel", x)[1], floats.fresnel_cosine),
+    "lambertw": _either(lambda x: x > -0.25, lambda x: scipy("lambertw", x).real, floats.lambertw),
+    "lambertw_rise": _either(lambda x: x > -0.25, lambda x: 1 + scipy("lambertw", x).real, floats.lambertw_rise),
     "lambertw_slope": elementwise(floats.lambertw_slope),
-    "gamma": special.gamma,
-    "lgamma": _either(lambda x: (x > 2.5) | ((x > 1e-300) & (x < 0.5)), special.gammaln, gamma.lgamma),
-    "digamma": _either(lambda x: x > 0, special.digamma, gamma.digamma),
+    "gamma": partial(scipy, "gamma"),
+    "lgamma": _either(lambda x: (x > 2.5) | ((x > 1e-300) & (x < 0.5)), partial(scipy, "gammaln"), gamma.lgamma),
+    "digamma": _either(lambda x: x > 0, partial(scipy, "digamma"), gamma.digamma),
     "polygamma": _either(
         lambda n, x: (x > 0) & (n > 0) & (n < 30) & (n == np.floor(n)),
-        lambda n, x: special.polygamma(np.where((n > 0) & (n < 30), np.floor(n), 1).astype(int), x), gamma.polygamma,
+        lambda n, x: scipy("polygamma", np.where((n > 0) & (n < 30), np.floor(n), 1).astype(int), x), gamma.polygamma,
     ),
     "digamma_gap": elementwise(gamma.digamma_gap), "polygamma_gap": elementwise(gamma.polygamma_gap),
-    "beta": _either(_moderate, special.beta, gamma.beta), "beta_slope": elementwise(gamma.beta_slope),
-    "gammainc": _either(_moderate_gamma, special.gammainc, incomplete_gamma.gammainc),
-    "gammaincc": _either(_moderate_gamma, special.gammaincc, incomplete_gamma.gammaincc),
+    "beta": _either(_moderate, partial(scipy, "beta"), gamma.beta), "beta_slope": elementwise(gamma.beta_slope),
+    "gammainc": _either(_moderate_gamma, partial(scipy, "gammainc"), incomplete_gamma.gammainc),
+    "gammaincc": _either(_moderate_gamma, partial(scipy, "gammaincc"), incomplete_gamma.gammaincc),
     "gamma_density": elementwise(gamma.gamma_density),
 }
 # fmt: on

@@ -9,17 +9,11 @@ from __future__ import annotations
 import math
 from functools import cache
 from math import copysign, inf, nan, pi
-from typing import Any
 
 from autodiff_cli.numbers.elementary_floats import cosh, divide, exp, is_order, sinh, sum_of_products, two_product
+from autodiff_cli.numbers.scipy_special import scipy
 
 _EULER = 0.5772156649015329  # γ
-
-
-def _scipy(name: str, x: float) -> Any:
-    from scipy import special
-
-    return getattr(special, name)(x)
 
 
 # --- error functions
@@ -38,12 +32,12 @@ def erfi(x: float) -> float:
         return 2 / math.sqrt(pi) * x * sum_of_products(lambda k: x * x * (2 * k - 1) / (k * (2 * k + 1)))
     if math.isinf(x):
         return x
-    return 2 / math.sqrt(pi) * swell(x) * float(_scipy("dawsn", x))
+    return 2 / math.sqrt(pi) * swell(x) * float(scipy("dawsn", x))
 
 
 def erfinv(x: float) -> float:
     """The inverse of erf, on [-1, 1]."""
-    return float(_scipy("erfinv", x))
+    return float(scipy("erfinv", x))
 
 
 # --- exponential, sine and cosine integrals
@@ -56,7 +50,7 @@ def exponential_integral(x: float) -> float:
     asymptotic one, exp(x)/x·Σ k!/x^k.
     """
     if not x > 10:
-        return float(_scipy("expi", x))
+        return float(scipy("expi", x))
     if x > 50:
         return growth(x) * sum_of_products(lambda k: k / x)
     return x * sum_of_products(lambda k: x * k / (k + 1) ** 2) + (math.log(x) + _EULER)
@@ -64,26 +58,26 @@ def exponential_integral(x: float) -> float:
 
 def sine_integral(x: float) -> float:
     """Si(x), the integral of sin(t)/t from 0 to x."""
-    return float(_scipy("sici", x)[0])
+    return float(scipy("sici", x)[0])
 
 
 def cosine_integral(x: float) -> float:
     """Ci(x), minus the integral of cos(t)/t from x to ∞; complex below 0, so nan."""
-    return float(_scipy("sici", x)[1]) if x >= 0 else nan
+    return float(scipy("sici", x)[1]) if x >= 0 else nan
 
 
 def hyperbolic_sine_integral(x: float) -> float:
     """Shi(x), the integral of sinh(t)/t from 0 to x; far out half of Ei(x), which does not overflow as early."""
     if abs(x) > 20:
         return copysign(exponential_integral(abs(x)) / 2, x)
-    return float(_scipy("shichi", x)[0])
+    return float(scipy("shichi", x)[0])
 
 
 def hyperbolic_cosine_integral(x: float) -> float:
     """Chi(x) = γ + log(x) + the integral of (cosh(t) - 1)/t from 0 to x; complex below 0, so nan."""
     if x > 20:
         return exponential_integral(x) / 2
-    return float(_scipy("shichi", x)[1]) if x >= 0 else nan
+    return float(scipy("shichi", x)[1]) if x >= 0 else nan
 
 
 def growth(x: float) -> float:
@@ -213,7 +207,7 @@ def chirp_cosine(x: float) -> float:
 def fresnel_sine(x: float) -> float:
     """S(x), the integral of sin(πt²/2) from 0 to x."""
     if not abs(x) > 6:
-        return float(_scipy("fresnel", x)[0])
+        return float(scipy("fresnel", x)[0])
     f, g = _fresnel_auxiliary(abs(x))
     return copysign(0.5 - f * chirp_cosine(x) - g * chirp_sine(x), x) if math.isfinite(x) else copysign(0.5, x)
 
@@ -221,7 +215,7 @@ def fresnel_sine(x: float) -> float:
 def fresnel_cosine(x: float) -> float:
     """C(x), the integral of cos(πt²/2) from 0 to x."""
     if not abs(x) > 6:
-        return float(_scipy("fresnel", x)[1])
+        return float(scipy("fresnel", x)[1])
     f, g = _fresnel_auxiliary(abs(x))
     return copysign(0.5 + f * chirp_sine(x) - g * chirp_cosine(x), x) if math.isfinite(x) else copysign(0.5, x)
 

@@ -6,9 +6,9 @@ import enum
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-# What drawings and explanations contain besides letters and digits, and what stands for it where there is only ASCII.
-_SUBSTITUTES = str.maketrans({"×": "*", "…": "...", "→": "->", "←": "<-", "↑": "^", "↓": "v", "∂": "d", "ᵀ": "'"})
-_NEEDED = "─┿╲•▸◂╭╚∂…×→"
+from autodiff_cli.render.text import LOOKALIKES, columns
+
+_NEEDED = "─┿╲•▸◂╭╚∂…×→"  # what drawings and explanations contain besides letters and digits
 
 
 class Ink(enum.Enum):
@@ -50,28 +50,20 @@ def _coded(run: Run, colour: bool) -> str:
 
 def is_drawable(encoding: str) -> bool:
     """Whether an encoding has the characters for lines and boxes."""
-    return _encodes(_NEEDED, encoding)
-
-
-def written(text: str, encoding: str) -> str:
-    """The text with what an encoding lacks replaced, so that it takes the columns that one counts."""
-    if text.isascii() or _encodes(text, encoding):
-        return text
-    return text.translate(_SUBSTITUTES).encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _encodes(text: str, encoding: str) -> bool:
     try:
-        text.encode(encoding)
+        _NEEDED.encode(encoding)
     except UnicodeEncodeError:
         return False
     return True
 
 
+def written(text: str, encoding: str) -> str:
+    """The text with what an encoding lacks replaced, so that it takes the columns that one counts."""
+    return text.encode(encoding, LOOKALIKES).decode(encoding)
+
+
 def cut(line: Iterable[Run], width: int) -> Line:
     """As much of a line as fits into so many columns."""
-    from autodiff_cli.render.text import columns
-
     found: list[Run] = []
     for run in line:
         text = run.text

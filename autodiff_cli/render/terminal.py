@@ -93,13 +93,12 @@ class TerminalPaper(Paper):
         self._console.print(drawn)
 
     def _stacked(self, titles: Columns, rows: Rows, gap_after: int | None) -> None:
-        width = max(columns(column.title) for column in titles)
-        for count, row in enumerate(rows, 1):
-            for column, cell in zip(titles, row, strict=True):
-                if column.is_number:
-                    self.line(f"    {column.title:<{width}} {cell}")
-                else:
-                    self.line(f"  {cell}", Style.STRONG)
+        first, *others = titles
+        width = max((columns(column.title) for column in others), default=0)
+        for count, (head, *cells) in enumerate(rows, 1):
+            self.line(f"  {first.title} {head}" if first.is_number else f"  {head}", Style.STRONG)
+            for column, cell in zip(others, cells, strict=True):
+                self.line(f"    {column.title:<{width}} {cell}")
             if count == gap_after:
                 self.line("  …", Style.FAINT)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -9,6 +11,12 @@ from collections.abc import Iterator
 _ORDERS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 HANGING = 2  # columns that a line which goes on below is indented
+
+LOOKALIKES = "lookalikes"  # how to encode text, as `errors` of `str.encode`, where a character may be lacking
+_SUBSTITUTES = {"×": "*", "·": "*", "÷": "/", "−": "-", "²": "^2", "±": "+-", "≤": "<=", "≥": ">=", "≠": "!="}
+_SUBSTITUTES |= {"…": "...", "→": "->", "←": "<-", "↑": "^", "↓": "v", "∂": "d", "ᵀ": "'"}
+_OPEN = re.compile(r"(?:[-+*/%@^=<>≤≥≠~,;×·÷−]|\b(?:and|or|not))$")  # the end of a line that goes on below
+_BLANK, _LAST = "\u2800", "\u28ff"  # of the patterns of dots that plots are made of
 
 
 def visible(text: str) -> str:
@@ -26,9 +34,36 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
+def _lookalikes(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that an encoding lacks: signs that look like them, for others their codes."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(map(_lookalike, lacking)), error.end
+
+
+def _lookalike(character: str) -> str:
+    if _BLANK <= character <= _LAST:
+        return " " if character == _BLANK else "*"
+    return _SUBSTITUTES.get(character) or _escaped(character)
+
+
+codecs.register_error(LOOKALIKES, _lookalikes)
+
+
 def on_one_line(text: str) -> str:
-    """A formula of several lines as one, and visible."""
-    return visible("; ".join(line.strip() for line in text.splitlines() if line.strip()))
+    """A formula as one line, and visible. Comments in a text of several lines are left out, since they would seem to go
+    on; so are breaks at which the language goes on."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        lines = [code for line in lines if (code := line.partition("#")[0].rstrip())]
+    joined: list[str] = []
+    depth = 0
+    for line in lines:
+        if joined:
+            joined.append(" " if depth > 0 or _OPEN.search(joined[-1]) else "; ")
+        joined.append(line)
+        depth += sum(map(line.count, "([")) - sum(map(line.count, ")]"))
+    return visible("".join(joined))
 
 
 def columns(text: str) -> int:

@@ -14,7 +14,7 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, Shapes, in_words
 from autodiff_cli.graph.tape import rebuild, topological
-from autodiff_cli.language.errors import ExpressionError, shape_error, suggest
+from autodiff_cli.language.errors import ExpressionError, is_quotable, shape_error, suggest
 from autodiff_cli.language.lowering import Program, read
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.structural import dot, matmul, softmax, stack
@@ -52,9 +52,11 @@ class Model:
             given: names to which the user gives values: they are parameters, also if they look like a misspelt column.
 
         Raises:
-            ExpressionError: if the text is not a model, if a parameter stands left of `~`, or if there is no parameter.
+            ExpressionError: if the text is not a model, if a parameter stands left of `~`, if a column is given a value
+                instead of a prediction, or if there is no parameter.
         """
         program = read(text, variables=(*names, *given))
+        _check_not_bound(program, names)
         columns = tuple(name for name in program.leaves if name in names)
         parameters = tuple(name for name in program.leaves if name not in names)
         if program.target is not None:
@@ -210,6 +212,18 @@ def _fitting(order: Sequence[Node], shapes: Shapes, unknown: Collection[str]) ->
                 shape = shapes.of(node.inputs[other])
                 if shape:
                     yield leaf.text, shape if node.op is dot else (shape[0] if own == 0 else shape[-1],)
+
+
+def _check_not_bound(program: Program, names: Sequence[str]) -> None:
+    """Raise ExpressionError for `y = a*x` where `y ~ a*x` must be meant: as a loss it would leave out the column."""
+    if program.target is not None:
+        return
+    for name in names:
+        if name in program.bound:
+            text = program.text
+            meant = text.replace("=", "~") if text.count("=") == 1 and is_quotable(text) else None
+            message = f"`{name}` is a column of the data; what predicts it stands right of a `~`, not of a `=`"
+            raise ExpressionError(message, suggestion=meant)
 
 
 def _misspelt(parameters: Sequence[str], names: Sequence[str], given: Collection[str]) -> list[str]:

@@ -53,3 +53,10 @@ def test_sharing_leaves_no_two_equal_nodes(drawn: Drawn) -> None:
     nodes = topological(share([drawn[0]]))
     keys = {(node.op, node.inputs, node.text, node.is_constant) for node in nodes}
     assert len(keys) == len(nodes)
+
+
+def test_sharing_takes_elements_out_of_arrays_that_are_written_out() -> None:
+    (element,) = share([read("v = [[x, sin(x)], [y, x^2]]; v[0, 1]*v[1, 0] + v[1][1]").output])
+    assert to_text(element) == "sin(x)*y + x^2"
+    (row,) = share([read("[[x, y], [y, x]][1]").output])
+    assert to_text(row) == "[y, x]"

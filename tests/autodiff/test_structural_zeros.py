@@ -137,3 +137,43 @@ def test_a_constant_exponent_brings_in_no_logarithm() -> None:
     assert adjoints[tape.index[x]] == 12.0
     assert [tape.reached[i] for i, node in enumerate(tape.nodes) if node.is_constant] == [False]
     assert [adjoints[i] for i, node in enumerate(tape.nodes) if node.is_constant] == [None]
+
+
+# Formulas over arrays, with the element that takes part named; what does not is infinite or undefined where it stands.
+AMONG_ARRAYS = {
+    "max(log(v))": ([0.0, 2.0], [0.0, 0.5]),
+    "min(1/v)": ([0.0, 2.0], [0.0, -0.25]),
+    "max(transpose([[1], [2]]*log(v))[1])": ([0.0, 2.0], [0.0, 1.0]),
+    "sqrt(v)[1]": ([0.0, 4.0], [0.0, 0.25]),
+    "[sqrt(v[0]), sqrt(v[1])][1]": ([0.0, 4.0], [0.0, 0.25]),
+    "max([log(v[0]), v[1]])": ([0.0, 2.0], [0.0, 1.0]),
+    "concat(1/v, [3])[1]": ([0.0, 2.0], [0.0, -0.25]),
+    "[v, sqrt(v)][1, 1]": ([0.0, 4.0], [0.0, 0.25]),
+    "sum(where(v > 0, [sqrt(v[0]), sqrt(v[1])], 0))": ([0.0, 4.0], [0.0, 0.25]),
+    "sum(where(v > 0, transpose([sqrt(v), v]), 0)[1])": ([0.0, 4.0], [0.0, 1.0]),
+    "sum(max([[1], [2]]*log(v), 0))": ([0.0, 2.0], [0.0, 1.5]),
+}
+
+
+@pytest.mark.parametrize("text", AMONG_ARRAYS)
+def test_what_is_absent_among_the_elements_of_arrays(text: str) -> None:
+    at, expected = AMONG_ARRAYS[text]
+    f = parse(f"v: 2; {text}")
+    assert f.grad(v=at)["v"].tolist() == expected
+    assert f.trace(v=at).gradient["v"].tolist() == expected
+    assert f.derivative("v")(v=at).tolist() == expected
+    assert parse(str(f.derivative("v")))(v=at).tolist() == expected
+    assert f.grad(v=[at, at])["v"].tolist() == [expected, expected]
+
+
+def test_what_is_absent_among_arrays_in_second_derivatives() -> None:
+    assert parse("v: 2; max(log(v))").hessian(v=[0, 2]).tolist() == [[0, 0], [0, -0.25]]
+    assert parse("v: 2; sqrt(v)[1]").hessian(v=[0, 1]).tolist() == [[0, 0], [0, -0.25]]
+    assert parse("v: 2; sum(sqrt(v))").hessian(v=[0, 1]).tolist()[1] == [0, -0.25]
+
+
+def test_a_jacobian_has_zeros_beside_what_is_infinite() -> None:
+    found = parse("[sqrt(x), y]").jacobian(x=0, y=1)
+    assert found["x"].tolist() == [math.inf, 0]
+    assert found["y"].tolist() == [0, 1]
+    assert parse("v: 2; sqrt(v)").jacobian(v=[0, 1])["v"].tolist() == [[math.inf, 0], [0, 0.5]]

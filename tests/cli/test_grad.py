@@ -110,7 +110,7 @@ BAD = [
     ("grad x*yy --x 2 --y 2",    "Did you mean `--yy`?"),
     ("grad x --x 2 --dgits 3",   "Did you mean `--digits`?"),
     ("grad x --x 2 --digits 0",  "--digits"),
-    ("grad x --x 2 --digits z",  "'z'"),
+    ("grad x --x 2 --digits z",  "not `z`"),
     ("grad x --x y",             "the value of `x` must be a number or a constant expression, not `y`"),
     ("grad x --x 2*",            "the value of `x`: line 1, column 3"),
     ("grad x --wrt y --x 2",     "--wrt y: the expression has no variable `y`"),

@@ -145,7 +145,7 @@ BAD = [
     ("grad x --order 0 --x 1",                            "--order"),
     ("grad x --order 171 --x 1",                          "170"),
     ("grad 2*3 --order 2",                                "in one variable"),
-    ("grad x --mode sideways --x 1",                      "'sideways'"),
+    ("grad x --mode sideways --x 1",                      "`sideways`"),
     ("grad x*y --mode forward",                           "no value for `x`, `y`"),
     ("grad x*y --direction x=1",                          "no value for `x`, `y`"),
     ("grad x*y --direction x --x 1 --y 2",                "--direction takes NAME=VALUE"),

@@ -82,6 +82,22 @@ def test_more_rows_than_a_block_holds() -> None:
     assert len(output.splitlines()) == count + 1
 
 
+def test_what_is_wrong_far_down_is_found_before_anything_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("x\n" + "1\n" * 20_000 + "a\n")
+    for more in ([], ["--json"]):
+        output = run_cli(["grad", "x^2", "--at", str(file), *more])
+        assert (output.status, output) == (2, "")
+        assert "line 20002, column `x`: `a` is not a number" in output.stderr
+
+
+def test_standard_input_is_answered_as_it_arrives_and_a_bad_row_far_down_is_a_failure() -> None:
+    output = run_cli("grad x^2 --at -", stdin="x\n" + "1\n" * 20_000 + "a\n")
+    assert output.status == 1
+    assert output.startswith("x,value,d_x\n1,1,2\n")
+    assert "line 20002, column `x`: `a` is not a number" in output.stderr
+
+
 # fmt: off
 BAD = [
     ("x,y\n1\n",           "line 2 has 1 cell, but the header has 2"),

@@ -70,6 +70,19 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert capsys.readouterr().err == "interrupted\n"
 
 
+def test_a_note_that_nobody_can_read_is_no_failure() -> None:
+    world = Environment(io.StringIO(), io.StringIO(), Broken(OSError(28, "No space left on device")))
+    assert main.run(["grad", "x", "--x", "1", "--y", "2"], world) == ExitStatus.BAD_INPUT
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_file_formats_are_utf_8_in_any_terminal(encoding: str) -> None:
+    for line in ("trace θ*é --θ 2 --é 3 --format svg", "trace θ*é --θ 2 --é 3 --format html", "grad θ --θ 1:2:2"):
+        stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        assert main.run(line.split(), Environment(io.StringIO(), stdout, io.StringIO())) == ExitStatus.DONE
+        assert "θ" in stdout.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
+
+
 def test_messages_have_no_control_characters(tmp_path: Path) -> None:
     output = run_cli(["grad", f"@{tmp_path}/\x1b[31m"])
     assert output.status == 2

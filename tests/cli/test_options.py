@@ -63,12 +63,16 @@ WRONG = [
     (["x", "--json=1"],                     "--json takes no value"),
     (["x", "--x"],                          "--x needs a value"),
     (["x", "--x", "--y", "2"],              "--x needs a value, as --x 2, but --y follows"),
-    (["x", "--digits"],                     "--digits needs a value"),
+    (["x", "--digits"],                     "--digits needs a value, as --digits N"),
+    (["x", "--set"],                        "--set needs a value, as --set NAME=VALUE"),
     (["x", "--jsn"],                        "there is no option --jsn; did you mean --json?"),
     (["--jsn", "x"],                        "there is no option --jsn; did you mean --json?"),
     (["x", "*", "y"],                       "`*` is one word too many"),
     ([],                                    "EXPR missing"),
     (["x", "-o"],                           "no option -o"),
+    (["x", "--wrt", ""],                    "--wrt needs a value, as --wrt x,y"),
+    (["x", "-x", "2"],                      "the value of a variable is an option, as --x 2"),
+    (["x", "x=2"],                          "the value of a variable is an option, as --x 2"),
 ]
 # fmt: on
 
@@ -97,6 +101,27 @@ def test_set_gives_values_and_refuses_a_second_one() -> None:
         assignments({"x": "1"}, ["x=2"])
     with pytest.raises(BadInput, match="--set takes NAME=VALUE"):
         assignments({}, ["x"])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("grad x --x 2 --order two", "--order takes a whole number, at least 1, not `two`"),
+        ("grad x --x 2 --digits 40", "--digits takes a whole number, at least 1, at most 17, not `40`"),
+        ("grad x --x 2 --mode back", "--mode takes reverse or forward, not `back`"),
+        ("train y~x data.csv --lr fast", "--lr takes a number, not `fast`"),
+        ("train y~x data.csv --epochs 1.5", "--epochs takes a whole number, not `1.5`"),
+        ("grad x --x 2 --wrt ,", "--wrt takes names with commas between them, as --wrt x,y"),
+    ],
+)
+def test_an_option_says_what_it_takes(line: str, message: str) -> None:
+    output = run_cli(line)
+    assert (output.status, output, output.stderr) == (2, "", f"error: {message}\n")
+
+
+def test_only_commands_about_a_point_take_values_of_variables() -> None:
+    taking = [name for name in COMMANDS if "[--VARIABLE VALUE]" in run_cli(f"{name} --help").splitlines()[0]]
+    assert taking == ["grad", "trace", "train", "check"]
 
 
 def test_an_unknown_command_gets_a_suggestion() -> None:

@@ -215,3 +215,17 @@ def test_finding_nothing_suggests_what_is_there() -> None:
     assert "--find sinn: no operation and no part of the formula has `sinn` in it; did you mean `sin`?" in output.stderr
     output = run_cli(["trace", "x + 0*2", "--x", "1", "--format", "dot", "--only", "x", "--find", "cos"])
     assert "no part of the formula has `cos` in it" in output.stderr
+
+
+@pytest.mark.parametrize("name", ["graph.png", "graph.PDF"])
+def test_a_picture_that_cannot_be_written_is_refused(name: str, tmp_path: Path) -> None:
+    output = run_cli([*LINE, "-o", str(tmp_path / name)])
+    assert (output.status, output) == (2, "")
+    assert f"{name}: trace does not write .{name[-3:].lower()}; it knows .json" in output.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_limit_is_for_paths() -> None:
+    output = run_cli([*LINE, "--limit", "3"])
+    assert output.status == 2
+    assert "add --paths" in output.stderr

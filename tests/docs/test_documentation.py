@@ -58,6 +58,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert os.path.exists(page.parent / target), target
 
 
+def test_the_picture_of_a_graph_has_the_numbers_that_are_computed() -> None:
+    picture = (ROOT / "docs" / "graph.svg").read_text(encoding="utf-8")
+    drawn = re.findall(r'data-node="(\d+)".*?data-value="([^"]*)" data-adjoint="([^"]*)"', picture)
+    nodes = run_cli(["grad", "x*y + sin(x)", "--x", "2", "--y", "3", "--json"]).json["nodes"]
+    assert [(int(i), float(value), float(adjoint)) for i, value, adjoint in drawn] == [
+        (node["id"], node["value"], node["adjoint"]) for node in nodes
+    ]
+
+
 def test_every_function_is_in_the_language_page() -> None:
     text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`([^`(]+)\(", text)) | set(re.findall(r"`([^` ]+)`", text))

@@ -69,18 +69,30 @@ def test_the_module_is_the_command() -> None:
     assert "d/dx = 6\n" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["grad", "trace"])
-@pytest.mark.parametrize("option", [[], ["--json"]])
-def test_nothing_heavy_is_imported(command: str, option: list[str]) -> None:
-    words = [command, "x*y + sin(x)", "--x", "2", "--y", "3", *option]
+def imported_by(*words: str) -> set[str]:
+    """The packages that a command imports."""
     code = (
         "import sys; from autodiff_cli.cli.main import main\n"
         f"sys.argv = ['autodiff', *{words!r}]; assert main() == 0\n"
         "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
-    assert {"numpy", "scipy", "pyarrow", "rich", "click", "mpmath"}.isdisjoint(done.stderr.split())
-    assert {"typer", "lark"} <= set(done.stderr.split())
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["grad", "trace"])
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_nothing_heavy_is_imported(command: str, option: list[str]) -> None:
+    imported = imported_by(command, "x*y + sin(x)", "--x", "2", "--y", "3", *option)
+    assert {"numpy", "scipy", "pyarrow", "rich", "click", "mpmath"}.isdisjoint(imported)
+    assert {"typer", "lark"} <= imported
+
+
+@pytest.mark.parametrize("words", [["--x", "2", "--y", "3", "--hessian"], ["--x", "0:1:3", "--y", "3"]])
+def test_arrays_import_scipy_only_where_a_function_is_of_it(words: list[str]) -> None:
+    imported = imported_by("grad", "x*y + sin(x)", *words)
+    assert "numpy" in imported
+    assert "scipy" not in imported
 
 
 def test_bad_input_has_status_2_and_an_empty_output() -> None:
@@ -127,3 +139,17 @@ def test_an_output_of_few_characters_is_no_reason_to_fail(encoding: str) -> None
     assert autodiff("trace", "λ*2", "--λ", "3", encoding=encoding).returncode == 0
     document = json.loads(autodiff("grad", "λ*2", "--λ", "3", "--json", encoding=encoding).stdout)
     assert document["gradient"] == {"λ": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("grad x --x 2 >&-", 1, "error: cannot write: Bad file descriptor\n"),
+        ("grad y --x 2 2>&-", 2, ""),
+        ("grad - --x 2 <&-", 2, "error: line 1, column 1: the text is empty; expected an expression\n"),
+        ("grad x --x 2 --json >&- 2>&- <&-", 1, ""),
+    ],
+)
+def test_a_process_started_without_streams_ends_as_it_should(command: str, status: int, message: str) -> None:
+    done = subprocess.run(f"{AUTODIFF} {command}", shell=True, capture_output=True, encoding="utf-8")
+    assert (done.returncode, done.stderr) == (status, message)

@@ -29,8 +29,11 @@ BAD = [
     ("x 2", 1, 3, "expected an operator before `2`", "x*2"),
     ("2e", 1, 2, "multiplication is written `*`", "2*e"),
     ("2(x + 1)", 1, 2, "multiplication is written `*`", "2*(x + 1)"),
+    ("2*sin(x)cos(x)", 1, 9, "multiplication is written `*`", "sin(x)*cos(x)"),
+    ("1 + (x - 1)(x + 1)", 1, 12, "multiplication is written `*`", "(x - 1)*(x + 1)"),
+    ("v[0]v[1]", 1, 5, "multiplication is written `*`", "v[0]*v"),
     ("2sin(x)", 1, 2, "multiplication is written `*`", "2*sin(x)"),
-    ("(a)(b)", 1, 4, "multiplication is written `*`", ")*(b)"),
+    ("(a)(b)", 1, 4, "multiplication is written `*`", "(a)*(b)"),
     ("(a)b", 1, 4, "multiplication is written `*`", ")*b"),
     ("x²y", 1, 3, "multiplication is written `*`", "x²*y"),
     ("x(3)", 1, 1, "`x` is not a function", "x*(3)"),
@@ -262,6 +265,12 @@ def columns(text: str) -> int:
         8 if c == "\t" else 0 if unicodedata.combining(c) else wide.get(unicodedata.east_asian_width(c), 1)
         for c in text
     )
+
+
+def test_an_empty_text_is_not_shown() -> None:
+    with pytest.raises(ExpressionError) as error:
+        read(" \n ")
+    assert str(error.value) == "line 1, column 1: the text is empty; expected an expression"
 
 
 def test_a_long_line_is_shown_around_the_spot() -> None:

@@ -296,6 +296,7 @@ def test_constants_are_not_variables_unless_they_are_declared_or_bound() -> None
         ("x", [], []),
         ("c = x; 2", [], ["`c` is bound but never used"]),
         ("f(t) = t; 2", [], ["`f` is defined but never used"]),
+        ("a = x; f(t) = t; b = x; 2", [], ["`a`, `b` are bound but never used", "`f` is defined but never used"]),
         ("f(c) = c; c = 1; f(2)", [], ["`c` is bound but never used"]),
         ("a = 1; b = a", [], []),
         ("e*x", ["e"], ["`e` is a variable here, not the constant 2.71828…"]),

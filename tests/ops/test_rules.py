@@ -16,6 +16,7 @@ from autodiff_cli.autodiff.forward import forward, tangents
 from autodiff_cli.autodiff.readable import readable
 from autodiff_cli.autodiff.reverse import reverse
 from autodiff_cli.backends.blocks import Kernel
+from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import registered
@@ -196,3 +197,11 @@ def test_the_reference_slopes_are_derivatives(row: Row) -> None:
         slope = row.slopes[0]
         assert slope is not None
         assert abs(difference - slope(x)) <= mpf(10) ** -30 * (1 + abs(difference))
+
+
+def test_what_is_unknown_stays_unknown_when_differentiated_again() -> None:
+    f = parse("gammainc(a, x)")
+    curvature = f.hessian(a=2, x=1)
+    assert np.isnan(curvature[0]).all()
+    assert np.isnan(curvature[:, 0]).all()
+    assert curvature[1, 1] == pytest.approx(0, abs=1e-15)

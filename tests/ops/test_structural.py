@@ -232,6 +232,11 @@ def test_the_largest_share_equally_and_the_others_get_nothing() -> None:
     assert gradient_at("smallest", [2.0, 5.0, 2.0, math.inf]) == [0.5, 0.0, 0.5, 0.0]
 
 
+def test_the_shares_of_nan_are_nan() -> None:
+    assert np.isnan(gradient_at("largest", [2.0, math.nan])).all()
+    assert np.isnan(gradient_at("smallest", [2.0, math.nan])).all()
+
+
 def test_the_length_of_nothing_has_no_slope() -> None:
     assert gradient_at("norm", [0.0, 0.0]) == [0.0, 0.0]
 

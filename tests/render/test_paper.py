@@ -55,6 +55,11 @@ def test_a_dispensable_column_goes_first_and_then_rows_are_stacked() -> None:
     assert in_terminal(table, 30) == "  x*y + sin(x)\n    value 0.90929742682568171\n"
 
 
+def test_what_is_stacked_says_what_it_is() -> None:
+    table = Table((Column("id", is_number=True), Column("operation"), Column("keeps")), [("2", "mul", "w, x")])
+    assert in_terminal(table, 20) == "  id 2\n    operation mul\n    keeps     w, x\n"
+
+
 def test_a_long_table_shows_its_ends_and_says_how_much_is_left_out() -> None:
     table = Table(TITLES, [(str(i), f"n{i}", "1") for i in range(1000)])
     drawn = in_terminal(table, 80)

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.text import columns, on_one_line, shortened, visible
+from autodiff_cli.render.text import LOOKALIKES, columns, on_one_line, shortened, visible
 
 
 @given(st.text())
@@ -24,6 +24,16 @@ def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
     assert visible(text) == text
 
 
+def test_what_an_encoding_lacks_is_shown_by_what_looks_like_it() -> None:
+    assert "2 × 3 → λ ⠀⠙".encode("ascii", LOOKALIKES) == b"2 * 3 -> \\u03bb  *"
+    assert "2 × 3 → λ".encode("latin-1", LOOKALIKES) == b"2 \xd7 3 -> \\u03bb"
+
+
+@given(st.text())
+def test_every_text_can_be_written_in_any_encoding(text: str) -> None:
+    assert text.encode("ascii", LOOKALIKES).isascii()
+
+
 def test_columns_are_counted_as_a_terminal_does() -> None:
     assert columns("x*y") == 3
     assert columns("x\u0302") == 1
@@ -32,6 +42,16 @@ def test_columns_are_counted_as_a_terminal_does() -> None:
 
 def test_statements_stand_on_one_line() -> None:
     assert on_one_line("a = x\n\n  a*a\n") == "a = x; a*a"
+    assert on_one_line("a = x;\na*a") == "a = x; a*a"
+
+
+def test_what_goes_on_in_the_next_line_is_not_taken_apart() -> None:
+    assert on_one_line("a = max(x,\n  y\n)\na +\n1") == "a = max(x, y ); a + 1"
+
+
+def test_a_comment_does_not_swallow_the_lines_below_it() -> None:
+    assert on_one_line("# first\na = x  # then\na*a") == "a = x; a*a"
+    assert on_one_line("x # the only line") == "x # the only line"
 
 
 def test_what_is_left_out_of_a_long_text_is_counted() -> None:

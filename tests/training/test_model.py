@@ -78,3 +78,10 @@ def test_the_formula_of_arrays_reads_back_and_that_of_many_numbers_is_empty() ->
     model = resolved("w: 2; k: 3; y ~ w @ [x, 1] + sum(k)")
     assert model.formula({"w": [0.5, -2.0], "k": [1.0, 2.0, 3.0]}) == "[0.5, -2] @ [x, 1] + sum([1, 2, 3])"
     assert resolved("y ~ mlp(x, [50])").formula({"mlp.0.weight": [[1.0]] * 50, "mlp.0.bias": [0.0] * 51}) == ""
+
+
+def test_a_column_that_is_bound_and_not_predicted_is_a_mistake() -> None:
+    with pytest.raises(ExpressionError, match="right of a `~`, not of a `=`") as error:
+        Model.read("y = a*x", NAMES)
+    assert error.value.suggestion == "y ~ a*x"
+    assert Model.read("u = a*x; (y - u)^2", NAMES).parameters == ("a",)

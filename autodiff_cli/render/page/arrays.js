@@ -29,7 +29,19 @@ function chosen(local, mask) {
 const presence = (amount) => amount.present ?? 1;
 const times = (local, adjoint) => chosen($mul(local, adjoint), $and(presence(local), presence(adjoint)));
 const plus = (a, b) => chosen($add(a, b), $or(presence(a), presence(b)));
-const fitted = (amount, like) => (sameShape(shapeOf(amount), shapeOf(like)) ? amount : sum_like(amount, like));
+
+function fitted(amount, like) {
+  if (sameShape(shapeOf(amount), shapeOf(like))) return amount;
+  const total = sum_like(amount, like);
+  return amount.present ? chosen(total, sum_like(broadcast_like(amount.present, amount), like)) : total;
+}
+
+// What an operation that arranges elements hands on of an adjoint, with what is present of it.
+function arranged(amounts, adjoint, output, passed) {
+  if (!adjoint.present) return amounts;
+  const present = passed(broadcast_like(adjoint.present, output));
+  return amounts.map((amount, k) => (amount === null || present[k] === null ? null : chosen(amount, present[k])));
+}
 
 // --- element by element
 

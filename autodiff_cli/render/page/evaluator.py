@@ -30,7 +30,7 @@ from pathlib import Path
 
 from autodiff_cli.explain.steps import Trace
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.op import Op, Partial
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.numbers.floats import read
 from autodiff_cli.numbers.kind import INFIX
@@ -98,7 +98,7 @@ class _Program:
         inputs, live = tape.inputs[i], tape.edges[i]
         apply = self._function(op, len(inputs), self._has_arrays)
         rule = self._rule(op, inputs, live) if live else "null"
-        return f"[{i},{apply},{_list(inputs)},{rule},{_list(live)},{int(op.structural)}]"
+        return f"[{i},{apply},{_list(inputs)},{rule},{_list(live)},{int(op.structural)},{int(op.arranges)}]"
 
     def _function(self, op: Op, count: int, lifted: bool) -> str:
         """The name of the function that does to `count` inputs what `op` does."""
@@ -119,30 +119,24 @@ class _Program:
         if key not in self._rules:
             name = self._rules[key] = f"{op.name}_rule_{len(self._rules)}"
             if op.structural:
-                self._print_passage(name, op, shapes, live)
+                passage = op.passage(shapes)
+                parameters = (passage.adjoint, passage.output, *passage.inputs)
+                self._print_rule(name, parameters, [passage.partials[k] for k in live])
             else:
-                self._print_partials(name, op, len(inputs), live)
+                rule = op.partials(len(inputs))
+                self._print_rule(name, (rule.output, *rule.inputs), [rule.partials[k] for k in live])
         return self._rules[key]
 
-    def _print_partials(self, name: str, op: Op, count: int, live: tuple[int, ...]) -> None:
-        rule = op.partials(count)
+    def _print_rule(self, name: str, parameters: Sequence[Node], partials: Sequence[Partial | None]) -> None:
         roots: list[Node] = []
         parts = []
-        for partial in (rule.partials[k] for k in live):
-            if self._has_arrays and is_literal(partial.local, 0):  # nothing, as in the sweep on nodes
+        for partial in partials:
+            if partial is None or (self._has_arrays and is_literal(partial.local, 0)):  # as in the sweep on nodes
                 parts.append("null")
                 continue
             roots += [partial.local] if partial.mask is None else [partial.local, partial.mask]
             parts.append("{}" if partial.mask is None else "chosen({}, {})")
-        self._print(name, (rule.output, *rule.inputs), roots, f"[{', '.join(parts)}]", self._has_arrays)
-
-    def _print_passage(self, name: str, op: Op, shapes: tuple[Shape, ...], live: tuple[int, ...]) -> None:
-        passage = op.passage(shapes)
-        wanted = [passage.back[k] for k in live]
-        roots = [back for back in wanted if back is not None and not is_literal(back, 0)]
-        parts = ["{}" if back in roots else "null" for back in wanted]
-        parameters = (passage.adjoint, passage.output, *passage.inputs)
-        self._print(name, parameters, roots, f"[{', '.join(parts)}]", True)
+        self._print(name, parameters, roots, f"[{', '.join(parts)}]", self._has_arrays)
 
     def _print(self, name: str, parameters: Sequence[Node], roots: Sequence[Node], result: str, lifted: bool) -> None:
         """Make a function of the parameters' values that returns the roots' values in the places of `result`."""

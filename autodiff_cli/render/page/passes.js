@@ -1,13 +1,13 @@
 // The forward and the reverse pass, as `autodiff/forward.py` and `autodiff/reverse.py` have them.
 //
-// rows: one per operation, in topological order: [node, function, inputs, rule, live, isStructural]. A rule gives what
-// the inputs at the positions `live` get: an elementwise operation's from the output and the inputs, one local
+// rows: one per operation, in topological order: [node, function, inputs, rule, live, isStructural, arranges]. A rule
+// gives what the inputs at the positions `live` get: an elementwise operation's from the output and the inputs, one local
 // derivative each; a structural one's from the adjoint, the output and the inputs, one amount each. A null is
-// structurally nothing.
+// structurally nothing. One that `arranges` does with what is present of an adjoint as with the adjoint.
 
 function passes(reached, constants, leaves, rows) {
-  const steps = rows.map(([node, apply, inputs, rule, live, isStructural]) => {
-    return { node, apply, inputs, rule, live, isStructural };
+  const steps = rows.map(([node, apply, inputs, rule, live, isStructural, arranges]) => {
+    return { node, apply, inputs, rule, live, isStructural, arranges };
   });
 
   function forward(point) {
@@ -40,11 +40,13 @@ function passes(reached, constants, leaves, rows) {
   }
 
   // The contributions of a node to its inputs, by position; without those to inputs that structurally get nothing.
-  function hand({ node, inputs, rule, live, isStructural }, values, adjoint) {
+  function hand({ node, inputs, rule, live, isStructural, arranges }, values, adjoint) {
     const handed = [];
     if (adjoint === null || !live.length) return handed;
     const given = valuesOf(inputs, values);
-    const found = isStructural ? rule(adjoint, values[node], ...given) : rule(values[node], ...given);
+    const passed = (arriving) => rule(arriving, values[node], ...given);
+    let found = isStructural ? passed(adjoint) : rule(values[node], ...given);
+    if (arranges) found = arranged(found, adjoint, values[node], passed);
     for (let k = 0; k < live.length; k++) {
       const position = live[k];
       const local = isStructural ? null : found[k];

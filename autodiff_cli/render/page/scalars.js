@@ -7,3 +7,4 @@ const chosen = (local, mask) => (mask !== 0 ? local : null);
 const times = (local, adjoint) => local * adjoint;
 const plus = (a, b) => a + b;
 const fitted = (amount) => amount;
+const arranged = (amounts) => amounts;
