@@ -18,7 +18,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autodiff_cli.graph.masks import both, holds_somewhere, negates, split
+from autodiff_cli.graph.masks import both, holds_in_part, holds_somewhere, negates, split
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, registered
 from autodiff_cli.graph.shapes import Shapes, shapes
@@ -114,17 +114,17 @@ def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape
     """
     tape = Tape((output,), seeds)
     sizes = _sizes(tape, leaves)
-    tangents: list[Node | None] = []
+    tangents: list[Partial | None] = []
     for i, node in enumerate(tape.nodes):
         if node in seeds:
-            tangents.append(seeds[node])
+            tangents.append(Partial(seeds[node]))
             continue
         amounts = list(_tangent_amounts(tape, i, tangents, sizes))
-        tangents.append(selected(add_up(amounts[::-1])) if amounts else None)
+        tangents.append(add_up(amounts[::-1]) if amounts else None)
     found = tangents[tape.outputs[0]]
     if found is None and sizes is not None and sizes[tape.outputs[0]]:
         return registered("broadcast_like")(ZERO, output)
-    return ZERO if found is None else found
+    return ZERO if found is None else selected(found)
 
 
 class _Sizes:
@@ -222,28 +222,41 @@ def _passed(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes) -> Iterator[Con
             yield Contribution(k, None, Partial(amount, mask, settled and (partial.mask is None or partial.settled)))
 
 
-def _tangent_amounts(tape: Tape, i: int, tangents: Sequence[Node | None], sizes: _Sizes | None) -> Iterator[Partial]:
+def _tangent_amounts(tape: Tape, i: int, tangents: Sequence[Partial | None], sizes: _Sizes | None) -> Iterator[Partial]:
     node, inputs = tape.nodes[i], tape.inputs[i]
-    live = [k for k in tape.edges[i] if tangents[inputs[k]] is not None]
+    live = {k: moving for k in tape.edges[i] if (moving := tangents[inputs[k]]) is not None}
     if not live:
         return
     assert node.op is not None
     if node.op.structural:
         assert sizes is not None
-        passage = node.op.passage(tuple(sizes[j] for j in inputs))
-        for k in live:
-            ahead = passage.ahead[k]
-            if ahead is not None:
-                place = {passage.output: node, passage.tangents[k]: _given(tangents[inputs[k]])}
-                yield Partial(rebuild([ahead], place | zip_nodes(passage.inputs, node.inputs))[0])
+        yield from _moved(tape, i, live, sizes)
         return
-    for k, partial in zip(live, partials_at(node, tuple(live)), strict=True):
+    for (k, moving), partial in zip(live.items(), partials_at(node, tuple(live)), strict=True):
         if is_literal(partial.local, 0):
             continue
-        amount = Partial(_times(partial.local, _given(tangents[inputs[k]])), partial.mask)
+        amount = Partial(_times(partial.local, moving.local), both(moving.mask, partial.mask))
         if sizes is not None and sizes[inputs[k]] != sizes[i]:
-            amount = Partial(registered("broadcast_like")(selected(amount), node))
+            amount = Partial(registered("broadcast_like")(amount.local, node), amount.mask)
         yield amount
+
+
+def _moved(tape: Tape, i: int, live: Mapping[int, Partial], sizes: _Sizes) -> Iterator[Partial]:
+    """How a structural operation moves when its inputs do. Masks pass through it as in `_passed`."""
+    node = tape.nodes[i]
+    assert node.op is not None
+    passage = node.op.passage(tuple(sizes[j] for j in tape.inputs[i]))
+    place = {passage.output: node, **zip_nodes(passage.inputs, node.inputs)}
+    for k, moving in live.items():
+        ahead, varies = passage.ahead[k], sizes.varies(moving.mask)
+        if ahead is None:
+            continue
+        graphs = [selected(moving) if varies else moving.local]
+        if node.op.arranges and (varies or holds_in_part(ahead)):
+            graphs.append(sizes.stretched(ONE if moving.mask is None else moving.mask, node.inputs[k]))
+        amount, *arranged = [rebuild([ahead], place | {passage.tangents[k]: graph})[0] for graph in graphs]
+        mask = arranged[0] if arranged else sizes.anywhere(moving.mask)
+        yield Partial(amount, mask, node.op.arranges and (varies or moving.mask is None or moving.settled))
 
 
 def zip_nodes(places: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:

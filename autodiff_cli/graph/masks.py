@@ -25,6 +25,11 @@ def holds_somewhere(mask: Node) -> bool:
     return False
 
 
+def holds_in_part(graph: Node) -> bool:
+    """Whether this graph of an amount is 0 by itself in some elements, since it puts a piece into zeros."""
+    return graph.op is not None and graph.op.name in ("place", "pad")
+
+
 def _is_beaten(mask: Node) -> bool:
     """Whether this says which elements of an array are not its largest, or not its smallest."""
     if mask.op is None or mask.op.name not in ("lt", "gt"):

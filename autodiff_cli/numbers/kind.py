@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological
 
@@ -57,16 +57,17 @@ class Kind(Generic[N]):
     def partials(self, op: Op, count: int, wanted: tuple[int, ...]) -> Callable[..., tuple[N | None, ...]]:
         """The local derivatives of `op` towards the inputs at the positions `wanted`.
 
-        The function takes the output and then the inputs. None stands for structurally nothing: the mask of that
-        partial does not hold.
+        The function takes the output and then the inputs. None stands for structurally nothing: the partial is 0
+        everywhere, or its mask does not hold.
         """
         key = (op.name, count, wanted)
         found = self._partials.get(key)
         if found is None:
             rule = op.partials(count)
             chosen = [rule.partials[k] for k in wanted]
-            roots = [node for p in chosen for node in (p.local, p.mask) if node is not None]
-            parts = ["{}" if p.mask is None else "({} if {} else None)" for p in chosen]
+            some = [None if is_literal(p.local, 0) else p for p in chosen]
+            roots = [node for p in some if p is not None for node in (p.local, p.mask) if node is not None]
+            parts = ["None" if p is None else "{}" if p.mask is None else "({} if {} else None)" for p in some]
             template = "(" + "".join(part + ", " for part in parts) + ")"
             found = self._partials[key] = self._compile((rule.output, *rule.inputs), template, roots)
         return found

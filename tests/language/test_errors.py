@@ -34,7 +34,7 @@ BAD = [
     ("v[0]v[1]", 1, 5, "multiplication is written `*`", "v[0]*v"),
     ("2sin(x)", 1, 2, "multiplication is written `*`", "2*sin(x)"),
     ("(a)(b)", 1, 4, "multiplication is written `*`", "(a)*(b)"),
-    ("(a)b", 1, 4, "multiplication is written `*`", ")*b"),
+    ("(a)b", 1, 4, "multiplication is written `*`", "(a)*b"),
     ("x²y", 1, 3, "multiplication is written `*`", "x²*y"),
     ("x(3)", 1, 1, "`x` is not a function", "x*(3)"),
     ("1 2", 1, 3, "expected an operator between `1` and `2`", None),

@@ -131,7 +131,7 @@ class _Program:
         roots: list[Node] = []
         parts = []
         for partial in partials:
-            if partial is None or (self._has_arrays and is_literal(partial.local, 0)):  # as in the sweep on nodes
+            if partial is None or is_literal(partial.local, 0):  # as everywhere
                 parts.append("null")
                 continue
             roots += [partial.local] if partial.mask is None else [partial.local, partial.mask]

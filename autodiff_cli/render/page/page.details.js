@@ -34,7 +34,7 @@ class Panel {
     if (this.walk.isKnown(i)) facts.push(["adjoint", inFull(computation.adjoints[i])]);
     if (!takesGradient(i)) facts.push(["adjoint", "none: no variable reaches it"]);
     const list = facts.flatMap(([term, text]) => [made("dt", term), made("dd", text)]);
-    const slopes = node.given.map(({ position, to }) => this.#slope(i, position, to));
+    const slopes = node.given.filter(({ local }) => local !== null).map(({ position, to }) => this.#slope(i, position, to));
     this.element.replaceChildren(
       made("h3", node.name ?? node.label),
       made("dl", list),
@@ -47,7 +47,7 @@ class Panel {
     const { computation } = this.walk;
     const { local } = computation.handed(i, position);
     const formula = computation.formula(i, position);
-    const number = local !== null && this.walk.isComputed(i) && computation.arrived.has(i) ? brief(local) : undefined;
+    const number = this.walk.isComputed(i) && computation.arrived.has(i) ? brief(local) : undefined;
     const said = [...new Set([formula, number])].filter((side) => side !== undefined).join(" = ");
     return made("li", `towards ${record.nodes[to].label}${said ? `: ${said}` : ""}`);
   }
