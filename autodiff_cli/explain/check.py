@@ -132,15 +132,22 @@ def _finding(function: Function, part: Part, traced: Trace, reference: Estimate)
         return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
     sides = [side for side in _sides(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
-    is_close = distance <= _TOLERANCE * max(abs(exact), reference.error)
+    is_close = distance <= _TOLERANCE * max(abs(exact), reference.error, sys.float_info.min)
     if is_close and all(side.agrees for side in sides):
-        is_small = relative is not None and relative > _TOLERANCE
-        return verdict(Verdict.AGREES, "its terms cancel: the error is small beside them" if is_small else "", order)
+        note = "" if relative is None or relative <= _TOLERANCE else _why_close(exact)
+        return verdict(Verdict.AGREES, note, order)
     if len(sides) == 2 and not _same(*(side.slope for side in sides)) and (is_close or _between(sides, found)):
         return verdict(Verdict.KINK, _kink(sides, found), order)
     if not is_close:
         return verdict(Verdict.DIFFERS, "the float and the reference are too far apart", order)
     return verdict(Verdict.DIFFERS, "the remainder shrinks as h: this is not the derivative", order)
+
+
+def _why_close(exact: Number) -> str:
+    """Why a gradient that differs in its last digits agrees all the same."""
+    if abs(exact) < sys.float_info.min:
+        return "it is too small for a float to have all digits"
+    return "its terms cancel: the error is small beside them"
 
 
 def _sides(function: Function, part: Part) -> list[_Side]:

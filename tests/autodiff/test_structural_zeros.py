@@ -18,6 +18,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays import ARRAYS, quiet
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.activations import hardtanh, relu6
+from autodiff_cli.ops.arithmetic import floor
 from autodiff_cli.ops.choice import clip, max_, min_, relu, where
 from autodiff_cli.ops.elementary import exp, log, sqrt
 
@@ -65,6 +66,12 @@ ABSENT = {
     "a literal zero factor": (0 * sqrt(x) + x, {"x": 0.0}, 1.0),
     "a literal zero divided": (constant("0") / sqrt(x) + x, {"x": 1.0}, 1.0),
     "a literal zero exponent": (sqrt(x) ** 0 + x, {"x": 0.0}, 1.0),
+    "a root above relu": (sqrt(relu(x)), {"x": -1.0}, 0.0),
+    "a logarithm above max": (log(max_(x, 0)), {"x": -1.0}, 0.0),
+    "a root above clip": (sqrt(clip(x, 0, 1)), {"x": -1.0}, 0.0),
+    "a root above where": (sqrt(where(x > 0, x, 0)) + x, {"x": -1.0}, 1.0),
+    "a step above a root": (floor(sqrt(x)), {"x": 0.0}, 0.0),
+    "a comparison above a root": ((sqrt(x) > 0) * 2, {"x": 0.0}, 0.0),
 }
 
 
@@ -170,6 +177,26 @@ def test_what_is_absent_among_arrays_in_second_derivatives() -> None:
     assert parse("v: 2; max(log(v))").hessian(v=[0, 2]).tolist() == [[0, 0], [0, -0.25]]
     assert parse("v: 2; sqrt(v)[1]").hessian(v=[0, 1]).tolist() == [[0, 0], [0, -0.25]]
     assert parse("v: 2; sum(sqrt(v))").hessian(v=[0, 1]).tolist()[1] == [0, -0.25]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sum(sqrt(relu(v)))", 0.5),
+        ("sum(log([max(v[0], 0), v[1]]))", 1),
+        ("sum(sqrt(transpose([max(v, 0), v])[1]))", 1),
+        ("sum(sqrt(where(v > 0, v, 0)*[[1], [4]]))", 1.5),
+    ],
+)
+def test_what_is_absent_among_arrays_in_forward_mode(text: str, expected: float) -> None:
+    f = parse(f"v: 2; {text}")
+    assert f.jvp({"v": [0, 1]}, v=[-1, 1])[1] == expected
+    assert f.jvp({"v": [0, 1]}, v=[[-1, 1], [-1, 1]])[1].tolist() == [expected, expected]
+
+
+@pytest.mark.parametrize("text", ["[x, y]", "concat([x], [y])", "[[x, 2], [3, y]]", "where([x, y] > 0, [x, y], 0)"])
+def test_an_element_that_does_not_move_is_absent(text: str) -> None:
+    assert parse(f"sum(sqrt({text}))").jvp({"x": 1}, x=1, y=0)[1] == 0.5
 
 
 def test_a_jacobian_has_zeros_beside_what_is_infinite() -> None:

@@ -90,6 +90,17 @@ def test_rounding_that_no_formula_can_avoid_is_no_disagreement() -> None:
     assert "cancel" in finding.note
 
 
+@pytest.mark.parametrize(("text", "point"), [("1/x", "1e300"), ("x^2", "1.1e-320"), ("exp(-x)", "745")])
+def test_what_floats_are_too_coarse_for_agrees(text: str, point: str) -> None:
+    (finding,) = checked(text, x=point).findings
+    assert finding.verdict is Verdict.AGREES
+    assert "too small for a float" in finding.note
+
+
+def test_an_underflow_on_the_way_to_a_derivative_that_floats_have_differs() -> None:
+    assert not checked("(x*1e-200*1e-200)^2*1e300*1e300", x="1").agrees
+
+
 def test_an_overflow_on_the_way_to_a_finite_derivative_is_one() -> None:
     assert not checked("exp(x)/exp(999)", x="1000").agrees
 
