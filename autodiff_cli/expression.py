@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from autodiff_cli.derived import Derived
     from autodiff_cli.formula import Point
     from autodiff_cli.language.source import Source
     from autodiff_cli.render.notebook import ShownTrace
@@ -120,7 +121,7 @@ class Expression(Formula):
         self.notes = notes
         self.bound = dict(bound or {})
         self._text = text
-        self._origin: Expression | None = None  # of numbers, whose derivative this is
+        self._family: Derived | None = None  # the derivatives of which this is one
         self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
 
     @property
@@ -135,8 +136,16 @@ class Expression(Formula):
 
     def __str__(self) -> str:
         if self._text is None and self.source is None:
-            return to_text(self._readable, share=False, shapes=self.shapes)
+            return to_text(self._written(), share=False, shapes=self.shapes)
         return to_text(self.output, self.names, share=self.source is not None, shapes=self.shapes)
+
+    def _written(self) -> Node:
+        """What is printed for a formula that was derived."""
+        if self._family is not None:
+            return self._family.written(self.output)
+        from autodiff_cli.autodiff.readable import readable
+
+        return readable([self.output], self._symbols, scalar=not self.shapes)[0]
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
@@ -337,40 +346,21 @@ class Expression(Formula):
                 f"the derivative depends on the shape of `{unknown}`: declare it", suggestion=f"{unknown}: 3"
             )
         self.check_output(self.shapes)
-        slope = self._slopes[name]
+        slope = self._derived.slopes[name]
         found = {node.text: node for node in topological([slope]) if node.is_input}
         leaves = {name: found[name] for name in self.leaves if name in found}
         declared = {name: shape for name, shape in self.shapes.items() if name in leaves}
         derived = Expression(slope, leaves, shapes=declared)
         derived._symbols = self._symbols
-        derived._origin = None if self.shapes else self
+        derived._family = self._derived
         return derived
 
-    # The derivatives of a formula have most of their parts in common: they are tidied together.
-
     @cached_property
-    def _slopes(self) -> dict[str, Node]:
-        """The derivatives, simplified, by variable."""
-        from autodiff_cli.autodiff.simplify import simplify
+    def _derived(self) -> Derived:
+        from autodiff_cli.derived import Derived
 
-        return dict(zip(self.leaves, simplify(self._gradient(self.shapes), scalar=not self.shapes), strict=True))
-
-    @cached_property
-    def _readable_slopes(self) -> dict[Node, Node]:
-        """What is printed for each derivative."""
-        from autodiff_cli.autodiff.readable import readable
-
-        slopes = list(self._slopes.values())
-        return dict(zip(slopes, readable(slopes, self._symbols), strict=True))
-
-    @property
-    def _readable(self) -> Node:
-        """What is printed for a formula that was derived."""
-        if self._origin is not None:
-            return self._origin._readable_slopes[self.output]
-        from autodiff_cli.autodiff.readable import readable
-
-        return readable([self.output], self._symbols, scalar=not self.shapes)[0]
+        gradient = dict(zip(self.leaves, self._gradient(self.shapes), strict=True))
+        return Derived(gradient, self._symbols, scalar=not self.shapes)
 
     @cached_property
     def _symbols(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from autodiff_cli.numbers.precise import precision, text
 
 _GUARD = 20  # digits to compute with beyond those asked for, at first and each time they do not suffice
 _SLACK = 3  # of these, digits that the bound itself may be wrong by
-_MOST_CANCELLED = 1000  # a result that cancels in more digits than this is 0
+MOST_CANCELLED = 1000  # a result that cancels in more digits than this is 0
 _EXACT = {"add", "sub", "mul", "neg", "square", "pow"}  # on whole numbers
 
 
@@ -29,7 +29,13 @@ class Estimate(NamedTuple):
     error: Number
 
 
-def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None, guard: int = _GUARD) -> list[Number]:
+def evaluate(
+    outputs: Sequence[Node],
+    digits: int,
+    sure: int | None = None,
+    guard: int = _GUARD,
+    most_cancelled: int = MOST_CANCELLED,
+) -> list[Number]:
     """The values of graphs that have no free inputs.
 
     Args:
@@ -38,8 +44,8 @@ def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None, guar
         sure: for how many of the outputs, from the first; the others have the precision that these need. All by
             default.
         guard: with how many digits more to compute at first. It changes nothing but the time that it takes.
-
-    A number that is smaller than its terms by more than a thousand digits is taken for the 0 that it nearly always is.
+        most_cancelled: a number that is smaller than its terms by more digits is taken for the 0 that it nearly always
+            is.
     """
     tape = Tape(outputs)
     needed = [tape.outputs[k] for k in range(len(outputs) if sure is None else sure)]
@@ -47,7 +53,7 @@ def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None, guar
     before: list[str] | None = None
     while True:
         with precision(working) as kind:
-            is_last_word = working - digits > _MOST_CANCELLED
+            is_last_word = working - digits > most_cancelled
             found = _estimates(tape, kind, is_last_word)
             # A first-order bound needs every node to have at least its first digit.
             lost = max([0, *(_missing(found[i], digits) for i in needed), *(_missing(node, 0) for node in found)])
@@ -55,7 +61,8 @@ def evaluate(outputs: Sequence[Node], digits: int, sure: int | None = None, guar
         if texts is not None and (texts == before or is_last_word):
             return [found[i].value for i in tape.outputs]
         before = texts
-        working += max(_GUARD, lost)
+        # Where not even the first digit is known, nothing tells how many to compute with: half as many more.
+        working += max(_GUARD, lost, working // 2 if lost > digits else 0)
 
 
 def errors(outputs: Sequence[Node], digits: int) -> list[Estimate]:

@@ -29,6 +29,7 @@ DIGITS = 50
 _TOLERANCE = 1e-12  # of the largest term that the gradient is the sum of
 _STEP = 30  # h is 10^-30, or that much less than x
 _FIRST_ORDER = 1.001  # a remainder that shrinks no faster than h^this does not shrink faster than h
+_NOTHING = 200  # a remainder that is smaller than h^2 by more digits is nothing
 _SMOOTH = 1e-10  # the slopes on both sides of a smooth point agree better than this
 
 
@@ -164,7 +165,8 @@ def _sides(function: Function, part: Part) -> list[_Side]:
         (moved,) = rebuild([function.output], {**function.place, part.leaf: here + step})
         wanted += [moved - value - step * tangent, (moved - value) / step]
     cancelling = 2 * _STEP + 2  # what is left is of the size of the square of the smaller step
-    far_left, left, near_left, _, far_right, right, near_right, _ = evaluate(wanted, 10, guard=cancelling + 20)
+    found = evaluate(wanted, 10, guard=cancelling + 20, most_cancelled=2 * exponent + _NOTHING)
+    far_left, left, near_left, _, far_right, right, near_right, _ = found
     return [_Side(left, _order(far_left, near_left)), _Side(right, _order(far_right, near_right))]
 
 
