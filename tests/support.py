@@ -48,3 +48,10 @@ def run_cli(line: str | Sequence[str], stdin: str = "", terminal: int | None = N
     output.stderr = stderr.getvalue()
     output.status = int(status)
     return output
+
+
+def expect_refusal(output: Output, message: str) -> None:
+    """What bad input gets: status 2, a message that says `message`, and nothing on standard output."""
+    assert (output.status, output) == (2, "")
+    assert output.stderr.startswith("error: ")
+    assert message in output.stderr

@@ -18,7 +18,7 @@ from autodiff_cli.numbers.precise import precision, text
 
 _GUARD = 20  # digits to compute with beyond those asked for, at first and each time they do not suffice
 _SLACK = 3  # of these, digits that the bound itself may be wrong by
-MOST_CANCELLED = 1000  # a result that cancels in more digits than this is 0
+_MOST_CANCELLED = 1000  # a result that cancels in more digits than this is 0
 _EXACT = {"add", "sub", "mul", "neg", "square", "pow"}  # on whole numbers
 
 
@@ -34,7 +34,7 @@ def evaluate(
     digits: int,
     sure: int | None = None,
     guard: int = _GUARD,
-    most_cancelled: int = MOST_CANCELLED,
+    most_cancelled: int = _MOST_CANCELLED,
 ) -> list[Number]:
     """The values of graphs that have no free inputs.
 
