@@ -9,10 +9,12 @@ from typing import Any
 from autodiff_cli.explain.steps import Trace
 from autodiff_cli.explain.uncertainty import Uncertainty
 from autodiff_cli.expression import Expression
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.render.numbers import Show, shows
 from autodiff_cli.render.paper import Column, Paper, Style, Table
 from autodiff_cli.render.text import columns, on_one_line, shortened
 
+MOST_EXAMPLES = 4  # elements along an axis of an array that shows how to write one
 NOTHING = "-"  # the sensitivity of a node that no variable reaches
 
 
@@ -61,9 +63,17 @@ def write_formulas(paper: Paper, expression: Expression, derivatives: Mapping[st
 
 def write_hint(paper: Paper, expression: Expression) -> None:
     """How to evaluate what was shown as formulas."""
-    values = " ".join(f"--{name} 2" for name in expression.variables)
+    values = " ".join(f"--{name} {_example(expression.shapes.get(name, ()))}" for name in expression.variables)
     paper.line()
     paper.line(f"To evaluate at a point, give each variable a value: {values}", Style.FAINT)
+
+
+def _example(shape: Shape) -> str:
+    """A value that a variable may have, as one types it; of a large array only how it begins."""
+    text = "2"
+    for length in reversed(shape):
+        text = f"[{', '.join([text] * min(length, MOST_EXAMPLES))}{', …' if length > MOST_EXAMPLES else ''}]"
+    return f'"{text}"' if shape else text
 
 
 def write_title(paper: Paper, trace: Trace, show: Show) -> None:

@@ -164,3 +164,10 @@ BAD = [
 @pytest.mark.parametrize(("line", "message"), BAD)
 def test_bad_input_has_status_2_a_message_and_no_output(line: str, message: str) -> None:
     expect_refusal(run_cli(line), message)
+
+
+def test_the_hint_writes_values_in_the_shape_of_their_variable() -> None:
+    output = run_cli("grad 'v: 2; M: 2x2; x*sum(v) + sum(M)'")
+    hint = output.splitlines()[-1].partition(": ")[2]
+    assert hint == '--v "[2, 2]" --M "[[2, 2], [2, 2]]" --x 2'
+    assert run_cli(f"grad 'v: 2; M: 2x2; x*sum(v) + sum(M)' {hint} --json").json["value"] == 16

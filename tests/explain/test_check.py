@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from autodiff_cli.autodiff import digits
 from autodiff_cli.explain.check import Check, Verdict, check
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node, variable
@@ -43,6 +44,15 @@ def test_derivatives_agree(text: str, point: dict[str, str], orders: dict[str, f
     assert found.agrees
     assert {finding.variable: finding.order for finding in found.findings} == pytest.approx(orders, abs=1e-6)
     assert {finding.verdict for finding in found.findings} == {Verdict.AGREES}
+
+
+def test_a_remainder_that_is_nothing_takes_few_digits_and_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    precision = digits.precision
+    monkeypatch.setattr(digits, "precision", lambda count: asked.append(count) or precision(count))
+    assert checked("y*gamma(z)", y="1.14", z="0.187").agrees
+    assert max(asked) < 700
+    assert len(asked) < 30
 
 
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
