@@ -264,11 +264,6 @@ def zip_nodes(places: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]
     return dict(zip(places, nodes, strict=True))
 
 
-def _given(node: Node | None) -> Node:
-    assert node is not None
-    return node
-
-
 @functools.cache
 def _template(op: Op, count: int, wanted: tuple[int, ...]) -> Template:
     """The local derivatives and the masks (1 where there is none) of a rule, towards some of its inputs."""
