@@ -41,7 +41,7 @@ def check(
     names = inputs.chosen(formula, wrt)
     if not names:
         raise BadInput("there is nothing to check: the expression has no variables")
-    found = checked(formula, inputs.graphs(formula, given), names)
+    found = checked(formula, inputs.graphs(context, formula, given), names)
     if json:
         from autodiff_cli.render import documents
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import typer
+
 from autodiff_cli.cli import inputs
+from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.declarations import MOST_ORDER, Asked
-from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.cli.options import assignments
 from autodiff_cli.explain import derivatives
@@ -18,7 +21,7 @@ from autodiff_cli.expression import Expression
 
 
 def write_further(
-    environment: Environment,
+    context: typer.Context,
     formula: Expression,
     given: Mapping[str, str],
     names: Sequence[str],
@@ -32,6 +35,7 @@ def write_further(
         BadInput: for options that do not go together, or do not fit the expression.
         ExpressionError: for names and shapes that the expression lacks.
     """
+    environment = Call.of(context).environment
     _check(asked, names)
     if formula.variables and not given and not asked.mode_forward and asked.direction is None:
         found = _formulas(formula, names, asked)
@@ -42,9 +46,9 @@ def write_further(
         else:
             from autodiff_cli.render import further as report
 
-            report.write_formulas(environment.paper(), formula, found)
+            report.write_formulas(environment.paper(), formula, found, functools.partial(inputs.spelt, context))
         return
-    point = inputs.point(formula, given)
+    point = inputs.point(context, formula, given)
     is_array = bool(derivatives.output_shape(formula, formula.sizes(formula.at(point))))
     traced = None if asked.jacobian and is_array else trace(formula, point, names)
     numbers = _numbers(formula, point, traced, names, asked)

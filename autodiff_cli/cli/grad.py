@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import typer
 
 from autodiff_cli.cli.call import Call
@@ -94,7 +96,7 @@ def grad(
     if asked != Asked():
         from autodiff_cli.cli import further
 
-        further.write_further(environment, formula, given, names, asked, digits, json)
+        further.write_further(context, formula, given, names, asked, digits, json)
         return ExitStatus.DONE
     if formula.variables and not given:
         derivatives = {name: formula.derivative(name) for name in names}
@@ -105,9 +107,10 @@ def grad(
         else:
             from autodiff_cli.render import gradient
 
-            gradient.write_formulas(environment.paper(), formula, derivatives)
+            spelt = functools.partial(inputs.spelt, context)
+            gradient.write_formulas(environment.paper(), formula, derivatives, spelt)
         return ExitStatus.DONE
-    traced = inputs.traced(formula, given, names)
+    traced = inputs.traced(context, formula, given, names)
     if json:
         from autodiff_cli.render import documents
 

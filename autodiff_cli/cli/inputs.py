@@ -12,7 +12,7 @@ import typer
 from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput
-from autodiff_cli.cli.options import close_option
+from autodiff_cli.cli.options import HELP, close_option
 from autodiff_cli.explain.steps import Trace, trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
@@ -111,27 +111,27 @@ def unknown(
     return UnknownNameError(f"{message}, and there is no option --{name}", suggestion=close_option(name, options))
 
 
-def traced(expression: Expression, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
+def traced(context: typer.Context, expression: Expression, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
     """Both passes over an expression at the point that was given.
 
     Raises:
         MissingValueError: naming all variables without a value.
         BadInput: for a value that is not a constant expression.
     """
-    return trace(expression, point(expression, given), wrt)
+    return trace(expression, point(context, expression, given), wrt)
 
 
-def point(expression: Expression, given: Mapping[str, str]) -> dict[str, Any]:
+def point(context: typer.Context, expression: Expression, given: Mapping[str, str]) -> dict[str, Any]:
     """The value of every variable. Raises as `traced` does."""
-    check_all_given(expression, given)
+    check_all_given(context, expression, given)
     values = constant_values(given)
     return {name: values[name] for name in expression.variables}
 
 
-def graphs(expression: Expression, given: Mapping[str, str]) -> dict[str, Node]:
+def graphs(context: typer.Context, expression: Expression, given: Mapping[str, str]) -> dict[str, Node]:
     """The value of every variable as a graph, to be computed with more digits than a float has. Raises as `traced`
     does."""
-    check_all_given(expression, given)
+    check_all_given(context, expression, given)
     return {name: constant_expression(f"`{name}`", given[name]).output for name in expression.variables}
 
 
@@ -164,13 +164,19 @@ def refuse_many(given: Mapping[str, str], command: str) -> None:
             raise BadInput(f"the value of `{name}`: {what} is for `grad`; {command} takes one number or array")
 
 
-def check_all_given(expression: Expression, given: Container[str]) -> None:
+def check_all_given(context: typer.Context, expression: Expression, given: Container[str]) -> None:
     """Raise MissingValueError, naming all variables that are not given."""
     missing = [name for name in expression.variables if name not in given]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
-        example = " ".join(f"--{name} 2" for name in missing)
+        example = " ".join(spelt(context, name, "2") for name in missing)
         raise MissingValueError(f"no value for {names}; add {example}")
+
+
+def spelt(context: typer.Context, name: str, value: str) -> str:
+    """How to give a variable a value: by an option of its name, unless the command has one of that name itself."""
+    options = {*HELP, *(option for parameter in context.command.params for option in parameter.opts)}
+    return f"--set {name}={value}" if f"--{name}" in options else f"--{name} {value}"
 
 
 def listed(names: str) -> tuple[str, ...]:

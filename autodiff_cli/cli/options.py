@@ -80,7 +80,8 @@ def split(command: TyperCommand, words: Sequence[str]) -> Arguments:
             raise BadInput(f"this command has no option {name}; for the expression, write it in brackets: `({name})`")
         if option is not None and option.is_flag:
             if equals:
-                raise BadInput(f"{name} takes no value")
+                hint = f"; that of a variable of its name is --set {word[2:]}"
+                raise BadInput(f"{name} takes no value{hint if _takes_values(command) else ''}")
             _once(seen, name, option.name or name)
             found.options.append(name)
             continue
@@ -178,6 +179,11 @@ def _needed(command: TyperCommand) -> int:
     return sum(parameter.required for parameter in command.params if not isinstance(parameter, TyperOption))
 
 
+def _takes_values(command: TyperCommand) -> bool:
+    """Whether variables are given values on the command line."""
+    return any(parameter.name == "assignments" for parameter in command.params)
+
+
 def _may_stand_alone(option: TyperOption) -> bool:
     """Whether the option's value may be left out; its metavar is in brackets then."""
     return (option.metavar or "").startswith("[")
@@ -225,9 +231,8 @@ def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str,
         missing = wanted[len(found.positionals) :]
         raise BadInput(f"{' and '.join(missing)} missing: autodiff {command.name} {' '.join(wanted)}, in quotes")
     extra = found.positionals[len(wanted)]
-    takes_values = any(parameter.name == "assignments" for parameter in command.params)
     name, equals, _ = extra.lstrip("-").partition("=")
-    if takes_values and (equals or extra.startswith("-")) and is_name(name):
+    if _takes_values(command) and (equals or extra.startswith("-")) and is_name(name):
         raise BadInput(f"`{extra}` is one word too many; the value of a variable is an option, as --{name} 2")
     if not least:
         raise BadInput(f"`{extra}` is one word too many; autodiff {command.name} --help has examples")

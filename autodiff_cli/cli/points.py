@@ -124,7 +124,7 @@ def _writer(
     fixed: Mapping[str, str],
     form: Form,
 ) -> Writer:
-    inputs.check_all_given(formula, {*columns, *fixed})
+    inputs.check_all_given(context, formula, {*columns, *fixed})
     gradients = Gradients(formula, columns, inputs.constant_values(fixed), inputs.chosen(formula, form.wrt))
     return Writer(Call.of(context).environment.document(), header, gradients, form.digits, form.json)
 

@@ -157,7 +157,7 @@ def trace(
     given = options.assignments(Call.of(context).values, assignments or ())
     inputs.refuse_many(given, "trace")
     formula = inputs.formula(context, inputs.text_of(expression, environment), given)
-    traced = inputs.traced(formula, given, inputs.chosen(formula, wrt))
+    traced = inputs.traced(context, formula, given, inputs.chosen(formula, wrt))
     if step and _walked(environment, traced, digits, expression):
         return ExitStatus.DONE
     if form is Format.JSON:

@@ -39,8 +39,8 @@ def write_trusted(
     _check(given, asked, form)
     environment = Call.of(context).environment
     formula = inputs.formula(context, inputs.text_of(argument, environment), given)
-    traced = _traced(formula, given, form)
-    found = _uncertainty(formula, given, errors) if errors else None
+    traced = _traced(context, formula, given, form)
+    found = _uncertainty(context, formula, given, errors) if errors else None
     if form.json:
         from autodiff_cli.render import documents
 
@@ -67,17 +67,19 @@ def _check(given: Mapping[str, str], asked: Asked, form: Form) -> None:
         )
 
 
-def _traced(formula: Expression, given: Mapping[str, str], form: Form) -> Trace:
+def _traced(context: typer.Context, formula: Expression, given: Mapping[str, str], form: Form) -> Trace:
     names = inputs.chosen(formula, form.wrt)
     if form.precision is None:
-        return inputs.traced(formula, given, names)
+        return inputs.traced(context, formula, given, names)
     from autodiff_cli.explain.precision import precise_trace
 
-    return precise_trace(formula, inputs.graphs(formula, given), names, form.precision)
+    return precise_trace(formula, inputs.graphs(context, formula, given), names, form.precision)
 
 
-def _uncertainty(formula: Expression, given: Mapping[str, str], errors: Mapping[str, str]) -> Uncertainty:
-    point = inputs.point(formula, given)
+def _uncertainty(
+    context: typer.Context, formula: Expression, given: Mapping[str, str], errors: Mapping[str, str]
+) -> Uncertainty:
+    point = inputs.point(context, formula, given)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
     for name, deviation in deviations.items():
         if isinstance(deviation, float):

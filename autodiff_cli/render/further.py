@@ -9,6 +9,7 @@ from autodiff_cli.explain.derivatives import Further, Matrix
 from autodiff_cli.explain.steps import Trace
 from autodiff_cli.expression import Expression
 from autodiff_cli.render.gradient import (
+    Spelling,
     assigned,
     write_formula,
     write_hint,
@@ -22,7 +23,7 @@ from autodiff_cli.render.numbers import Show, shows
 from autodiff_cli.render.paper import Column, Paper, Style, Table
 
 
-def write_formulas(paper: Paper, expression: Expression, further: Further) -> None:
+def write_formulas(paper: Paper, expression: Expression, further: Further, spelt: Spelling) -> None:
     """All that was asked for as formulas, and how to evaluate them."""
     for name, derivative in (further.formulas or {}).items():
         write_formula(paper, f"d/d{name}", derivative)
@@ -33,7 +34,7 @@ def write_formulas(paper: Paper, expression: Expression, further: Further) -> No
     for output, derivatives in (further.jacobian or {}).items():
         for name, derivative in derivatives.items():
             write_formula(paper, f"d({output})/d{name}", derivative)
-    write_hint(paper, expression)
+    write_hint(paper, expression, spelt)
 
 
 def write_numbers(

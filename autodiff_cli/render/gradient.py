@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from autodiff_cli.explain.steps import Trace
 from autodiff_cli.explain.uncertainty import Uncertainty
@@ -13,6 +13,8 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.render.numbers import Show, shows
 from autodiff_cli.render.paper import Column, Paper, Style, Table
 from autodiff_cli.render.text import columns, on_one_line, shortened
+
+Spelling: TypeAlias = Callable[[str, str], str]  # how to give the variable of a name a value, on the command line
 
 MOST_EXAMPLES = 4  # elements along an axis of an array that shows how to write one
 NOTHING = "-"  # the sensitivity of a node that no variable reaches
@@ -54,16 +56,18 @@ def write_formula(paper: Paper, called: str, derivative: Expression) -> None:
     paper.line(f"{called}{':' if ';' in text else ' ='} {shortened(text, paper.longest)}")
 
 
-def write_formulas(paper: Paper, expression: Expression, derivatives: Mapping[str, Expression]) -> None:
+def write_formulas(
+    paper: Paper, expression: Expression, derivatives: Mapping[str, Expression], spelt: Spelling
+) -> None:
     """The derivative towards each variable as a formula, and how to evaluate it."""
     for name, derivative in derivatives.items():
         write_formula(paper, f"d/d{name}", derivative)
-    write_hint(paper, expression)
+    write_hint(paper, expression, spelt)
 
 
-def write_hint(paper: Paper, expression: Expression) -> None:
+def write_hint(paper: Paper, expression: Expression, spelt: Spelling) -> None:
     """How to evaluate what was shown as formulas."""
-    values = " ".join(f"--{name} {_example(expression.shapes.get(name, ()))}" for name in expression.variables)
+    values = " ".join(spelt(name, _example(expression.shapes.get(name, ()))) for name in expression.variables)
     paper.line()
     paper.line(f"To evaluate at a point, give each variable a value: {values}", Style.FAINT)
 

@@ -107,6 +107,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
 BAD = [
     ("grad x*y --x 2",           "no value for `y`; add --y 2"),
     ("grad x*y*z --x 2",         "no value for `y`, `z`"),
+    ("grad x*digits --x 2",      "no value for `digits`; add --set digits=2"),
+    ("grad x*help --x 2",        "no value for `help`; add --set help=2"),
+    ("grad x*step --x 2",        "no value for `step`; add --step 2"),
+    ("trace x*step --x 2",       "no value for `step`; add --set step=2"),
     ("grad x*yy --x 2 --y 2",    "Did you mean `--yy`?"),
     ("grad x --x 2 --dgits 3",   "Did you mean `--digits`?"),
     ("grad x --x 2 --digits 0",  "--digits"),
@@ -151,3 +155,9 @@ def test_a_long_expression_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
     assert "rows left out" in drawn
     assert len(piped.splitlines()) > 6000
     assert len(run_cli(line[:2], terminal=80).splitlines()) < 30
+
+
+def test_the_hint_how_to_evaluate_can_be_typed() -> None:
+    for line in ("grad json*x", "grad json*x --symbolic"):
+        assert run_cli(line).endswith("give each variable a value: --set json=2 --x 2\n")
+    assert run_cli("grad json*x --set json=2 --x 2 --json").json["value"] == 4.0

@@ -60,7 +60,7 @@ WRONG = [
     (["x", "--json", "--json"],             "--json is given twice"),
     (["x", "--digits", "3", "--digits=4"],  "--digits is given twice"),
     (["x", "--set", "a=1", "--set", "a=2"], "--set a is given twice"),
-    (["x", "--json=1"],                     "--json takes no value"),
+    (["x", "--json=1"],                     "--json takes no value; that of a variable of its name is --set json=1"),
     (["x", "--x"],                          "--x needs a value"),
     (["x", "--x", "--y", "2"],              "--x needs a value, as --x 2, but --y follows"),
     (["x", "--digits"],                     "--digits needs a value, as --digits N"),
