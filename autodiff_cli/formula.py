@@ -72,13 +72,14 @@ class Formula:
         Raises:
             UnknownNameError: for a name that is no variable.
             MissingValueError: for a variable without a value.
+            TypeError, ValueError: for a value that is no real number and no array of these.
         """
         given = {canonical(name): value for name, value in {**(point or {}), **values}.items()}
         self.check_names(given)
         missing = [name for name in self.leaves if name not in given]
         if missing:
             raise MissingValueError(f"no value for {', '.join(f'`{name}`' for name in missing)}")
-        return {name: number(value) for name, value in given.items()}
+        return {name: _value(name, value) for name, value in given.items()}
 
     def check_names(self, names: Iterable[str]) -> None:
         """Raise UnknownNameError for a name that is no variable."""
@@ -159,6 +160,13 @@ class Formula:
             yield
         except ShapeError as error:
             raise shape_error(error, self.source) from None
+
+
+def _value(name: str, value: Any) -> Any:
+    try:
+        return number(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"the value of `{name}`: {error}") from None
 
 
 def number(value: Any) -> Any:

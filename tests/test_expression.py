@@ -332,3 +332,9 @@ def test_what_counts_as_an_array() -> None:
 def test_an_array_has_elements(text: str) -> None:
     with pytest.raises(ad.ExpressionError, match="`v` is empty"):
         ad.parse(text).grad(v=[])
+
+
+@pytest.mark.parametrize(("value", "kind"), [("a", ValueError), (None, TypeError), ([1, "b"], ValueError)])
+def test_a_value_that_is_no_number_is_named(value: object, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="the value of `x`: "):
+        ad.parse("x*y").grad({"x": value, "y": 1})

@@ -100,7 +100,9 @@ def trace(
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which is replaced as a whole."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to a file, replaced as a whole; - is standard output."
+        ),
     ] = None,
     highlight: Annotated[
         str | None, typer.Option("--highlight", metavar="VAR", help="In a drawing: make the paths of VAR stand out.")
@@ -142,6 +144,7 @@ def trace(
     from autodiff_cli.cli import inputs, options
 
     environment = Call.of(context).environment
+    output = None if output == "-" else output
     highlight, only = (name and canonical(name) for name in (highlight, only))
     if paths is None and limit != _LIMIT:
         raise BadInput("--limit says how many of the --paths to list: add --paths")
@@ -221,7 +224,9 @@ def _paths(traced: Trace, asked: Asked, digits: int | None) -> Part:
 
     name = canonical(asked.paths or "")
     if name:
-        _known("--paths", name, traced.wrt)
+        _known("--paths", name, traced.expression.leaves)
+        if name not in traced.wrt:
+            raise BadInput(f"--paths {name}: --wrt leaves `{name}` out")
     network = Network(traced)
     found = [network.from_variable(name, asked.limit) for name in ([name] if name else traced.wrt)]
     return Part(lambda paper: paths.write_paths(paper, traced, found, digits), lambda: paths.paths_document(found))

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support import run_cli
+from tests.support import expect_refusal, run_cli
 
 LINE = ["trace", "x*y + sin(x)", "--x", "2", "--y", "3"]
 
@@ -229,3 +229,11 @@ def test_a_limit_is_for_paths() -> None:
     output = run_cli([*LINE, "--limit", "3"])
     assert output.status == 2
     assert "add --paths" in output.stderr
+
+
+def test_a_variable_that_wrt_leaves_out_has_no_paths() -> None:
+    expect_refusal(run_cli("trace x*y --x 2 --y 3 --wrt x --paths y"), "--paths y: --wrt leaves `y` out")
+
+
+def test_a_dash_is_standard_output() -> None:
+    assert run_cli("trace x*y --x 2 --y 3 --format svg -o -") == run_cli("trace x*y --x 2 --y 3 --format svg")
