@@ -30,21 +30,29 @@ def forward(tape: Tape, kind: Kind[N], point: Mapping[str, N]) -> list[N]:
     for i, function, first, second in steps:
         if second >= 0:
             values[i] = function(values[first], values[second])
-        elif second == _UNARY:
+        elif second == UNARY:
             values[i] = function(values[first])
         else:
             values[i] = function(*[values[j] for j in first])
     return values
 
 
-_UNARY, _MANY = -1, -2
+UNARY, _MANY = -1, -2
 
 Steps = list[tuple[int, Callable[..., Any], Any, int]]
 
 
+def places(inputs: tuple[int, ...]) -> tuple[Any, int]:
+    """The places of an operation's inputs as loops like them: two inputs as two places, one as a place and `UNARY`, any
+    other number as a tuple and a negative number."""
+    if len(inputs) == 2:
+        return inputs
+    return (inputs[0], UNARY) if len(inputs) == 1 else (inputs, _MANY)
+
+
 def _prepared(tape: Tape, kind: Kind[N]) -> tuple[list[Any], list[tuple[int, str]], Steps]:
-    """The constants in their places, the places of the input leaves, and every operation as (its place, its function,
-    its inputs): two inputs as two places, one as a place and `_UNARY`, any other number as a tuple and `_MANY`."""
+    """The constants in their places, the places of the input leaves, and every operation as its place, its function
+    and the places of its inputs."""
     constants: list[Any] = [None] * len(tape)
     leaves: list[tuple[int, str]] = []
     steps: Steps = []
@@ -60,10 +68,7 @@ def _prepared(tape: Tape, kind: Kind[N]) -> tuple[list[Any], list[tuple[int, str
         function = functions.get((node.op, count))
         if function is None:
             function = functions[node.op, count] = kind.function(node.op, count)
-        if count == 2:
-            steps.append((i, function, *inputs))  # type: ignore[arg-type]
-        else:
-            steps.append((i, function, inputs[0], _UNARY) if count == 1 else (i, function, inputs, _MANY))
+        steps.append((i, function, *places(inputs)))
     return constants, leaves, steps
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from autodiff_cli.autodiff.forward import UNARY, places
 from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.kind import Kind
@@ -25,11 +26,17 @@ def reverse(tape: Tape, kind: Kind[N], values: list[N], seed: N) -> list[N | Non
             tape.prepared[key] = [*_prepared(tape, kind)]
     adjoints: list[Any] = [None] * len(tape)
     adjoints[tape.outputs[0]] = seed
-    for i, partials, inputs, receivers in tape.prepared[key]:
+    for i, partials, first, second, receivers in tape.prepared[key]:
         adjoint = adjoints[i]
         if adjoint is None:
             continue
-        for j, local in zip(receivers, partials(values[i], *[values[k] for k in inputs])):  # noqa: B905
+        if second >= 0:
+            slopes = partials(values[i], values[first], values[second])
+        elif second == UNARY:
+            slopes = partials(values[i], values[first])
+        else:
+            slopes = partials(values[i], *[values[k] for k in first])
+        for j, local in zip(receivers, slopes):  # noqa: B905
             if local is not None:
                 amount = local * adjoint
                 so_far = adjoints[j]
@@ -37,7 +44,10 @@ def reverse(tape: Tape, kind: Kind[N], values: list[N], seed: N) -> list[N | Non
     return adjoints
 
 
-def _prepared(tape: Tape, kind: Kind[N]) -> Iterator[tuple[int, Callable[..., Any], tuple[int, ...], tuple[int, ...]]]:
+Step = tuple[int, Callable[..., Any], Any, int, tuple[int, ...]]
+
+
+def _prepared(tape: Tape, kind: Kind[N]) -> Iterator[Step]:
     """From the output down, the nodes that hand something on: each with the function for its local derivatives, the
     places of its inputs, and those of the inputs that receive."""
     functions: dict[Any, Any] = {}
@@ -48,4 +58,4 @@ def _prepared(tape: Tape, kind: Kind[N]) -> Iterator[tuple[int, Callable[..., An
             partials = functions.get(key)
             if partials is None:
                 partials = functions[key] = kind.partials(*key)  # type: ignore[arg-type]
-            yield i, partials, inputs, tuple([inputs[k] for k in live])
+            yield (i, partials, *places(inputs), tuple([inputs[k] for k in live]))
