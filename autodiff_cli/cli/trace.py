@@ -127,7 +127,7 @@ def trace(
 
     First each operation with its numbers filled in, from the inputs to the output; then, from the output back, what
     each node hands to each of its inputs: local derivative × adjoint = amount, and the running total. Other views of
-    the same: every path, forward mode, the tape, a drawing.
+    the same: every path, forward mode, the tape, a drawing, a page to play both passes in.
 
     \b
     Examples:
@@ -139,6 +139,7 @@ def trace(
       autodiff trace "x*y + sin(x)" --x 2 --y 3 --tape
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o graph.svg --highlight x
       autodiff trace "f(t) = t*sin(t); f(x)*f(y)" --x 2 --y 3 -o graph.svg --fold
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o page.html
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
     """
     from autodiff_cli.cli import inputs, options

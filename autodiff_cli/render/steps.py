@@ -40,6 +40,8 @@ def write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
 def write_steps(paper: Paper, steps: Iterable[S], write: Callable[[S], None]) -> None:
     """All steps; on paper that is short, those at both ends."""
     listed = [*steps]
+    if not listed:
+        paper.line("  There is nothing to do.", Style.FAINT)
     first, last = paper.shown(len(listed))
     for step in listed[:first]:
         write(step)

@@ -75,3 +75,7 @@ def test_a_long_trace_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
     assert len(drawn.splitlines()) < 400
     assert "2940 steps left out" in drawn
     assert len(piped.splitlines()) > 9000
+
+
+def test_a_pass_without_steps_says_so() -> None:
+    assert run_cli("trace x --x 2").count("  There is nothing to do.\n") == 2
