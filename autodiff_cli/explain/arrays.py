@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -45,78 +45,56 @@ class ArrayTrace(Trace):
         return self.handed[i]
 
 
-class Amount(NamedTuple):
-    """An amount with zeros where it is absent, and where it is not: None for everywhere."""
-
-    graph: Node
-    mask: Node | None
-
-    @classmethod
-    def of(cls, partial: Partial) -> Amount:
-        """The amount that a sweep carries."""
-        return cls(selected(partial), partial.mask)
-
-    def among(self, known: Mapping[Node, Any]) -> Any:
-        """Its value, given those of all graphs; None if it is absent in every element."""
-        return known[self.graph] if self.mask is None or np.any(known[self.mask] != 0) else None
-
-
-class Given(NamedTuple):
-    """The graphs of a `Handed`."""
-
-    local: Node | None
-    amount: Amount
-
-
 @dataclass(frozen=True)
 class Passes:
     """Both passes over a formula with arrays, as graphs that are still to be evaluated.
 
     Attributes:
-        swept: the reverse sweep.
-        arrived: the adjoint of every node; None where structurally nothing arrives, whatever the values are.
-        given: for every node, by input position, what it hands on.
+        swept: the reverse sweep, its amounts settled: each is one graph, 0 where its mask does not hold.
     """
 
     swept: Sweep
-    arrived: list[Amount | None]
-    given: list[dict[int, Given]]
 
     @property
     def graphs(self) -> list[Node]:
         """All graphs, each once."""
-        given = [one for pairs in self.given for one in pairs.values()]
-        amounts = [amount for amount in [*self.arrived, *(one.amount for one in given)] if amount is not None]
-        graphs = [*self.swept.tape.nodes, *(one.local for one in given), *(node for pair in amounts for node in pair)]
+        given = [one for contributions in self.swept.contributions for one in contributions]
+        amounts = [amount for amount in [*self.swept.adjoints, *(one.amount for one in given)] if amount is not None]
+        parts = [node for amount in amounts for node in (amount.local, amount.mask)]
+        graphs = [*self.swept.tape.nodes, *(one.local for one in given), *parts]
         return [*dict.fromkeys(node for node in graphs if node is not None)]
 
     def trace(
         self, expression: Expression, point: Mapping[str, Any], wrt: tuple[str, ...], known: Mapping[Node, Any]
     ) -> ArrayTrace:
         """The trace that these passes are, given the values of all graphs."""
-        arrived = [None if adjoint is None else adjoint.among(known) for adjoint in self.arrived]
+        arrived = [None if adjoint is None else _among(known, adjoint) for adjoint in self.swept.adjoints]
         handed: list[dict[int, Handed]] = [{} for _ in arrived]
-        for i, given in enumerate(self.given):
-            for k, (local, amount) in given.items():
-                value = amount.among(known)
-                if value is not None and arrived[i] is not None:
-                    handed[i][k] = Handed(None if local is None else known[local], value)
+        for i, contributions in enumerate(self.swept.contributions):
+            for one in contributions:
+                amount = _among(known, one.amount)
+                if amount is not None and arrived[i] is not None:
+                    handed[i][one.position] = Handed(None if one.local is None else known[one.local], amount)
         values = [known[node] for node in self.swept.tape.nodes]
         return ArrayTrace(expression, point, wrt, self.swept.tape, values, arrived, handed)
+
+
+def _among(known: Mapping[Node, Any], amount: Partial) -> Any:
+    """The value of an amount that is settled, given those of all graphs; None if it is absent in every element."""
+    return known[amount.local] if amount.mask is None or np.any(known[amount.mask] != 0) else None
 
 
 def passes(expression: Expression, wrt: tuple[str, ...], sizes: Mapping[str, Shape]) -> Passes:
     """Both passes as graphs, for variables of these shapes."""
     with expression.placed():
         swept = sweep(expression.output, [expression.leaves[name] for name in wrt], sizes)
-    return Passes(
-        swept,
-        [None if adjoint is None else Amount.of(adjoint) for adjoint in swept.adjoints],
-        [
-            {given.position: Given(given.local, Amount.of(given.amount)) for given in contributions}
-            for contributions in swept.contributions
-        ],
-    )
+    adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in swept.adjoints]
+    contributions = [[replace(one, amount=_settled(one.amount)) for one in several] for several in swept.contributions]
+    return Passes(Sweep(swept.tape, adjoints, contributions))
+
+
+def _settled(amount: Partial) -> Partial:
+    return Partial(selected(amount), amount.mask, settled=True)
 
 
 def sizes_at(expression: Expression, point: Mapping[str, Any]) -> dict[str, Shape]:

@@ -122,7 +122,7 @@ def _of_arrays(
     point = dict(zip(given, _evaluated([*given.values()], digits, len(given), most), strict=True))
     near = {name: _each(_float, number) for name, number in point.items()}
     both = passes(expression, wrt, sizes_at(expression, near))
-    adjoints = [None if adjoint is None else adjoint.graph for adjoint in both.arrived]
+    adjoints = [None if adjoint is None else adjoint.local for adjoint in both.swept.adjoints]
     first = [expression.output, *_slopes(both.swept.tape.nodes, adjoints)]
     wanted = dict.fromkeys([*first, *both.graphs])
     place = {expression.leaves[name]: given[name] for name in expression.variables}
