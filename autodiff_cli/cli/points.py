@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +74,8 @@ def _on_a_grid(context: typer.Context, text: str, given: Mapping[str, str], form
 def _in_a_file(context: typer.Context, text: str, given: Mapping[str, str], path: str, form: Form) -> Writer:
     name = "standard input" if path == "-" else path
     with bad_input():
-        rows = _rows(path, Call.of(context).environment)
+        read = _reader(path, Call.of(context).environment)
+        rows = read()
         _, header = next(rows, ("", []))
         names = [canonical(cell.strip()) for cell in header]
         formula = inputs.formula(context, text, given, names)
@@ -89,8 +90,7 @@ def _in_a_file(context: typer.Context, text: str, given: Mapping[str, str], path
             # What is wrong far down is found before anything is written.
             for _ in blocks:
                 pass
-            rows = itertools.islice(_rows(path, Call.of(context).environment), 1, None)
-            blocks = _blocks(name, rows, places, len(header))
+            blocks = _blocks(name, itertools.islice(read(), 1, None), places, len(header))
         if not _answer(writer, blocks):
             raise BadInput(f"{name}: there are no rows")
     return writer
@@ -144,13 +144,16 @@ def value_range(name: str, text: str) -> Range:
     return Range(ends[0], ends[1], int(parts[2]))
 
 
-def _rows(path: str, environment: Environment) -> Iterator[Row]:
-    """The rows of a file as text, the header first. Raises DataError and BadInput."""
+def _reader(path: str, environment: Environment) -> Callable[[], Iterator[Row]]:
+    """Reads the rows of a file as text, the header first, again each time; those of standard input only once.
+
+    Raises DataError, and BadInput for standard input.
+    """
     if path == "-":
-        return _rows_of(environment.stdin)
+        return lambda: _rows_of(environment.stdin)
     from autodiff_cli.training.files import DataFile
 
-    return DataFile(path).numbered_rows()
+    return DataFile(path).numbered_rows
 
 
 def _rows_of(stream: Iterable[str]) -> Iterator[Row]:

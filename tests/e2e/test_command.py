@@ -153,3 +153,10 @@ def test_an_output_of_few_characters_is_no_reason_to_fail(encoding: str) -> None
 def test_a_process_started_without_streams_ends_as_it_should(command: str, status: int, message: str) -> None:
     done = subprocess.run(f"{AUTODIFF} {command}", shell=True, capture_output=True, encoding="utf-8")
     assert (done.returncode, done.stderr) == (status, message)
+
+
+def test_points_come_from_a_pipe_that_is_named() -> None:
+    done = subprocess.run(
+        [AUTODIFF, "grad", "x^2", "--at", "/dev/stdin"], input="x\n1\n2\n", capture_output=True, encoding="utf-8"
+    )
+    assert (done.stdout, done.stderr) == ("x,value,d_x\n1,1,2\n2,4,4\n", "")
