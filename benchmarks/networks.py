@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 import autodiff_cli as ad
-from autodiff_cli.numbers.arrays import quiet
-from autodiff_cli.training.optimizers import OPTIMIZERS
+from autodiff_cli.backends.protocol import State
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 
 THREADS = 2
 RATE = 0.001
@@ -72,14 +72,11 @@ def with_autodiff(network: Network, optimizer: str) -> Callable[[], None]:
     x, y = batch_of(network)
     columns = {f"x{k}": x[:, k] for k in range(network.inputs)}
     objective = ad.Objective(network.text, {**columns, "y": y})
-    theta = objective.start.copy()
-    rule = OPTIMIZERS[optimizer](RATE)
-    (batch,) = objective.batches(network.batch, np.random.default_rng(0))
+    state, run = State.begun(objective.start, OPTIMIZERS[optimizer]), objective.epochs(OPTIMIZERS[optimizer])
+    generator = np.random.default_rng(0)
 
     def step() -> None:
-        _, gradient = batch.value_and_grad(theta)
-        with quiet():
-            rule.step(theta, gradient)
+        run(state, RATE, network.batch, generator)
 
     return step
 

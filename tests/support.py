@@ -8,10 +8,14 @@ import json
 import shlex
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from autodiff_cli.cli.environment import Environment
-from autodiff_cli.cli.main import run
+from autodiff_cli.cli.running import run
+
+ROOT = Path(__file__).parents[1]  # of the checkout
+SETS = ROOT / "tests" / "data"  # data sets; its README says where they are from
 
 
 class Output(str):

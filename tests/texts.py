@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
+
+ATOMS = ["x", "y", "x", "y", "z", "0", "1", "2", "0.5", "pi"]
+
+
+@st.composite
+def formulas(draw: st.DrawFn, forms: Sequence[str], atoms: Sequence[str] = ATOMS, most: int = 5) -> str:
+    """A formula of a few operations, such as `{} + {}`, each on the one before and on others."""
+    text = draw(st.sampled_from(atoms))
+    for _ in range(draw(st.integers(1, most))):
+        form = draw(st.sampled_from(forms))
+        operands = [draw(st.sampled_from([*atoms, text])) for _ in range(form.count("{}"))]
+        operands[draw(st.integers(0, len(operands) - 1))] = text
+        text = f"({form.format(*operands)})"
+    return text
 
 
 @st.composite

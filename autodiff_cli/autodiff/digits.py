@@ -1,126 +1,177 @@
-"""Graphs evaluated to so many right digits, however many cancel on the way.
+"""Graphs evaluated to so many right digits, however many cancel on the way: proven, or said not to be.
 
-Beside its value every node carries a bound on its error: that of its own rounding, and that of its inputs times its
-local derivatives. The bound says how many digits a result has lost, and so how many to compute with next. A result
-counts when it is settled, to all digits asked for, at two precisions that give the same digits.
+Every number is a fraction or a ball that holds the true value for certain (`autodiff_cli.numbers.balls`). If a result's
+ball is too wide, or cannot decide a comparison on the way, all is computed again with twice the bits, up to a limit. A
+number that is 0 without being an exact fraction, as sin(x)² + cos(x)² - 1, never shows it: at the limit it is taken to
+be the 0 that it nearly always is, and the result counts as not proven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.digits import INF, MP, ZERO, Number
+from autodiff_cli.numbers.balls.number import (
+    NAN,
+    ZERO,
+    Number,
+    Undecided,
+    ball,
+    bits_known,
+    is_exact,
+    is_finite,
+    took_for_granted,
+)
+from autodiff_cli.numbers.balls.table import precision
 from autodiff_cli.numbers.kind import Kind
-from autodiff_cli.numbers.precise import precision, text
 
-_GUARD = 20  # digits to compute with beyond those asked for, at first and each time they do not suffice
-_SLACK = 3  # of these, digits that the bound itself may be wrong by
-_MOST_CANCELLED = 1000  # a result that cancels in more digits than this is 0
-_EXACT = {"add", "sub", "mul", "neg", "square", "pow"}  # on whole numbers
+_BITS = 3.3219280948873626  # in a decimal digit
+_BEYOND = 10  # digits that are known beyond those asked for, so that rounding to these is right, but for exact halves
+_FIRST = 64  # bits to compute with beyond those of a result, at first
+_MOST_BITS = 1 << 1000  # of a size that is told from others: exp(exp(x)) may have more than a float can count
+MOST_CANCELLED = 1000  # a result that cancels in more digits than this is taken for 0
 
 
-class Estimate(NamedTuple):
-    """A number, and a bound on its error (to first order)."""
+def bits_of(digits: int) -> int:
+    """How many bits so many decimal digits take."""
+    return int(digits * _BITS) + 1
 
-    value: Number
-    error: Number
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The values of graphs.
+
+    Attributes:
+        numbers: one for each, fractions or balls.
+        proven: for each, whether its digits are certain. What is not proven was taken for the 0, or the tie, that it
+            could not be told from; or it is nan, because nothing is known of it.
+    """
+
+    numbers: list[Number]
+    proven: list[bool]
 
 
 def evaluate(
     outputs: Sequence[Node],
     digits: int,
     sure: int | None = None,
-    guard: int = _GUARD,
-    most_cancelled: int = _MOST_CANCELLED,
-) -> list[Number]:
-    """The values of graphs that have no free inputs.
+    most_cancelled: int = MOST_CANCELLED,
+    leaves: Mapping[str, Number] | None = None,
+) -> Evaluated:
+    """The values of graphs that have no free inputs but `leaves`.
 
     Args:
-        outputs: scalar graphs over constants.
+        outputs: scalar graphs.
         digits: how many significant digits are to be right.
         sure: for how many of the outputs, from the first; the others have the precision that these need. All by
             default.
-        guard: with how many digits more to compute at first. It changes nothing but the time that it takes.
-        most_cancelled: a number that is smaller than its terms by more digits is taken for the 0 that it nearly always
-            is.
+        most_cancelled: how many digits may cancel before a result is taken for 0.
+        leaves: the values of input leaves, by name.
     """
     tape = Tape(outputs)
-    needed = [tape.outputs[k] for k in range(len(outputs) if sure is None else sure)]
-    working = digits + guard
-    before: list[str] | None = None
-    while True:
-        with precision(working) as kind:
-            is_last_word = working - digits > most_cancelled
-            found = _estimates(tape, kind, is_last_word)
-            # A first-order bound needs every node to have at least its first digit.
-            lost = max([0, *(_missing(found[i], digits) for i in needed), *(_missing(node, 0) for node in found)])
-            texts = [text(found[i].value, digits) for i in needed] if lost == 0 else None
-        if texts is not None and (texts == before or is_last_word):
-            return [found[i].value for i in tape.outputs]
-        before = texts
-        # Where not even the first digit is known, nothing tells how many to compute with: half as many more.
-        working += max(_GUARD, lost, working // 2 if lost > digits else 0)
+    first = len(outputs) if sure is None else sure
+    taken: Sequence[bool] = ()
+
+    def compute(kind: Kind[Number], last_bits: int | None) -> list[Number]:
+        nonlocal taken
+        found, taken = _forward(tape, kind, leaves or {}, last_bits)
+        return [found[i] for i in tape.outputs]
+
+    found = settle(compute, digits, first, most_cancelled)
+    # What one number took for granted says nothing of the others.
+    proven = [sure and not taken[i] for i, sure in zip(tape.outputs, found.proven, strict=True)]
+    return Evaluated(found.numbers, proven)
 
 
-def errors(outputs: Sequence[Node], digits: int) -> list[Estimate]:
-    """The values of graphs to a working precision, and how large their errors are if every operation and every
-    constant that is no whole number has the relative error 1."""
-    tape = Tape(outputs)
-    with precision(digits) as kind:
-        unit = _unit()
-        found = _estimates(tape, kind)
-        return [Estimate(found[i].value, found[i].error / unit) for i in tape.outputs]
+def settle(
+    compute: Callable[[Kind[Number], int | None], list[Number]],
+    digits: int,
+    sure: int | None = None,
+    most_cancelled: int = MOST_CANCELLED,
+    count: int | None = None,
+) -> Evaluated:
+    """The numbers that a computation with balls gives, once these hold so many digits.
+
+    Args:
+        compute: gives the numbers, for a kind of ball; its second argument is None, or as a last word the bits that the
+            balls have. It may raise Undecided, as a last word only if `count` is given.
+        digits: see `evaluate`, as for the others.
+        count: how many numbers there are; all are nan, and not proven, where even a last word does not decide.
+    """
+    enough = bits_of(digits + _BEYOND)
+    most = enough + _FIRST + bits_of(most_cancelled)
+    bits = enough + _FIRST
+    while bits < most:
+        try:
+            with precision(bits) as kind:
+                numbers = compute(kind, None)
+        except Undecided:
+            bits *= 2
+            continue
+        if all(_is_settled(x, enough) for x in numbers[:sure]):
+            return Evaluated(numbers, [True] * len(numbers))
+        bits *= 2
+    with precision(most, is_last_word=True) as kind:
+        took_for_granted()  # forget what others took
+        try:
+            numbers = compute(kind, most)
+        except Undecided:
+            if count is None:
+                raise
+            return Evaluated([NAN] * count, [False] * count)
+        is_taken = took_for_granted()
+    return Evaluated(numbers, [not is_taken and _is_settled(x, enough) for x in numbers])
 
 
-def _unit() -> Number:
-    """The relative error of one operation; mpmath's functions are a few bits worse than its arithmetic."""
-    return MP.ldexp(1, 6 - MP.prec)
+def _is_settled(x: Number, bits: int) -> bool:
+    return not is_finite(x) or is_exact(x) or bits_known(x) >= bits
 
 
-def _estimates(tape: Tape, kind: Kind[Number], is_last_word: bool = False) -> list[Estimate]:
-    """The value of every node and its error bound. As a last word, what may be 0 is 0, and what stands where a slope
-    is infinite is taken as it is."""
-    found: list[Estimate] = []
-    unit = _unit()
+def _forward(
+    tape: Tape, kind: Kind[Number], leaves: Mapping[str, Number], last_bits: int | None = None
+) -> tuple[list[Number], list[bool]]:
+    """The value of every node, and whether it rests on something that was taken for granted.
+
+    As a last word (`last_bits` is then the precision) what may be 0 is 0, and what is not decided even so is nan.
+    """
+    values: list[Number] = []
+    taken: list[bool] = []
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is None:
-            value = kind.read(node.text)
-            found.append(Estimate(value, ZERO if _is_exact(value) else unit * abs(value)))
+            values.append(kind.read(node.text) if node.is_constant else leaves[node.text])
+            taken.append(False)
             continue
-        arguments = [found[j].value for j in inputs]
-        value = kind.function(node.op, len(inputs))(*arguments)
-        wrong = tuple(k for k, j in enumerate(inputs) if found[j].error)
-        error = ZERO
-        if wrong:
-            partials = kind.partials(node.op, len(inputs), wrong)(value, *arguments)
-            for k, local in zip(wrong, partials, strict=True):
-                if local:
-                    error += abs(local) * found[inputs[k]].error
-        if error or not (node.op.name in _EXACT and _is_exact(value)):
-            error += unit * abs(value)
-        if MP.isnan(error):
-            error = INF
-        if is_last_word and error == INF:
-            error = ZERO
-        elif is_last_word and abs(value) <= error:
-            value = error = ZERO
-        found.append(Estimate(value, error))
-    return found
+        arguments = [values[j] for j in inputs]
+        if last_bits is None:
+            values.append(kind.function(node.op, len(arguments))(*arguments))
+            taken.append(False)
+            continue
+        value, is_taken = _last_word(kind, node, arguments, last_bits)
+        values.append(value)
+        taken.append(is_taken or any(taken[j] for j in inputs))
+    return values, taken
 
 
-def _is_exact(value: Number) -> bool:
-    """Whether a value, computed from such values, is a whole number that no rounding has touched; or not finite."""
-    return not MP.isfinite(value) or (MP.isint(value) and MP.mag(value) < MP.prec)
+def _last_word(kind: Kind[Number], node: Node, arguments: Sequence[Number], bits: int) -> tuple[Number, bool]:
+    assert node.op is not None
+    try:
+        value = kind.function(node.op, len(arguments))(*arguments)
+    except Undecided:
+        return NAN, True
+    took = took_for_granted()
+    if is_exact(value) or not is_finite(value) or not ball(value).contains(0):
+        return value, took
+    largest = max((_magnitude(x) for x in arguments if is_finite(x)), default=0.0)
+    return (ZERO, True) if _magnitude(value) <= largest - bits / 2 else (value, took)
 
 
-def _missing(estimate: Estimate, digits: int) -> int:
-    """How many more digits to compute with; none where the result is settled, or nothing will settle it."""
-    value, error = estimate
-    if not error or not MP.isfinite(value):
-        return 0
-    if not value or not MP.isfinite(error):
-        return int(MP.dps)
-    return max(0, int((MP.mag(error) - MP.mag(value)) * 0.30103) + digits + _SLACK + 1)
+def _magnitude(x: Number) -> float:
+    """About the binary logarithm of the size of a number."""
+    size = ball(x).abs_upper()
+    if size == 0:
+        return float("-inf")
+    mantissa, exponent = size.man_exp()
+    bits = int(exponent) + int(mantissa).bit_length()
+    return float(max(-_MOST_BITS, min(bits, _MOST_BITS)))

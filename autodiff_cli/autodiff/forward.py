@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.tape import Tape
@@ -11,65 +11,65 @@ from autodiff_cli.numbers.kind import Kind
 
 N = TypeVar("N")
 
+# Where an operation's inputs are: the first, the second if there is one, and the others. Loops tell operations apart by
+# their number of inputs, since a call with one or two is faster than one that collects its arguments first.
+Places = tuple[int, int | None, tuple[int, ...]]
+
+
+def places(inputs: tuple[int, ...]) -> Places:
+    """The places of an operation's inputs as loops like them."""
+    return inputs[0], inputs[1] if len(inputs) > 1 else None, inputs[2:]
+
+
+class Forward(Generic[N]):
+    """The loop from the inputs of a tape to its outputs, made ready for one kind of number.
+
+    >>> from autodiff_cli import parse
+    >>> from autodiff_cli.numbers.floats.table import FLOATS
+    >>> Forward(parse("x*y + x").tape, FLOATS)({"x": 2.0, "y": 3.0})
+    [2.0, 3.0, 6.0, 8.0]
+    """
+
+    def __init__(self, tape: Tape, kind: Kind[N]) -> None:
+        self._constants: list[Any] = [None] * len(tape)
+        self._leaves: list[tuple[int, str]] = []
+        self._steps: list[tuple[int, Callable[..., N], int, int | None, tuple[int, ...]]] = []
+        functions: dict[Any, Callable[..., N]] = {}
+        with collector_paused():
+            for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
+                if node.op is not None:
+                    key = node.op, len(inputs)
+                    function = functions.get(key)
+                    if function is None:
+                        function = functions[key] = kind.function(*key)
+                    self._steps.append((i, function, *places(inputs)))
+                elif node.is_constant:
+                    self._constants[i] = kind.read(node.text)
+                else:
+                    self._leaves.append((i, node.text))
+
+    def __call__(self, point: Mapping[str, N]) -> list[N]:
+        """The value of every node, in tape order.
+
+        Args:
+            point: a number for the name of every input leaf. Raises KeyError for one that is missing.
+        """
+        values = self._constants.copy()
+        for i, name in self._leaves:
+            values[i] = point[name]
+        for i, function, first, second, others in self._steps:
+            if second is None:
+                values[i] = function(values[first])
+            elif not others:
+                values[i] = function(values[first], values[second])
+            else:
+                values[i] = function(values[first], values[second], *[values[j] for j in others])
+        return values
+
 
 def forward(tape: Tape, kind: Kind[N], point: Mapping[str, N]) -> list[N]:
-    """The value of every node, in tape order.
-
-    Args:
-        point: a number for the name of every input leaf. Raises KeyError for one that is missing.
-    """
-    key = forward, kind
-    if key not in tape.prepared:
-        with collector_paused():
-            tape.prepared[key] = _prepared(tape, kind)
-    constants, leaves, steps = tape.prepared[key]
-    values: list[Any] = constants.copy()
-    for i, name in leaves:
-        values[i] = point[name]
-    # Told apart by their number of inputs, since one call in a loop is faster than one that collects arguments first.
-    for i, function, first, second in steps:
-        if second >= 0:
-            values[i] = function(values[first], values[second])
-        elif second == UNARY:
-            values[i] = function(values[first])
-        else:
-            values[i] = function(*[values[j] for j in first])
-    return values
-
-
-UNARY, _MANY = -1, -2
-
-Steps = list[tuple[int, Callable[..., Any], Any, int]]
-
-
-def places(inputs: tuple[int, ...]) -> tuple[Any, int]:
-    """The places of an operation's inputs as loops like them: two inputs as two places, one as a place and `UNARY`, any
-    other number as a tuple and a negative number."""
-    if len(inputs) == 2:
-        return inputs
-    return (inputs[0], UNARY) if len(inputs) == 1 else (inputs, _MANY)
-
-
-def _prepared(tape: Tape, kind: Kind[N]) -> tuple[list[Any], list[tuple[int, str]], Steps]:
-    """The constants in their places, the places of the input leaves, and every operation as its place, its function
-    and the places of its inputs."""
-    constants: list[Any] = [None] * len(tape)
-    leaves: list[tuple[int, str]] = []
-    steps: Steps = []
-    functions: dict[Any, Any] = {}
-    for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
-        if node.op is None:
-            if node.is_constant:
-                constants[i] = kind.read(node.text)
-            else:
-                leaves.append((i, node.text))
-            continue
-        count = len(inputs)
-        function = functions.get((node.op, count))
-        if function is None:
-            function = functions[node.op, count] = kind.function(node.op, count)
-        steps.append((i, function, *places(inputs)))
-    return constants, leaves, steps
+    """The value of every node at one point; see `Forward`."""
+    return Forward(tape, kind)(point)
 
 
 def tangents(tape: Tape, kind: Kind[N], values: list[N], seeds: Mapping[str, N]) -> list[N | None]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from autodiff_cli.autodiff.simplify import simplify
+from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, Op
 from autodiff_cli.graph.tape import Tape, rebuild
@@ -158,7 +158,7 @@ class _Closure:
             size = self.entries[inputs[0]].literal
             entry.literal = None if size is None or size.startswith("-") else f"-{size}"
         if entry.moves and op not in _RECURRENCES:
-            if op.rule is None and op.choice is None:
+            if op.is_composite:
                 template = self._template(entry)
                 (entry.definition,) = self._put(template.tape, template.placed(inputs), depth)
             else:
@@ -206,7 +206,7 @@ def _made_template(op: Op, live: tuple[int, ...], literals: tuple[str | None, ..
     rule = op.partials(len(literals))
     known = {place: _literal(text) for place, text in zip(rule.inputs, literals, strict=True) if text is not None}
     moving = [rule.output, *(rule.inputs[k] for k in live)]
-    if op.rule is None and op.choice is None:
+    if op.is_composite:
         definition = op.expand(len(literals))
         assert definition is not None
         return _Template(Tape(_tidied([definition], known), moving), rule.output, rule.inputs)

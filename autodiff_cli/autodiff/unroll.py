@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import ZERO, Shape, registered
+from autodiff_cli.graph.op import ZERO, Shape
+from autodiff_cli.graph.registry import registered
 from autodiff_cli.graph.shapes import shape_of
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.ops.structural import matmul, whole_number
@@ -70,9 +71,8 @@ class _Unrolling:
     def _applied(self, node: Node, inputs: list[Nodes]) -> Nodes:
         op = node.op
         assert op is not None
-        if op.structural and op.shape is None:  # defined by others, which are counted
-            expansion = op.expand(len(inputs))
-            assert expansion is not None
+        expansion = op.expand(len(inputs)) if op.structural and op.name not in TABLE else None
+        if expansion is not None:  # of operations that are counted
             return self.run([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
         shape = shape_of(node, [x.shape for x in inputs])
         self._left -= math.prod(shape) * (inputs[0].shape[-1] if op is matmul else 1)

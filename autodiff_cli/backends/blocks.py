@@ -7,20 +7,23 @@ depends on no column is computed once per evaluation, what depends on nothing on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.autodiff.simplify import share
+from autodiff_cli.algebra.table import share
+from autodiff_cli.backends.descent import EpochLoop
+from autodiff_cli.backends.fold import fold, slices
+from autodiff_cli.backends.protocol import Columns, Descent, Point, RowGraphs
 from autodiff_cli.backends.steps import Step, recomputing, run, run_reusing, with_last_uses
 from autodiff_cli.backends.totals import ROWS, TOTALS, totals
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays import ARRAYS, quiet
+from autodiff_cli.numbers.arrays.table import ARRAYS, TRUTHS, quiet
 from autodiff_cli.ops.choice import relu, where
 from autodiff_cli.ops.elementary import pow_
 from autodiff_cli.ops.structural import matmul
@@ -38,11 +41,93 @@ _LARGE = 16_384  # elements of an array (128 kB) from which on the system gives 
 # Whether an input varies: not at all, from one evaluation to the next, from row to row; or it is a total over rows.
 _CONSTANT, _UNIFORM, _BY_ROW, _TOTAL = range(4)
 
-# Conditions that only choices read stay truth values: to floats and back would be two more passes over memory.
-_TRUTH: dict[str, Callable[..., Any]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
-}  # fmt: skip
+
+class Blocks:
+    """The backend `numpy`: see `Backend`. One thread, on every machine."""
+
+    name = "numpy"
+
+    def sums(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> Sums:
+        """See `Backend.sums`."""
+        return Sums(graphs, recompute_every)
+
+    def rows(self, graphs: RowGraphs) -> Rows:
+        """See `Backend.rows`."""
+        return Rows(graphs)
+
+    def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> EpochLoop:
+        """See `Backend.epochs`."""
+        return EpochLoop(self, descent, recompute_every)
+
+
+class Sums:
+    """Sums over rows: see `SumKernel`."""
+
+    def __init__(self, graphs: RowGraphs, recompute_every: int | None = None) -> None:
+        self._kernel = Kernel(
+            graphs.outputs, graphs.columns, graphs.leaves, summed=True, recompute_every=recompute_every
+        )
+        self._places = graphs.places
+        self._numbers = graphs.numbers
+        self.names = self._kernel.names
+        self.block_rows = self._kernel.rows
+
+    def sums(self, point: Point, columns: Columns, rows: int) -> Array:
+        """See `SumKernel.sums`."""
+        if not rows:
+            return np.zeros(self._numbers)
+        with quiet():
+            prepared = self._kernel.prepare(point)
+            if rows <= self.block_rows:
+                return self._gathered(self._kernel.block(prepared, columns, rows))
+            used = {name: columns[name] for name in self.names.intersection(columns)}
+            blocks = (
+                self._kernel.block(
+                    prepared, {name: column[..., part] for name, column in used.items()}, part.stop - part.start
+                )
+                for part in slices(rows, self.block_rows)
+            )
+            return fold(map(self._gathered, blocks), np.add)
+
+    def _gathered(self, values: Sequence[Any]) -> Array:
+        flat = np.empty(self._numbers)
+        for place, value in zip(self._places, values, strict=True):
+            flat[place] = np.ravel(value)
+        return flat
+
+
+class Rows:
+    """A value per row: see `RowKernel`."""
+
+    def __init__(self, graphs: RowGraphs) -> None:
+        self._kernel = Kernel(graphs.outputs, graphs.columns, graphs.leaves)
+        self._sizes = graphs.sizes
+        self.places = graphs.places
+        self.numbers = graphs.numbers
+        self.names = self._kernel.names
+        self.block_rows = self._kernel.rows
+
+    def prepare(self, point: Point) -> list[Any]:
+        """See `RowKernel.prepare`."""
+        with quiet():
+            return self._kernel.prepare(point)
+
+    def write(self, prepared: Sequence[Any], columns: Columns, out: Array) -> None:
+        """See `RowKernel.write`."""
+        rows = out.shape[-1]
+        used = {name: columns[name] for name in self.names.intersection(columns)}
+        with quiet():
+            for part in slices(rows, self.block_rows):
+                block = {name: column[..., part] for name, column in used.items()}
+                values = self._kernel.block(prepared, block, part.stop - part.start)
+                self._laid_out(values, out[:, part])
+
+    def _laid_out(self, values: Sequence[Any], out: Array) -> None:
+        for place, size, value in zip(self.places, self._sizes, values, strict=True):
+            if size:
+                out[place].reshape((*size, -1))[...] = value
+            else:
+                out[place.start] = value
 
 
 class Kernel:
@@ -112,12 +197,13 @@ class Kernel:
         run(self._uniform, values)
         return values
 
-    def block(self, prepared: Sequence[Any], columns: Mapping[str, Array]) -> list[Any]:
+    def block(self, prepared: Sequence[Any], columns: Columns, rows: int | None = None) -> list[Any]:
         """The values of the outputs over one block of rows, or their sums if this kernel sums.
 
         Args:
             prepared: from `prepare`; it is not changed.
             columns: an array for every column, rows last: of shape (rows,) for a scalar. Call inside `quiet()`.
+            rows: how many there are; by default as many as a column has.
 
         Returns:
             Arrays with rows as their last axis. It has the length 1, or for a scalar may be missing, in what is the
@@ -127,7 +213,8 @@ class Kernel:
         for name, place in self._leaves.items():
             if name in columns:
                 values[place] = columns[name]
-        rows = next((column.shape[-1] for column in columns.values()), 1)
+        if rows is None:
+            rows = next((column.shape[-1] for column in columns.values()), 1)
         if self._row_count is not None:
             values[self._row_count] = rows
         if rows * self._widest < _LARGE:
@@ -135,49 +222,6 @@ class Kernel:
         else:
             run_reusing(self._by_row, values, rows, self._free)
         return [values[i] for i in self._outputs]
-
-
-def evaluate(
-    outputs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Shape] | None = None
-) -> list[Array]:
-    """The values of graphs at numbers and arrays.
-
-    Args:
-        point: a number or an array for the name of every input leaf. Axes of an array in front of those of its leaf
-            are a batch; batches broadcast against each other by NumPy's rules.
-        leaves: the shapes of leaves that are no scalars.
-
-    Returns:
-        One array per output, of the batch's shape and then the output's own.
-    """
-    sizes = leaves or {}
-    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in point.items()}
-    batches = {name: value.shape[: value.ndim - len(sizes.get(name, ()))] for name, value in arrays.items()}
-    batch = np.broadcast_shapes(*batches.values())
-    rows = math.prod(batch)
-    columns = {
-        name: np.moveaxis(
-            np.broadcast_to(value, (*batch, *sizes.get(name, ()))).reshape(rows, *sizes.get(name, ())), 0, -1
-        )
-        for name, value in arrays.items()
-        if batches[name]
-    }
-    tape = Tape(outputs)
-    cores = shapes(tape, sizes)
-    results = [np.empty((*cores[i], rows)) for i in tape.outputs]
-    kernel = Kernel(outputs, columns.keys(), sizes)
-    with quiet():
-        prepared = kernel.prepare({name: value for name, value in arrays.items() if name not in columns})
-        for part in slices(rows, kernel.rows):
-            values = kernel.block(prepared, {name: column[..., part] for name, column in columns.items()})
-            for result, value in zip(results, values, strict=True):
-                result[..., part] = value
-    return [np.moveaxis(result, -1, 0).reshape((*batch, *result.shape[:-1])) for result in results]
-
-
-def slices(rows: int, size: int = BLOCK) -> Iterator[slice]:
-    """The blocks that `rows` rows fall into."""
-    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def _levels(tape: Tape, columns: Collection[str]) -> list[int]:
@@ -211,8 +255,9 @@ def _checkpointed(tape: Tape, steps: Sequence[Step], every: int) -> list[Step]:
 
 
 def _conditions(tape: Tape) -> set[int]:
-    """The nodes that may be truth values: all that read them are choices, or make such conditions of them."""
-    found = {i for i, node in enumerate(tape.nodes) if node.op is not None and node.op.name in _TRUTH}
+    """The nodes that stay truth values, since all that read them are choices, or make such conditions of them: to
+    floats and back would be two more passes over memory."""
+    found = {i for i, node in enumerate(tape.nodes) if node.op is not None and node.op.name in TRUTHS}
     found.difference_update(tape.outputs)
     for i in range(len(tape) - 1, -1, -1):
         node, inputs = tape.nodes[i], tape.inputs[i]
@@ -230,7 +275,7 @@ def _step(tape: Tape, i: int, levels: Sequence[int], sizes: Sequence[Shape], con
     if op in TOTALS:
         return Step(TOTALS[op], inputs, i, is_fresh=True)
     if i in conditions:
-        return Step(_TRUTH[op.name], inputs, i, is_fresh=True)
+        return Step(TRUTHS[op.name], inputs, i, is_fresh=True)
     if op is where and inputs[0] in conditions:
         return Step(np.where, inputs, i, is_fresh=True)
     function = ARRAYS.function(op, len(inputs))

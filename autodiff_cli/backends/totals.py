@@ -25,35 +25,40 @@ Array = NDArray[np.float64]
 ROWS = variable("number of rows")  # of the block; no text can name it
 
 
-def _of_array(x: Any, rows: float) -> Any:
-    """The sum over rows, the last axis, which keeps a length of 1. What is the same for all rows counts for each."""
-    if np.ndim(x) and x.shape[-1] == rows:
-        return np.add.reduce(x, axis=-1, keepdims=True)
-    return x * rows
+# What is totalled has an axis of rows at the end, of length 1 where all rows have the same: as it may be although it
+# depends on a column, of which only the shape is read.
 
 
-def _of_outer(a: Array, b: Array, rows: float) -> Any:
+def _of_array(x: Array, rows: Any) -> Any:
+    """The sum over rows, the last axis, which keeps a length of 1."""
+    return np.add.reduce(x, axis=-1, keepdims=True) if x.shape[-1] == rows else x * rows
+
+
+def _of_outer(a: Array, b: Array, rows: Any) -> Any:
     if a.shape[-1] == b.shape[-1] == rows:
         return (a @ b.T)[..., None]
-    times = 1.0 if rows in (a.shape[-1], b.shape[-1]) else rows
-    return times * (a.sum(axis=-1)[:, None] * b.sum(axis=-1))[..., None]
+    return (a.sum(axis=-1)[:, None] * b.sum(axis=-1) * _repeats(a, b, rows))[..., None]
 
 
-def _of_matmul(a: Array, b: Array, rows: float) -> Any:
+def _of_matmul(a: Array, b: Array, rows: Any) -> Any:
     if a.shape[-1] == b.shape[-1] == rows:
         return np.tensordot(a, b, axes=([1, 2], [0, 2]))[..., None]
-    times = 1.0 if rows in (a.shape[-1], b.shape[-1]) else rows
-    return times * (a.sum(axis=-1) @ b.sum(axis=-1))[..., None]
+    return (a.sum(axis=-1) @ b.sum(axis=-1) * _repeats(a, b, rows))[..., None]
+
+
+def _repeats(a: Array, b: Array, rows: Any) -> Any:
+    """How often a product counts of which one input at most has an axis of rows: once, if that has been summed over."""
+    return rows if a.shape[-1] == b.shape[-1] else 1
 
 
 def _total(name: str, shape: Callable[..., Shape], count: int) -> Op:
-    """An operation that only kernels know: derivatives are taken before rows are summed."""
-    return Op(name=name, least=count, most=count, shape=shape, structural=True)
+    """An operation that only kernels know: derivatives are taken before rows are summed. Its last input is `ROWS`."""
+    return Op(name=name, least=count + 1, most=count + 1, shape=shape)
 
 
-_TOTAL = _total("total", lambda node, x, rows: x, 2)
-_TOTAL_OUTER = _total("total_outer", lambda node, a, b, rows: a + b, 3)
-_TOTAL_MATMUL = _total("total_matmul", lambda node, a, b, rows: a[:-1] + b[1:], 3)
+_TOTAL = _total("total", lambda node, x, rows: x, 1)
+_TOTAL_OUTER = _total("total_outer", lambda node, a, b, rows: a + b, 2)
+_TOTAL_MATMUL = _total("total_matmul", lambda node, a, b, rows: a[:-1] + b[1:], 2)
 
 TOTALS: dict[Op, Callable[..., Any]] = {_TOTAL: _of_array, _TOTAL_OUTER: _of_outer, _TOTAL_MATMUL: _of_matmul}
 

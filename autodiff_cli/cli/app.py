@@ -13,10 +13,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from autodiff_cli import __version__
 from autodiff_cli.cli.options import HELP
+from autodiff_cli.version import __version__
 
-COMMANDS = ("grad", "trace", "train", "predict", "check", "ops")
+COMMANDS = ("grad", "trace", "train", "predict", "check", "ops", "doctor", "export")
 
 _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to data.
 
@@ -28,6 +28,8 @@ _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to da
   autodiff predict MODEL.json new.csv           what a saved model says of new data
   autodiff check "x*y + sin(x)" --x 2 --y 3     is the gradient right?
   autodiff ops tanh                             an operation, its derivative, where it kinks
+  autodiff doctor                               what this installation computes with, and why
+  autodiff export "x*y + sin(x)" --to c         value and gradient in another language
 
 `autodiff COMMAND --help` says more, with examples.
 """
@@ -44,7 +46,7 @@ def commands(wanted: str) -> TyperGroup:
         context_settings={"help_option_names": [*HELP]},
     )
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
-        command = getattr(importlib.import_module(f"autodiff_cli.cli.{name}"), name)
+        command = getattr(importlib.import_module(f"autodiff_cli.cli.commands.{name}"), name)
         values = "[--VARIABLE VALUE]... " if "assignments" in command.__annotations__ else ""
         app.command(options_metavar=f"{values}[OPTIONS]")(command)
     return get_group(app)

@@ -1,4 +1,4 @@
-"""What `train` and `predict` share: reading DATA, writing a file, and how these fail."""
+"""What commands on data share: reading DATA, writing a file, and how these fail."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput, Failure
 
 if TYPE_CHECKING:
-    from autodiff_cli.training.files import DataFile
+    from autodiff_cli.data.files import DataFile
 
 
-def data_file(path: str, environment: Environment) -> DataFile:
-    """The file of this name, or standard input for `-`. Raises DataError."""
-    from autodiff_cli.training.files import DataFile
+def data_file(path: str, environment: Environment, *, once: bool = False) -> DataFile:
+    """The file of this name, or standard input for `-`. Raises DataError.
+
+    Args:
+        once: see `DataFile`.
+    """
+    from autodiff_cli.data.files import DataFile
 
     if path != "-":
         return DataFile(path)
     stream = environment.stdin
-    return DataFile(path, stream.buffer if hasattr(stream, "buffer") else io.BytesIO(stream.read().encode()))
+    return DataFile(path, stream.buffer if hasattr(stream, "buffer") else io.BytesIO(stream.read().encode()), once=once)
 
 
 @contextlib.contextmanager
@@ -31,7 +35,7 @@ def bad_input(hint: str = "") -> Iterator[None]:
     Args:
         hint: what helps if all that is wrong are cells that are missing.
     """
-    from autodiff_cli.training.data import DataError
+    from autodiff_cli.data.table import DataError
     from autodiff_cli.training.errors import OptionError
 
     try:

@@ -17,7 +17,7 @@ class PassMode(StrEnum):
     FORWARD = "forward"
 
 
-Formula: TypeAlias = Annotated[
+Expr: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="EXPR",
@@ -41,7 +41,7 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON do
 # --- kinds of derivatives
 
 
-class Asked(NamedTuple):
+class More(NamedTuple):
     """What is asked for beyond value and gradient, by the names of the options."""
 
     symbolic: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,24 @@ from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.cli.options import HELP, close_option
-from autodiff_cli.explain.steps import Trace, trace
-from autodiff_cli.expression import Expression, parse
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.front import parse
 from autodiff_cli.graph.node import Node
-from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
-from autodiff_cli.language.lexer import canonical
+from autodiff_cli.language.errors import (
+    MOST_LISTED,
+    ExpressionError,
+    MissingValueError,
+    UnknownNameError,
+    in_brief,
+    suggest,
+)
+from autodiff_cli.language.lexer import canonical, written_name
 from autodiff_cli.language.parser import LONGEST_TEXT
 
 _PLUS_MINUS = re.compile(r"±|\+-")
+_COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # outside backticks
 
 
 def text_of(argument: str, environment: Environment) -> str:
@@ -42,7 +53,7 @@ def _beginning(path: str) -> str:
         return stream.read(LONGEST_TEXT + 1)
 
 
-def constant_expression(name: str, text: str) -> Expression:
+def constant_expression(name: str, text: str) -> Formula:
     """The value of an option as a formula without variables.
 
     Raises:
@@ -70,7 +81,7 @@ def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
 
 def formula(
     context: typer.Context, text: str, given: Iterable[str], columns: Iterable[str] = (), notes: bool = True
-) -> Expression:
+) -> Formula:
     """Read an expression for which the variables `given` have values.
 
     A given name that is a constant of the language (`e`) is a variable then.
@@ -111,7 +122,7 @@ def unknown(
     return UnknownNameError(f"{message}, and there is no option --{name}", suggestion=close_option(name, options))
 
 
-def traced(context: typer.Context, expression: Expression, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
+def traced(context: typer.Context, expression: Formula, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
     """Both passes over an expression at the point that was given.
 
     Raises:
@@ -121,14 +132,14 @@ def traced(context: typer.Context, expression: Expression, given: Mapping[str, s
     return trace(expression, point(context, expression, given), wrt)
 
 
-def point(context: typer.Context, expression: Expression, given: Mapping[str, str]) -> dict[str, Any]:
+def point(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
     """The value of every variable. Raises as `traced` does."""
     check_all_given(context, expression, given)
     values = constant_values(given)
     return {name: values[name] for name in expression.variables}
 
 
-def graphs(context: typer.Context, expression: Expression, given: Mapping[str, str]) -> dict[str, Node]:
+def graphs(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Node]:
     """The value of every variable as a graph, to be computed with more digits than a float has. Raises as `traced`
     does."""
     check_all_given(context, expression, given)
@@ -155,36 +166,52 @@ def without_errors(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
     return values, errors
 
 
+def interval(text: str) -> tuple[str, str] | None:
+    """The two ends of an interval like `1.9..2.1`; None for another value."""
+    low, dots, high = text.partition("..")
+    return (low, high) if dots else None
+
+
 def refuse_many(given: Mapping[str, str], command: str) -> None:
-    """Raise BadInput for a range and for a value with an error, which only `grad` takes."""
+    """Raise BadInput for a range, an interval and a value with an error, which only `grad` takes."""
     errors = without_errors(given)[1]
     for name, text in given.items():
-        if ":" in text or name in errors:
-            what = f"{'a value with an error' if name in errors else 'a range'}, as `{text}`,"
+        if ":" in text or name in errors or interval(text):
+            kind = "a value with an error" if name in errors else "an interval" if interval(text) else "a range"
+            what = f"{kind}, as `{text}`,"
             raise BadInput(f"the value of `{name}`: {what} is for `grad`; {command} takes one number or array")
 
 
-def check_all_given(context: typer.Context, expression: Expression, given: Container[str]) -> None:
+def check_all_given(context: typer.Context, expression: Formula, given: Container[str]) -> None:
     """Raise MissingValueError, naming all variables that are not given."""
     missing = [name for name in expression.variables if name not in given]
     if missing:
-        names = ", ".join(f"`{name}`" for name in missing)
-        example = " ".join(spelt(context, name, "2") for name in missing)
-        raise MissingValueError(f"no value for {names}; add {example}")
+        from autodiff_cli.render.reports.gradient import example_value
+
+        shapes = expression.example_shapes
+        values = {name: example_value(shapes.get(name, ())) for name in missing[:MOST_LISTED]}
+        example = " ".join(spelt(context, name, value) for name, value in values.items())
+        more = " …" if len(missing) > MOST_LISTED else ""
+        raise MissingValueError(f"no value for {in_brief(missing, '`')}; add {example}{more}")
 
 
 def spelt(context: typer.Context, name: str, value: str) -> str:
-    """How to give a variable a value: by an option of its name, unless the command has one of that name itself."""
+    """How to give a variable a value: by an option of its name, unless the command has one of that name itself, or the
+    name stands in backticks."""
+    written = written_name(name)
+    if written != name:
+        bare = value.strip('"')
+        return f"--set {shlex.quote(f'{written}={bare}')}"
     options = {*HELP, *(option for parameter in context.command.params for option in parameter.opts)}
     return f"--set {name}={value}" if f"--{name}" in options else f"--{name} {value}"
 
 
 def listed(names: str) -> tuple[str, ...]:
     """The names in a list like `x,y`, each once."""
-    return tuple(dict.fromkeys(canonical(name.strip()) for name in names.split(",")))
+    return tuple(dict.fromkeys(canonical(name.strip()) for name in _COMMA.split(names)))
 
 
-def chosen(expression: Expression, names: str | None) -> tuple[str, ...]:
+def chosen(expression: Formula, names: str | None) -> tuple[str, ...]:
     """The variables that a list like `x,y` names; all of the expression's for None.
 
     Raises:

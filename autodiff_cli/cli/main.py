@@ -1,78 +1,24 @@
-"""The entry point: the one place where exceptions become messages and statuses."""
+"""The entry point. Nothing is imported before it can be interrupted: importing is most of a short run."""
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from autodiff_cli.cli.errors import BadInput, ExitStatus, Failure
-
-if TYPE_CHECKING:
-    from autodiff_cli.cli.environment import Environment
 
 
 def main() -> int:
     """The command `autodiff`: run this process's command line and return its exit status."""
-    # Most of a short run is importing, which makes no garbage: looking for it at the usual pace, and again at the end,
-    # takes a fifth of the time.
+    # What is imported makes no garbage: looking for it at the usual pace, and again at the end, takes a fifth of the
+    # time of a short run.
     gc.set_threshold(100_000)
     try:
         from autodiff_cli.cli.environment import Environment
+        from autodiff_cli.cli.running import run
 
         return run(sys.argv[1:], Environment.of_process())
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return ExitStatus.INTERRUPTED
+        if sys.stderr is not None:
+            sys.stderr.write("interrupted\n")
+        return 130  # `ExitStatus.INTERRUPTED`; its module may be the one whose import was interrupted
     finally:
         gc.freeze()
-
-
-def run(words: Sequence[str], environment: Environment) -> int:
-    """Run a command line (without the program's name) and return its exit status. Lets only KeyboardInterrupt pass."""
-    from typer import TyperException
-
-    from autodiff_cli.language.errors import ExpressionError
-
-    try:
-        status = _command(words, environment)
-        environment.stdout.flush()
-        return status
-    except (BadInput, ExpressionError) as error:
-        return _fail(environment, str(error), ExitStatus.BAD_INPUT)
-    except TyperException as error:
-        return _fail(environment, error.format_message(), ExitStatus.BAD_INPUT)
-    except Failure as error:
-        return _fail(environment, str(error), ExitStatus.FAILED)
-    except BrokenPipeError:
-        # The reader has seen enough (`| head`). Python would complain at exit, when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), environment.stdout.fileno())
-        return ExitStatus.DONE
-    except MemoryError as error:
-        return _fail(environment, f"there is not enough memory for this ({error or 'all is used'})", ExitStatus.FAILED)
-    except OSError as error:
-        return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
-
-
-def _command(words: Sequence[str], environment: Environment) -> int:
-    """Let Typer read the options and run the command. Typer's own handling of exceptions stays out of it."""
-    from typer import Exit
-
-    from autodiff_cli.cli.app import commands
-    from autodiff_cli.cli.call import Call
-    from autodiff_cli.cli.options import arrange
-
-    group = commands(words[0] if words else "")
-    arranged, values = arrange(group, words)
-    try:
-        with group.make_context("autodiff", arranged, obj=Call(environment, values)) as context:
-            return ExitStatus(group.invoke(context))
-    except Exit as done:  # --help and --version have been answered
-        return done.exit_code
-
-
-def _fail(environment: Environment, message: str, status: ExitStatus) -> int:
-    environment.note(f"error: {message}")
-    return status

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.language.lexer import canonical, first_strange
+from autodiff_cli.language.lexer import canonical, is_name
 
 HELP = ("-h", "--help")
 # Never expressions, in any command: a script means the same whichever options a command has.
@@ -118,8 +118,7 @@ def assignments(values: Mapping[str, str], more: Iterable[str], option: str = "-
     """
     merged = dict(values)
     for assignment in more:
-        name, equals, text = assignment.partition("=")
-        name = name.strip()
+        name, equals, text = partition(assignment)
         if not equals or not is_name(name):
             raise BadInput(f"{option} takes NAME=VALUE, as {option} x=2, not `{assignment}`")
         name = canonical(name)
@@ -129,12 +128,13 @@ def assignments(values: Mapping[str, str], more: Iterable[str], option: str = "-
     return merged
 
 
-def is_name(text: str) -> bool:
-    """Whether the text can be the name of a variable; that of a layer's parameter has dots (`mlp.0.bias`)."""
-    first, *rest = text.split(".")
-    if not text.isascii():
-        return first_strange(text) is None and all((first, *rest))
-    return first.isidentifier() and all(f"_{part}".isidentifier() and part for part in rest)
+def partition(assignment: str) -> tuple[str, str, str]:
+    """A NAME=VALUE as its name, `=` and its value, as `str.partition` gives it; in backticks a name may have a `=`."""
+    name, equals, text = assignment.partition("=")
+    while equals and name.count("`") == 1:
+        more, equals, text = text.partition("=")
+        name += f"={more}"
+    return name.strip(), equals, text
 
 
 def close_option(word: str, options: Iterable[str]) -> str | None:

@@ -4,27 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op, Precedence
 
 _SYMBOLS = {"*": "×"}
 
 
+def around(op: Op, count: int) -> tuple[str, ...]:
+    """What is written before, between and after so many operands.
+
+    >>> from autodiff_cli.ops.arithmetic import mul
+    >>> around(mul, 2)
+    ('', ' × ', '')
+    """
+    if not op.symbol:
+        return (f"{op.spelling or op.name}(", *[", "] * (count - 1), ")")
+    symbol = _SYMBOLS.get(op.symbol, op.symbol)
+    if count == 1:
+        return (f"{symbol} " if symbol.isalpha() else symbol, "")
+    between = symbol if op.precedence is Precedence.POWER else f" {symbol} "
+    return ("", *[between] * (count - 1), "")
+
+
 def applied(op: Op, operands: Sequence[str], loose: Sequence[bool]) -> str:
     """An operation on operands, those that are `loose` in brackets where it is written with a symbol."""
-    if not op.symbol:
-        return f"{op.spelling or op.name}({', '.join(operands)})"
-    bracketed = [f"({text})" if is_loose else text for text, is_loose in zip(operands, loose, strict=True)]
-    symbol = _SYMBOLS.get(op.symbol, op.symbol)
-    if len(bracketed) == 1:
-        return f"{symbol} {bracketed[0]}" if symbol.isalpha() else f"{symbol}{bracketed[0]}"
-    return (symbol if op.precedence is Precedence.POWER else f" {symbol} ").join(bracketed)
+    before, *after = around(op, len(operands))
+    bracketed = [
+        f"({text})" if is_loose and op.symbol else text for text, is_loose in zip(operands, loose, strict=True)
+    ]
+    return before + "".join(text + then for text, then in zip(bracketed, after, strict=True))
 
 
 def applied_to_numbers(op: Op, numbers: Sequence[str]) -> str:
     """An operation on numbers, negative ones in brackets where a sign could be misread."""
-    may_begin = len(numbers) > 1 and op.precedence is not Precedence.POWER
-    return applied(op, numbers, [text.startswith("-") and not (k == 0 and may_begin) for k, text in enumerate(numbers)])
+    count = len(numbers)
+    loose = [text.startswith("-") and is_loose_number(op, k, count) for k, text in enumerate(numbers)]
+    return applied(op, numbers, loose)
+
+
+def is_loose_number(op: Op, position: int, count: int) -> bool:
+    """Whether a negative number in this place needs brackets: beside a symbol, unless a text may begin with it."""
+    may_begin = count > 1 and position == 0 and op.precedence is not Precedence.POWER
+    return bool(op.symbol) and not may_begin
 
 
 def is_loose(op: Op, position: int, operand: Node) -> bool:
@@ -32,8 +53,3 @@ def is_loose(op: Op, position: int, operand: Node) -> bool:
     if operand.op is None or operand.op.precedence > op.precedence:
         return False
     return operand.op.precedence < op.precedence or position > 0 or op.precedence is Precedence.POWER
-
-
-def literal(number: str) -> Node:
-    """The graph of a number as it is shown, the sign being an operation."""
-    return -constant(number[1:]) if number.startswith("-") else constant(number)

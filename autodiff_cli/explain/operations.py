@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from autodiff_cli.autodiff.simplify import simplify
-from autodiff_cli.expression import Expression
-from autodiff_cli.graph.gradient import selected
-from autodiff_cli.graph.node import Node, is_literal, variable
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.node import Node, as_node, is_literal, variable
 from autodiff_cli.graph.op import ZERO, Op, Shape
 from autodiff_cli.graph.shapes import ShapeError, shape_of
 from autodiff_cli.graph.tape import rebuild
+from autodiff_cli.language.code import SPELLINGS
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.language.lowering import SPELLINGS
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops import all_ops, function
 
@@ -33,6 +31,8 @@ class Description(NamedTuple):
         call: how it is written, with names for its inputs.
         derivatives: by input; for an operation on whole arrays, what the adjoint `g` of its output contributes to the
             adjoint of each input, and nothing for an input that takes none.
+        textbook: the derivative of an operation on one number as books have it, in its own value; None where that is
+            the same.
         definition: what it stands for, if that is how it is defined.
         kink: where the derivative is one-sided, and `domain`, where it is defined, and `singular`, where the value or
             a slope is infinite or undefined; None where that is nowhere, or everywhere.
@@ -41,6 +41,7 @@ class Description(NamedTuple):
     op: Op
     call: str
     derivatives: dict[str, str]
+    textbook: str | None
     definition: str | None
     kink: str | None
     domain: str | None
@@ -62,6 +63,7 @@ def described(op: Op) -> Description:
         op,
         to_text(call, share=False),
         {name: to_text(simplify([graph])[0], share=False) for name, graph in derivatives.items()},
+        None if op.textbook is None else to_text(as_node(op.textbook(call, *inputs)), share=False),
         text(op.expand(len(names))),
         text(op.predicate("kink", len(names))),
         text(op.predicate("domain", len(names))),
@@ -85,24 +87,19 @@ def close_name(name: str) -> str | None:
     return suggest(name, [name for op in operations() for name in (op.spelling, op.name, *op.aliases) if name])
 
 
-def curves(op: Op) -> list[Expression]:
+def curves(op: Op) -> list[Formula]:
     """An operation on one number, and its derivative if that is not the same everywhere, as expressions of `x`; empty
     for any other operation."""
     if op.structural or not op.accepts(1):
         return []
     x = variable("x")
-    value = Expression(op(x), {"x": x})
+    value = Formula(op(x), {"x": x})
     return [expression for expression in (value, value.derivative("x")) if expression.variables]
 
 
 def _input_names(op: Op) -> tuple[str, ...]:
-    """The names that the rule, or the definition, gives the inputs."""
-    ways: Mapping[str, tuple[Callable[..., Any] | None, int]] = {
-        "rule": (op.rule, 1), "choice": (op.choice, 1), "expansion": (op.expansion, 0), "vjp": (op.vjp, 3),
-    }  # fmt: skip
-    way, leading = next((way, leading) for way, leading in ways.values() if way is not None)
-    parameters = list(inspect.signature(way).parameters.values())[leading:]
-    names = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+    """The names that the record gives the inputs, and more where any number of them is taken."""
+    names = [*op.parameters]
     if op.most is None:
         free = (name for name in _ANY if name not in names)
         names += itertools.islice(free, max(op.least, len(_ANY)) - len(names))
@@ -112,7 +109,7 @@ def _input_names(op: Op) -> tuple[str, ...]:
 def _slopes(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
     rule = op.partials(len(names))
     place = {rule.output: call, **dict(zip(rule.inputs, call.inputs, strict=True))}
-    slopes = [ZERO if p.mask is not None and is_literal(p.mask, 0) else selected(p) for p in rule.partials]
+    slopes = [ZERO if p.mask is not None and is_literal(p.mask, 0) else p.selected for p in rule.partials]
     return dict(zip(names, rebuild(slopes, place), strict=True))
 
 

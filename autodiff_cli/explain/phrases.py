@@ -7,7 +7,13 @@ the page, which fills it in again whenever a number there changes. So no sentenc
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from autodiff_cli.graph.node import Node
+from autodiff_cli.language.printer import Gap
+
+_NEGATIVE_ZERO = re.compile(r"(?<![^\s(,*×/^])-0(?![\w.])")
 
 Phrase: TypeAlias = "tuple[str | Slot | Sides | Cases, ...]"
 
@@ -28,8 +34,9 @@ class Slot(NamedTuple):
     Attributes:
         what: `name` and `output`, the node and its value; `adjoint`, the node's; `label` and `value`, of an input;
             `local`, `amount`, `total`, `use`, `uses`, of the contribution to an input; `chosen`, the labels of the
-            inputs that a choice hands its adjoint to, and `share`, how much of it each gets.
-        of: which input, by its position.
+            inputs that a choice hands its adjoint to, and `share`, how much of it each gets; `jacobian`, that of an
+            operation on one whole array; `value at` and `adjoint at`, of any node.
+        of: which input, by its position, or which node.
         is_loose: whether a negative number stands in brackets.
     """
 
@@ -69,9 +76,13 @@ class Cases(NamedTuple):
     """Different phrases for different facts.
 
     Attributes:
-        by: `arrived`: no, yes; `truth` of the node's value: no, yes; `use` of an input: the only one, one of several,
-            the last of several; `chosen`: a choice chose nothing that takes gradient, chose, is tied.
-        of: which input, by its position.
+        by: what is asked, most often yes (the second phrase) or no. `arrived`: something at the node; `truth`: of the
+            node's value; `use` of an input: the only one or none, one of several, the last of several; `chosen`: a
+            choice chose nothing that takes gradient, chose, is tied; `absent`: an input is handed nothing, and a
+            product of numbers would not say so; `finite`: the amount that it is handed; `kink`: it is where the
+            operation has one; `saturated`: the output of an activation is near one of its ends; `whole`: the elements
+            of the value of a node sum to 1; `minus one`: so is the adjoint of a node.
+        of: which input, by its position, or which node.
     """
 
     by: str
@@ -88,8 +99,9 @@ class Cases(NamedTuple):
 
 
 def fill(phrase: Phrase, facts: Facts) -> str:
-    """The sentence."""
-    return "".join(part if isinstance(part, str) else part.fill(facts) for part in phrase)
+    """The sentence. A minus sign before nothing but 0 is left out."""
+    filled = "".join(part if isinstance(part, str) else part.fill(facts) for part in phrase)
+    return _NEGATIVE_ZERO.sub("0", filled)
 
 
 def data(phrase: Phrase) -> list[Any]:
@@ -97,27 +109,8 @@ def data(phrase: Phrase) -> list[Any]:
     return [part if isinstance(part, str) else part.data() for part in phrase]
 
 
-def negative(slot: Slot) -> str:
-    """A mark to be written where a negative number stands for the slot, so that brackets come where it needs them.
-
-    It is as short as a number, since long ones are given names when a formula is printed.
-    """
-    return f"-{chr(_FIRST_MARK + _MARKED.index(slot.what))}{slot.of}"
-
-
-_MARKED = ("output", "value", "adjoint", "local")
-_FIRST_MARK = 0xE000  # of the characters for private use, which no operation has in its name
-_MARK = re.compile(r"((?<!\w)\(-[\ue000-\ue003]\d+\)|-[\ue000-\ue003]\d+)")
-
-
-def phrase_of(written: str) -> Phrase:
-    """The phrase of a text with such marks in it. Brackets around nothing but a mark, unless they are those of a call,
-    are there for the sign's sake."""
-    parts: list[str | Slot] = []
-    for piece in _MARK.split(written):
-        if _MARK.match(piece):
-            mark = piece.strip("(-)")
-            parts.append(Slot(_MARKED[ord(mark[0]) - _FIRST_MARK], int(mark[1:]), piece.startswith("(")))
-        elif piece:
-            parts.append(piece)
-    return tuple(parts)
+def phrase_of(pieces: Iterable[str | Gap], slots: Mapping[Node, Slot]) -> Phrase:
+    """The phrase of a formula that was printed in pieces, with slots for its leaves."""
+    return tuple(
+        piece if isinstance(piece, str) else slots[piece.leaf]._replace(is_loose=piece.is_loose) for piece in pieces
+    )

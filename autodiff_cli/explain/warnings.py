@@ -1,25 +1,23 @@
 """Where the value or the derivative is not what a reader may assume, and why.
 
 What an operation does at a point is read from its record (`kink`, `domain`, `singular`) and from the numbers of both
-passes; nothing here knows a formula. Only what takes part is looked at: not the branch that a choice does not take.
+passes; nothing here knows a formula.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.explain.formulas import applied_to_numbers
+from autodiff_cli.explain.record import Caveat, Trace, is_anywhere
+from autodiff_cli.explain.spots import Spot, is_kink_of_arrays, spots, taken_part
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, rebuild
-from autodiff_cli.numbers.floats import FLOATS
-
-if TYPE_CHECKING:
-    from autodiff_cli.explain.steps import Trace
-
+from autodiff_cli.numbers.floats.table import FLOATS
 
 Reason: TypeAlias = tuple[str, str]  # kind, and why
 
@@ -28,43 +26,38 @@ LARGE = 2.0**43  # from here on, every float times 1024 is an integer
 MOST_LOST = 1e6  # by how much rounding may be magnified before a warning
 
 
-class Caveat(NamedTuple):
-    """One warning.
-
-    `kind` is `kink` (the derivative is one-sided there), `domain` (undefined there), `singular` (infinite, or 0 × inf),
-    `overflow` (too large for a float), `precision` (digits lost to cancellation) or `unavailable` (no derivative is
-    known).
-    """
-
-    node: int
-    kind: str
-    message: str
-
-
 def caveats(trace: Trace) -> list[Caveat]:
-    """The warnings of a trace, from the inputs to the output."""
-    if not trace.is_scalar:
-        from autodiff_cli.explain.arrays import array_caveats
-
-        return array_caveats(trace)
+    """The warnings of a trace, from the inputs to the output; of an array, for the first element of each kind."""
     taken = taken_part(trace)
-    worst = [0] * len(trace.tape)  # how bad the amounts are that arrived at each node
+    worst = _worst_amounts(trace)
     found: list[Caveat] = []
-    for i in range(len(trace.tape) - 1, -1, -1):
+    for i, node in enumerate(trace.tape.nodes):
         if not taken[i]:
             continue
-        adjoint, slopes = trace.arrived[i], {k: handed.local for k, handed in trace.handed_at(i).items()}
-        here: dict[str, str] = {}  # the first reason of each kind
-        if adjoint is not None:
-            if _severity(adjoint) > worst[i]:
-                here.update([_of_the_sum(adjoint)])
-            for k, local in slopes.items():
-                j = trace.tape.inputs[i][k]
-                worst[j] = max(worst[j], _severity(local * adjoint))
-        for kind, reason in of_the_node(trace, i, slopes):
-            here.setdefault(kind, reason)
-        found.extend(Caveat(i, kind, f"{where(trace, i)}: {reason}") for kind, reason in here.items())
-    return [*found[::-1], *_lost_digits(trace)]
+        here: dict[str, str] = {}  # the first message of each kind
+        adjoint = trace.arrived[i]
+        if adjoint is not None and _severity(adjoint) > worst[i]:
+            kind, reason = _of_the_sum(adjoint)
+            here[kind] = f"{_where(trace, i)}: {reason}"
+        if node.op is not None and node.op.structural:
+            if adjoint is not None and is_kink_of_arrays(trace, i):
+                here["kink"] = f"{_where(trace, i)}: {node.op.kink_note}"
+        elif node.op is not None:
+            for spot in spots(trace, i):
+                for kind, reason in _of_the_spot(trace, spot):
+                    if kind not in here:
+                        here[kind] = f"{_where(trace, i, spot)}: {reason}"
+        found.extend(Caveat(i, kind, message) for kind, message in here.items())
+    return [*found, *(_lost_digits(trace) if trace.is_scalar else ())]
+
+
+def _worst_amounts(trace: Trace) -> list[int]:
+    """For every node, how bad the worst of the amounts is that it is handed."""
+    worst = [0] * len(trace.tape)
+    for several in trace.handed:
+        for given in several:
+            worst[given.to] = max(worst[given.to], _severity(given.amount))
+    return worst
 
 
 def _lost_digits(trace: Trace) -> Iterator[Caveat]:
@@ -84,13 +77,13 @@ def _lost_digits(trace: Trace) -> Iterator[Caveat]:
     worst, magnified = trace.tape.outputs[0], 0.0
     for i, adjoint in enumerate(trace.arrived):
         if adjoint:
-            handed = trace.handed_at(i)
-            weight = sum(abs(trace.values[trace.tape.inputs[i][k]] * given.amount) for k, given in handed.items())
+            handed = [given for given in trace.handed[i] if not given.is_nothing]
+            weight = sum(abs(trace.values[given.to] * given.amount) for given in handed)
             kept = abs(trace.values[i] * adjoint)
             if weight > spoilt / MOST_LOST and weight > magnified * kept:
                 worst, magnified = i, weight / kept if kept else math.inf
     message = f"digits cancel: rounding its inputs can spoil {lost} of the {FLOAT_DIGITS} digits of the value"
-    yield Caveat(worst, "precision", f"{where(trace, worst)}: {message}")
+    yield Caveat(worst, "precision", f"{_where(trace, worst)}: {message}")
 
 
 def _is_exact(value: float, is_computed: bool) -> bool:
@@ -98,46 +91,20 @@ def _is_exact(value: float, is_computed: bool) -> bool:
     return (value * 1024).is_integer() and not (is_computed and abs(value) >= LARGE)
 
 
-def taken_part(trace: Trace) -> list[bool]:
-    """Which nodes take part in the output: those that an adjoint reaches, the constants that these work on, and
-    whatever a nan comes from, also where no derivative goes (`0*log(x)`, `relu(log(x))`)."""
-    tape = trace.tape
-    taken = [adjoint is not None for adjoint in trace.arrived]
-    for i in range(len(tape) - 1, -1, -1):
-        op, inputs = tape.nodes[i].op, tape.inputs[i]
-        if op is None or not taken[i]:
-            continue
-        if not all(tape.reached[j] for j in inputs):
-            chosen = [True] * len(inputs)
-            if op.choice is not None:
-                everywhere = FLOATS.partials(op, len(inputs), tuple(range(len(inputs))))
-                chosen = [p is not None for p in everywhere(trace.values[i], *_values(trace, i))]
-            for j, is_chosen in zip(inputs, chosen, strict=True):
-                if not tape.reached[j]:
-                    taken[j] = taken[j] or is_chosen
-        undefined = [j for j in inputs if math.isnan(trace.values[j])]
-        if math.isnan(trace.values[i]) and not any(taken[j] for j in undefined):
-            for j in undefined:
-                taken[j] = True
-    return taken
-
-
-def of_the_node(trace: Trace, i: int, slopes: Mapping[int, float]) -> Iterator[Reason]:
+def _of_the_spot(trace: Trace, spot: Spot) -> Iterator[Reason]:
     """What there is to say about an operation at its inputs, the most telling first."""
-    op, adjoint = trace.tape.nodes[i].op, trace.arrived[i]
-    inputs, value = _values(trace, i), trace.values[i]
-    if op is None or any(map(math.isnan, inputs)):  # whatever made the nan has its own warning
+    if any(map(math.isnan, spot.inputs)):  # whatever made the nan has its own warning
         return
-    singular = _holds(op, "singular", inputs)
-    yield from _of_the_value(op, inputs, value, singular)
-    if adjoint is None:
+    singular = _holds(spot.op, "singular", spot.inputs)
+    yield from _of_the_value(spot.op, spot.inputs, spot.value, singular)
+    if spot.adjoint is None:
         return
-    if _holds(op, "kink", inputs):
-        yield "kink", op.kink_note
-    for k, local in slopes.items():
-        yield from _of_the_amount(local, adjoint)
-        if not math.isnan(value):
-            yield from _of_the_slope(trace, i, k, local, singular)
+    if _holds(spot.op, "kink", spot.inputs):
+        yield "kink", spot.op.kink_note
+    for k, local in spot.slopes.items():
+        yield from _of_the_amount(local, spot.adjoint)
+        if not math.isnan(spot.value):
+            yield from _of_the_slope(spot, k, local, singular, trace.labels[trace.tape.inputs[spot.node][k]])
 
 
 def _of_the_value(op: Op, inputs: Sequence[float], value: float, singular: bool) -> Iterator[Reason]:
@@ -159,36 +126,32 @@ def _of_the_amount(local: float, adjoint: float) -> Iterator[Reason]:
         yield "overflow", "slope times adjoint is too large for a float, so infinite"
 
 
-def _of_the_slope(trace: Trace, i: int, k: int, local: float, singular: bool) -> Iterator[Reason]:
+def _of_the_slope(spot: Spot, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
     """A slope that is not finite although the value is defined."""
     if math.isfinite(local):
         return
-    inputs = _values(trace, i)
-    towards = trace.labels[trace.tape.inputs[i][k]]
-    op = trace.tape.nodes[i].op
-    assert op is not None
-    if k in op.unavailable:
-        yield "unavailable", f"no derivative of {op.name} towards {towards} is known, so nan"
+    if k in spot.op.unavailable:
+        yield "unavailable", f"no derivative of {spot.op.name} towards {towards} is known, so nan"
     elif singular:
         yield "singular", f"the slope towards {towards} is {_shown(local)}"
     elif math.isnan(local):
-        missing = _undefined_part(op, k, [*inputs], trace.values[i])
+        missing = _undefined_part(spot.op, k, spot.inputs, spot.value)
         if missing is None:
             yield "singular", f"the slope towards {towards} is not defined, so nan"
         else:
             yield "domain", f"the slope towards {towards} needs {missing}, which is not defined, so nan"
-    elif math.isfinite(trace.values[i]) and all(map(math.isfinite, inputs)):
+    elif math.isfinite(spot.value) and all(map(math.isfinite, spot.inputs)):
         yield "overflow", f"the slope towards {towards} is too large for a float, so {_shown(local)}"
 
 
-def _of_the_sum(adjoint: float) -> Reason:
+def _of_the_sum(adjoint: Any) -> Reason:
     """An adjoint that is worse than each of the amounts it is the sum of."""
-    if math.isnan(adjoint):
+    if _severity(adjoint) == _NAN:
         return "singular", "inf - inf: the amounts handed to it are infinite and of both signs, so nan"
     return "overflow", "the amounts handed to it add up to more than a float can hold, so infinite"
 
 
-def _undefined_part(op: Op, k: int, inputs: list[float], value: float) -> str | None:
+def _undefined_part(op: Op, k: int, inputs: Sequence[float], value: float) -> str | None:
     """The part of a local derivative's formula that is outside of its domain, with numbers: `log(-2)`."""
     rule = op.partials(len(inputs))
     point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], [value, *inputs], strict=True))
@@ -215,12 +178,14 @@ def _holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
     return predicate is not None and bool(predicate(*inputs))
 
 
-def _values(trace: Trace, i: int) -> list[float]:
-    return [trace.values[j] for j in trace.tape.inputs[i]]
+def _severity(number: Any) -> int:
+    """How bad a number is, or the worst element of an array."""
+    if isinstance(number, float) and math.isfinite(number):
+        return 0
+    return _NAN if is_anywhere(number != number) else _INFINITE if is_anywhere(abs(number) == math.inf) else 0
 
 
-def _severity(x: float) -> int:
-    return 2 if math.isnan(x) else 1 if math.isinf(x) else 0
+_INFINITE, _NAN = 1, 2
 
 
 def _called(op: Op, inputs: Sequence[float]) -> str:
@@ -231,17 +196,19 @@ def _shown(x: float) -> str:
     return f"{x:.6g}"
 
 
-def where(trace: Trace, i: int) -> str:
-    """The sub-expression, its place in the text, and the values that it works on."""
-    node, source = trace.tape.nodes[i], trace.expression.source
-    place = None if source is None else source.place(node)
+def _where(trace: Trace, i: int, spot: Spot | None = None) -> str:
+    """The sub-expression, its place in the text, the numbers that it works on, and which element it is."""
+    source = trace.expression.source
+    place = None if source is None else source.place(trace.tape.nodes[i])
     words = trace.labels[i]
     if place is not None:
         line, column = place
         words += f" (column {column})" if "\n" not in trace.expression.text else f" (line {line}, column {column})"
-    numbers = [j for j in trace.tape.inputs[i] if isinstance(trace.values[j], float)]
-    operands = {trace.labels[j]: _shown(trace.values[j]) for j in numbers}
+    inputs = trace.tape.inputs[i]
+    values = [trace.values[j] for j in inputs] if spot is None else spot.inputs
+    numbers = [(j, x) for j, x in zip(inputs, values, strict=True) if isinstance(x, float)]
+    operands = {trace.labels[j]: _shown(x) for j, x in numbers}
     known = [f"{label} = {value}" for label, value in operands.items() if label != value]
     if known:
         words += f" at {', '.join(known)}"
-    return words
+    return f"{words}, element [{', '.join(map(str, spot.place))}]" if spot is not None and spot.place else words

@@ -18,28 +18,15 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autodiff_cli.graph.masks import both, holds_in_part, holds_somewhere, negates, split
+from autodiff_cli.graph.amounts import Linear, Sizes, add_up, both, times
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, registered
-from autodiff_cli.graph.shapes import Shapes, shapes
+from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Passage, Shape
+from autodiff_cli.graph.registry import registered
 from autodiff_cli.graph.tape import Tape, rebuild
 from autodiff_cli.graph.template import Template
 
 NOTHING = Partial(ZERO)
 _START = Partial(ONE)
-
-
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """What one node hands back to one of its inputs: to the input at `position`, local × adjoint = amount.
-
-    `local` is 0 where a choice did not take the input. A structural operation has no local derivative of its own; its
-    `local` is None.
-    """
-
-    position: int
-    local: Node | None
-    amount: Partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +36,12 @@ class Sweep:
     Attributes:
         tape: of the output.
         adjoints: of every node of the tape; None where nothing arrives.
-        contributions: for every node, what it hands to its inputs.
+        contributions: for every node, what it hands to its inputs, by their position; structurally nothing to others.
     """
 
     tape: Tape
     adjoints: list[Partial | None]
-    contributions: list[list[Contribution]]
+    contributions: list[dict[int, Partial]]
 
 
 def sweep(
@@ -67,19 +54,19 @@ def sweep(
         seed: the adjoint of the output, of the output's shape.
     """
     tape = Tape((output,), wrt)
-    sizes = _sizes(tape, leaves)
+    sizes = Sizes(tape, leaves)
     arriving: list[list[Partial]] = [[] for _ in tape.nodes]
     arriving[tape.outputs[0]].append(seed)
     adjoints: list[Partial | None] = [None] * len(tape)
-    contributions: list[list[Contribution]] = [[] for _ in tape.nodes]
+    contributions: list[dict[int, Partial]] = [{} for _ in tape.nodes]
     for i in range(len(tape) - 1, -1, -1):
         if not arriving[i]:
             continue
         adjoint = adjoints[i] = add_up(arriving[i])
         if tape.edges[i]:
-            contributions[i] = list(_contributions(tape, i, adjoint, sizes))
-            for contribution in contributions[i]:
-                arriving[tape.inputs[i][contribution.position]].append(contribution.amount)
+            contributions[i] = dict(_contributions(tape, i, adjoint, sizes))
+            for k, amount in contributions[i].items():
+                arriving[tape.inputs[i][k]].append(amount)
     return Sweep(tape, adjoints, contributions)
 
 
@@ -102,7 +89,7 @@ def gradient_nodes(
     return [
         registered("broadcast_like")(ZERO, node)
         if found is NOTHING and (leaves or {}).get(node.text)
-        else selected(found)
+        else found.selected
         for found, node in zip(gradient(output, wrt, leaves, seed), wrt, strict=True)
     ]
 
@@ -113,7 +100,7 @@ def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape
     It has the shape of the output, also where nothing moves.
     """
     tape = Tape((output,), seeds)
-    sizes = _sizes(tape, leaves)
+    sizes = Sizes(tape, leaves)
     tangents: list[Partial | None] = []
     for i, node in enumerate(tape.nodes):
         if node in seeds:
@@ -122,146 +109,95 @@ def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape
         amounts = list(_tangent_amounts(tape, i, tangents, sizes))
         tangents.append(add_up(amounts[::-1]) if amounts else None)
     found = tangents[tape.outputs[0]]
-    if found is None and sizes is not None and sizes[tape.outputs[0]]:
+    if found is None and sizes[tape.outputs[0]]:
         return registered("broadcast_like")(ZERO, output)
-    return ZERO if found is None else selected(found)
+    return ZERO if found is None else found.selected
 
 
-class _Sizes:
-    """The shapes of the nodes of a tape, by position, and of graphs over them."""
-
-    def __init__(self, tape: Tape, leaves: Mapping[str, Shape]) -> None:
-        self._of_tape = shapes(tape, leaves)
-        self._of_graphs = Shapes(leaves)
-
-    def __getitem__(self, i: int) -> Shape:
-        return self._of_tape[i]
-
-    def varies(self, mask: Node | None) -> bool:
-        """Whether a mask has elements, and may hold for some of them only."""
-        return mask is not None and self._of_graphs.of(mask) != ()
-
-    def anywhere(self, mask: Node | None) -> Node | None:
-        """A mask as one number: whether it holds for any element. That is what is left of it behind an operation that
-        mixes elements."""
-        if mask is None or not self.varies(mask):
-            return mask
-        return None if holds_somewhere(mask) else registered("largest")(mask)
-
-    def stretched(self, mask: Node, like: Node) -> Node:
-        """A mask with one element for each of `like`."""
-        of = self._of_graphs.of
-        return mask if of(mask) == of(like) else registered("broadcast_like")(mask, like)
-
-    def stretching(self, local: Node, adjoint: Node, shape: Shape) -> Node:
-        """An adjoint of this shape without the stretch that its product with `local` makes anyway."""
-        is_stretched = adjoint.op is not None and adjoint.op.name == "broadcast_like"
-        return adjoint.inputs[0] if is_stretched and self._of_graphs.of(local) == shape else adjoint
-
-
-def _sizes(tape: Tape, leaves: Mapping[str, Shape] | None) -> _Sizes | None:
-    """The shape of every node; None if all are scalars. Raises ShapeError where shapes do not fit together."""
-    if not leaves and not any(node.op is not None and node.op.structural for node in tape.nodes):
-        return None
-    return _Sizes(tape, leaves or {})
-
-
-def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes | None) -> Iterator[Contribution]:
-    node, inputs = tape.nodes[i], tape.inputs[i]
+def _contributions(tape: Tape, i: int, adjoint: Partial, sizes: Sizes) -> Iterator[tuple[int, Partial]]:
+    node, inputs, live = tape.nodes[i], tape.inputs[i], tape.edges[i]
     assert node.op is not None
     if node.op.structural:
-        assert sizes is not None
-        yield from _passed(tape, i, adjoint, sizes)
+        yield from _handed_on(tape, i, adjoint, sizes)
         return
-    live = tape.edges[i]
     for k, partial in zip(live, partials_at(node, live), strict=True):
         if is_literal(partial.local, 0):
             continue
         is_sign = is_literal(partial.local, 1) or is_literal(partial.local, -1)
         settled = adjoint.settled and partial.mask is None and is_sign
-        arriving = adjoint.local if sizes is None else sizes.stretching(partial.local, adjoint.local, sizes[i])
-        amount = Partial(_times(partial.local, arriving), both(adjoint.mask, partial.mask), settled)
-        if sizes is not None and sizes[inputs[k]] != sizes[i]:
-            amount = _summed(amount, node, node.inputs[k], sizes)
-        yield Contribution(k, selected(partial), amount)
+        arriving = _unstretched(adjoint.local) if sizes.shape_of(partial.local) == sizes[i] else adjoint.local
+        amount = Partial(times(partial.local, arriving), both(adjoint.mask, partial.mask), settled)
+        if sizes[inputs[k]] != sizes[i]:
+            amount = sizes.passed(amount, _summed_to(node.inputs[k]), node, arranges=True)
+        yield k, amount
 
 
-def _summed(amount: Partial, node: Node, like: Node, sizes: _Sizes) -> Partial:
-    """What an elementwise operation hands to an input that it stretched."""
-    sum_like = registered("sum_like")
-    if amount.mask is None or not sizes.varies(amount.mask):
-        return Partial(sum_like(amount.local, like), amount.mask, amount.settled)
-    mask = sum_like(sizes.stretched(amount.mask, node), like)
-    return Partial(sum_like(selected(amount), like), mask, settled=True)
+def _unstretched(adjoint: Node) -> Node:
+    """An adjoint without the stretch that its product with what has that shape makes anyway."""
+    return adjoint.inputs[0] if adjoint.op is registered("broadcast_like") else adjoint
 
 
-def _passed(tape: Tape, i: int, adjoint: Partial, sizes: _Sizes) -> Iterator[Contribution]:
-    """What a structural operation hands on.
-
-    One that arranges elements, or adds them up, arranges a mask as it does an adjoint. Behind one that mixes them a
-    mask says only whether anything arrives.
-    """
+def _handed_on(tape: Tape, i: int, adjoint: Partial, sizes: Sizes) -> Iterator[tuple[int, Partial]]:
+    """What a structural operation hands on."""
     node = tape.nodes[i]
     assert node.op is not None
-    passage = node.op.passage(tuple(sizes[j] for j in tape.inputs[i]))
-    place = {passage.output: node, **zip_nodes(passage.inputs, node.inputs)}
-    found = {k: partial for k in tape.edges[i] if (partial := passage.partials[k]) is not None}
-    masks: list[Node | None]
-    if adjoint.mask is None or not sizes.varies(adjoint.mask):
-        own = rebuild([ONE if partial.mask is None else partial.mask for partial in found.values()], place)
-        masks = [both(adjoint.mask, None if mask is ONE else mask) for mask in own]
-        arriving, settled = adjoint.local, node.op.arranges and (adjoint.mask is None or adjoint.settled)
-    else:
-        over_masks = place | {passage.adjoint: sizes.stretched(adjoint.mask, node)}
-        arranged = rebuild([partial.local for partial in found.values()], over_masks) if node.op.arranges else []
-        masks = [*arranged] or [sizes.anywhere(adjoint.mask)] * len(found)
-        arriving, settled = selected(adjoint), node.op.arranges
-    amounts = rebuild([partial.local for partial in found.values()], place | {passage.adjoint: arriving})
-    for (k, partial), amount, mask in zip(found.items(), amounts, masks, strict=True):
-        if not is_literal(amount, 0):
-            yield Contribution(k, None, Partial(amount, mask, settled and (partial.mask is None or partial.settled)))
+    passage, place = _passage(tape, i, sizes)
+    for k in tape.edges[i]:
+        partial = passage.partials[k]
+        if partial is None:
+            continue
+        amount = _passed(adjoint, partial, passage.adjoint, place, node, sizes, node.op.arranges)
+        if not is_literal(amount.local, 0):
+            yield k, amount
 
 
-def _tangent_amounts(tape: Tape, i: int, tangents: Sequence[Partial | None], sizes: _Sizes | None) -> Iterator[Partial]:
+def _tangent_amounts(tape: Tape, i: int, tangents: Sequence[Partial | None], sizes: Sizes) -> Iterator[Partial]:
+    """What the tangents of a node's inputs add to its own."""
     node, inputs = tape.nodes[i], tape.inputs[i]
     live = {k: moving for k in tape.edges[i] if (moving := tangents[inputs[k]]) is not None}
     if not live:
         return
     assert node.op is not None
     if node.op.structural:
-        assert sizes is not None
-        yield from _moved(tape, i, live, sizes)
+        passage, place = _passage(tape, i, sizes)
+        for k, moving in live.items():
+            partial = passage.ahead[k]
+            if partial is not None:
+                yield _passed(moving, partial, passage.tangents[k], place, node.inputs[k], sizes, node.op.arranges)
         return
     for (k, moving), partial in zip(live.items(), partials_at(node, tuple(live)), strict=True):
         if is_literal(partial.local, 0):
             continue
-        amount = Partial(_times(partial.local, moving.local), both(moving.mask, partial.mask))
-        if sizes is not None and sizes[inputs[k]] != sizes[i]:
+        amount = Partial(times(partial.local, moving.local), both(moving.mask, partial.mask))
+        if sizes[inputs[k]] != sizes[i]:
             amount = Partial(registered("broadcast_like")(amount.local, node), amount.mask)
         yield amount
 
 
-def _moved(tape: Tape, i: int, live: Mapping[int, Partial], sizes: _Sizes) -> Iterator[Partial]:
-    """How a structural operation moves when its inputs do. Masks pass through it as in `_passed`."""
+def _summed_to(like: Node) -> Linear:
+    """The sum over the axes along which a node was stretched."""
+    return lambda node: registered("sum_like")(node, like)
+
+
+def _passage(tape: Tape, i: int, sizes: Sizes) -> tuple[Passage, dict[Node, Node]]:
+    """How derivatives pass through a structural operation, and what stands for its output and its inputs."""
     node = tape.nodes[i]
     assert node.op is not None
     passage = node.op.passage(tuple(sizes[j] for j in tape.inputs[i]))
-    place = {passage.output: node, **zip_nodes(passage.inputs, node.inputs)}
-    for k, moving in live.items():
-        ahead, varies = passage.ahead[k], sizes.varies(moving.mask)
-        if ahead is None:
-            continue
-        graphs = [selected(moving) if varies else moving.local]
-        if node.op.arranges and (varies or holds_in_part(ahead)):
-            graphs.append(sizes.stretched(ONE if moving.mask is None else moving.mask, node.inputs[k]))
-        amount, *arranged = [rebuild([ahead], place | {passage.tangents[k]: graph})[0] for graph in graphs]
-        mask = arranged[0] if arranged else sizes.anywhere(moving.mask)
-        yield Partial(amount, mask, node.op.arranges and (varies or moving.mask is None or moving.settled))
+    return passage, {passage.output: node, **dict(zip(passage.inputs, node.inputs, strict=True))}
 
 
-def zip_nodes(places: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:
-    """What stands for each placeholder."""
-    return dict(zip(places, nodes, strict=True))
+def _passed(
+    amount: Partial, partial: Partial, leaf: Node, place: Mapping[Node, Node], like: Node, sizes: Sizes, arranges: bool
+) -> Partial:
+    """What becomes of an amount, which has the shape of `like`, when it stands for the placeholder `leaf` of what a
+    structural operation says."""
+
+    def put(graph: Node, node: Node) -> Node:
+        return rebuild([graph], {**place, leaf: node})[0]
+
+    own = None if partial.mask is None else Partial(partial.local, put(partial.mask, like), partial.settled)
+    return sizes.passed(amount, lambda node: put(partial.local, node), like, arranges, own)
 
 
 @functools.cache
@@ -278,42 +214,3 @@ def partials_at(node: Node, wanted: tuple[int, ...]) -> list[Partial]:
     assert node.op is not None
     built = _template(node.op, len(node.inputs), wanted).build((node, *node.inputs))
     return [Partial(local, None if mask is ONE else mask) for local, mask in zip(built[::2], built[1::2], strict=True)]
-
-
-def selected(partial: Partial) -> Node:
-    """The amount where the mask holds, else 0, as one graph."""
-    if partial.mask is None or partial.settled:
-        return partial.local
-    return registered("where")(partial.mask, partial.local, ZERO)
-
-
-def add_up(amounts: Sequence[Partial]) -> Partial:
-    """The sum of contributions. Those under one mask stay under it; opposite masks join to one `where`.
-
-    They arrive from the output's end; the sum is written in the order of the text.
-    """
-    total = amounts[-1]
-    for amount in amounts[-2::-1]:
-        total = _add(total, amount)
-    return total
-
-
-def _add(a: Partial, b: Partial) -> Partial:
-    if a.mask is b.mask:
-        return Partial(a.local + b.local, a.mask, a.settled and b.settled)
-    for one, other in ((a, b), (b, a)):
-        if one.mask is not None and other.mask is not None:
-            outer, inner = split(one.mask)
-            other_outer, other_inner = split(other.mask)
-            if outer is other_outer and negates(other_inner, inner):
-                return Partial(registered("where")(inner, one.local, other.local), outer)
-    mask = None if a.mask is None or b.mask is None else registered("or")(a.mask, b.mask)
-    return Partial(selected(a) + selected(b), mask, settled=True)
-
-
-def _times(local: Node, adjoint: Node) -> Node:
-    if is_literal(adjoint, 1):
-        return local
-    if is_literal(local, 1):
-        return adjoint
-    return adjoint * local

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
@@ -11,8 +11,14 @@ from autodiff_cli.graph.tape import topological
 from autodiff_cli.graph.template import Template
 
 
-def without_helpers(roots: Sequence[Node]) -> dict[Node, Node]:
-    """For each node of graphs the one without operations that serve rules only: they become their definitions."""
+def without_helpers(
+    roots: Sequence[Node], finish: Callable[[Op, tuple[Node, ...], Node], Node] | None = None
+) -> dict[Node, Node]:
+    """For each node of graphs the one without operations that serve rules only: they become their definitions.
+
+    Args:
+        finish: what is to stand for a helper on these inputs, given its definition; the definition itself by default.
+    """
     order = topological(roots)
     if not any(node.op is not None and node.op.helper for node in order):
         return dict(zip(order, order, strict=True))
@@ -20,7 +26,8 @@ def without_helpers(roots: Sequence[Node]) -> dict[Node, Node]:
     for node in order:
         inputs = tuple([made[child] for child in node.inputs])
         if node.op is not None and node.op.helper:
-            (made[node],) = _definition(node.op, len(inputs)).build(inputs)
+            (definition,) = _definition(node.op, len(inputs)).build(inputs)
+            made[node] = definition if finish is None else finish(node.op, inputs, definition)
         else:
             made[node] = node if inputs == node.inputs else Node(node.op, inputs)
     return made

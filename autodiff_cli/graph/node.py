@@ -7,7 +7,9 @@ stay identity, because graphs use nodes as keys; rules write `equal(x, y)` where
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+
+from autodiff_cli.graph.registry import registered
 
 if TYPE_CHECKING:
     from autodiff_cli.graph.op import Op
@@ -100,15 +102,8 @@ class Node:
             return f"<{'constant' if self.is_constant else 'input'} {self.text}>"
         return f"<{self.op.name} of {len(self.inputs)}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from autodiff_cli.graph.tape import pack, unpack_one
-
-        return unpack_one, (pack((self,)),)
-
 
 def _apply(name: str, *operands: Operand) -> Node:
-    from autodiff_cli.graph.op import registered
-
     return registered(name)(*operands)
 
 

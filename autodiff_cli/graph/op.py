@@ -8,11 +8,15 @@ they can be evaluated, printed, compiled and differentiated again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant, variable
+from autodiff_cli.graph.registry import registered
+
+ONE = constant("1")
+ZERO = constant("0")
 
 
 class Gate(enum.Enum):
@@ -53,6 +57,13 @@ class Partial:
     mask: Node | None = None
     settled: bool = False
 
+    @property
+    def selected(self) -> Node:
+        """The amount where the mask holds, else 0, as one graph."""
+        if self.mask is None or self.settled:
+            return self.local
+        return registered("where")(self.mask, self.local, ZERO)
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -71,18 +82,22 @@ Shape = tuple[int, ...]
 class Passage:
     """How an adjoint and tangents pass through a structural operation, for one set of input shapes.
 
-    `back[k]` is what an adjoint of the output contributes to the k-th input, over the placeholders `adjoint`, `output`
-    and `inputs`; `ahead[k]` what the k-th input's tangent contributes to the output's, over `tangents[k]` and these.
-    None where nothing passes. `partials[k]` is `back[k]` with its mask kept apart.
+    `partials[k]` is what an adjoint of the output contributes to the k-th input, over the placeholders `adjoint`,
+    `output` and `inputs`; `ahead[k]` what the k-th input's tangent contributes to the output's, over `tangents[k]` and
+    these. None where nothing passes.
     """
 
     output: Node
     inputs: tuple[Node, ...]
     adjoint: Node
     tangents: tuple[Node, ...]
-    back: tuple[Node | None, ...]
     partials: tuple[Partial | None, ...]
-    ahead: tuple[Node | None, ...]
+    ahead: tuple[Partial | None, ...]
+
+    @property
+    def back(self) -> tuple[Node | None, ...]:
+        """The `partials` as one graph each, 0 where the mask does not hold."""
+        return tuple(None if partial is None else partial.selected for partial in self.partials)
 
 
 Predicate = Callable[..., Operand]
@@ -92,18 +107,18 @@ Predicate = Callable[..., Operand]
 class Op:
     """An operation, declared once; every reader (parser, printer, loops, tables, documentation) reads this record.
 
-    `rule`, `choice` or, where neither is given, `expansion` says how it differentiates:
+    How it differentiates is said in one of two ways:
 
-    - `rule(z, *inputs)` gives one local derivative per input; `z` is the output.
-    - `choice(z, *inputs)` gives a pair (mask, weight) per input: the op hands on `weight` times its gradient to the
-      inputs whose mask holds, and structurally nothing to the others.
-    - `expansion(*inputs)` says what the op is by definition, in terms of others. An op with nothing else is a
-      composite: still one node in a graph, but its value and partials are those of its expansion.
+    - One that works element by element has a `rule(z, *inputs)`: one local derivative per input; `z` is the output.
+      One that selects gives a `Partial`, with the mask under which it counts; elsewhere the input gets structurally
+      nothing.
+    - A *structural* operation (`matmul`, `sum`) works on whole arrays. It has a `shape(node, *shapes)`, and says how an
+      adjoint and a tangent pass through: `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z, *inputs)` give one
+      contribution per input, or None where nothing passes; `shapes` are those of the inputs. What reaches some elements
+      only, at least one, is a `Partial`, with the mask of these.
 
-    All these work element by element. A *structural* operation (`matmul`, `sum`) is not elementwise; it declares how
-    an adjoint and a tangent pass through: `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z, *inputs)` give one
-    contribution per input, or None where nothing passes; `shapes` are those of the inputs. Where an adjoint reaches
-    some elements of an input only, `vjp` gives a `Partial`, with the mask of these. It may be a composite too.
+    `expansion(*inputs)` is what the op is by definition, in terms of others. Of a composite it is all that there is:
+    its value is that of its expansion, its rule the gradient of it. It is one node in a graph nevertheless.
 
     `kink`, `domain`, `singular` are predicates of the inputs: where the derivative is one-sided, where the value is
     defined, where the value or a slope is infinite or undefined although the value's neighbourhood is in the domain.
@@ -115,27 +130,48 @@ class Op:
     name: str
     least: int
     most: int | None
-    rule: Callable[..., Sequence[Operand]] | None = None
-    choice: Callable[..., Sequence[tuple[Operand, Operand]]] | None = None
+    parameters: tuple[str, ...] = ()  # what the inputs are called; of any number of inputs, those that have a name
+    rule: Callable[..., Sequence[Operand | Partial]] | None = None
     expansion: Callable[..., Node] | None = None
+    is_composite: bool = False
+    shape: Callable[..., Shape] | None = None
     vjp: Callable[..., Sequence[Node | Partial | None]] | None = None
-    jvp: Callable[..., Sequence[Node | None]] | None = None
-    shape: Callable[..., Shape] | None = None  # of a structural op that is no composite: shape(node, *shapes)
-    structural: bool = False
+    jvp: Callable[..., Sequence[Node | Partial | None]] | None = None
+
+    # how it is written
     spelling: str = ""  # how calls write it; empty for operators and helpers
     aliases: tuple[str, ...] = ()
     symbol: str = ""
     precedence: Precedence = Precedence.ATOM
+    title: str = ""  # what sentences call it, where that is neither its symbol nor its spelling
+    summary: str = ""
+    helper: bool = False  # serves rules only: not in the language, printed as its expansion
+    vanishes: Predicate | None = None  # of a helper: where it is 0 by convention, while its expansion has no value
+
+    # what it does with a gradient
     gate: Gate = Gate.SCALE
     factors: tuple[int | None, ...] = ()  # factors[i]: the input whose value multiplies the i-th partial
     kink: Predicate | None = None
     kink_note: str = ""
+    textbook: Predicate | None = None  # of output and input: the slope as books have it, without digits near `ends`
     domain: Predicate | None = None
     singular: Predicate | None = None
-    bound: float = 4.0
     unavailable: tuple[int, ...] = ()
-    summary: str = ""
-    helper: bool = False  # serves rules only: not in the language, printed as its expansion
+    bound: float = 4.0
+
+    # what is known of its values
+    parity: int = 0  # of one number: 1 if f(-x) is f(x), -1 if it is -f(x)
+    is_positive: bool = False  # greater than 0 wherever it has a value
+    is_exact: bool = False  # a result that is a whole number, computed from whole numbers, is not rounded
+    is_rectifier: bool = False  # as the activation of a layer it is like relu: weights before it begin larger
+    ends: tuple[float, float] | None = None  # as an activation: where it is near one of these values it is flat
+
+    # of a structural operation
+    array_inputs: tuple[int, ...] | None = None  # those of its inputs that have to be arrays; None for all
+    gives_array: Callable[..., bool] | None = None  # whether its output is an array, however little is known of shapes
+    shape_only: tuple[int, ...] = ()  # the inputs of which the shape is read and not the value
+    keeps_all: bool = False  # whether all elements of its first input are elements of the output
+
     _rules: dict[int, Rule] = field(default_factory=dict, init=False, repr=False)
     _passages: dict[tuple[Shape, ...], Passage] = field(default_factory=dict, init=False, repr=False)
     _predicates: dict[tuple[str, int], Node] = field(default_factory=dict, init=False, repr=False)
@@ -145,6 +181,21 @@ class Op:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return registered, (self.name,)
+
+    @property
+    def structural(self) -> bool:
+        """Whether it works on whole arrays, and not element by element."""
+        return self.shape is not None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it has a value at all points, and no pole; an overflow is none."""
+        return self.domain is None and self.singular is None
+
+    @property
+    def dies(self) -> bool:
+        """Whether a unit of a network with this activation may go out: it is 0 and flat at all negative numbers."""
+        return self.is_rectifier and self.ends is not None
 
     @property
     def arranges(self) -> bool:
@@ -191,64 +242,26 @@ class Op:
     def _trace(self, count: int) -> Rule:
         output = variable("z")
         inputs = tuple(variable(f"x{i}") for i in range(count))
-        if self.structural:
+        if self.rule is None:
             return Rule(output, inputs, ())  # it differentiates by its passage, which depends on shapes
-        if self.rule is not None:
-            # A rule with optional inputs gives a partial for each; those not given are left out.
-            partials = [Partial(as_node(local)) for local in self.rule(output, *inputs)[:count]]
-        elif self.choice is not None:
-            partials = [Partial(as_node(weight), as_node(mask)) for mask, weight in self.choice(output, *inputs)]
-        else:
-            from autodiff_cli.graph.gradient import gradient
-
-            assert self.expansion is not None
-            partials = gradient(self.expansion(*inputs), inputs)
+        # A rule with optional inputs gives a partial for each; those not given are left out.
+        partials = tuple(_as_partial(found) for found in self.rule(output, *inputs)[:count])
         assert len(partials) == count, self.name
-        return Rule(output, inputs, tuple(partials))
+        return Rule(output, inputs, partials)
 
     def _trace_passage(self, shapes: tuple[Shape, ...]) -> Passage:
-        from autodiff_cli.graph.gradient import NOTHING, gradient, selected, tangent
-
+        assert self.vjp is not None
+        assert self.jvp is not None
         output, adjoint = variable("z"), variable("g")
         inputs = tuple(variable(f"x{i}") for i in range(len(shapes)))
         tangents = tuple(variable(f"d{i}") for i in range(len(shapes)))
-        if self.vjp is not None:
-            assert self.jvp is not None
-            passed = self.vjp(shapes, adjoint, output, *inputs)
-            partials = tuple(Partial(found) if isinstance(found, Node) else found for found in passed)
-            ahead = tuple(self.jvp(shapes, tangents, output, *inputs))
-        else:
-            assert self.expansion is not None
-            graph = self.expansion(*inputs)
-            sizes = {place.text: shape for place, shape in zip(inputs, shapes, strict=True)}
-            sizes |= {place.text: shape for place, shape in zip(tangents, shapes, strict=True)}
-            arrived = gradient(graph, inputs, sizes, Partial(adjoint))
-            partials = tuple(None if found is NOTHING else Partial(selected(found)) for found in arrived)
-            ahead = tuple(tangent(graph, {x: d}, sizes) for x, d in zip(inputs, tangents, strict=True))
-        back = tuple(None if partial is None else selected(partial) for partial in partials)
-        return Passage(output, inputs, adjoint, tangents, back, partials, ahead)
+        back, ahead = self.vjp(shapes, adjoint, output, *inputs), self.jvp(shapes, tangents, output, *inputs)
+        return Passage(output, inputs, adjoint, tangents, _as_passed(back), _as_passed(ahead))
 
 
-_REGISTRY: dict[str, Op] = {}
+def _as_passed(found: Sequence[Node | Partial | None]) -> tuple[Partial | None, ...]:
+    return tuple(None if amount is None else _as_partial(amount) for amount in found)
 
 
-def register(op: Op) -> Op:
-    """Enter an op in the table of all operations, under its name."""
-    assert op.name not in _REGISTRY, f"two operations named {op.name}"
-    assert any(way is not None for way in (op.rule, op.choice, op.expansion, op.vjp)), op.name
-    _REGISTRY[op.name] = op
-    return op
-
-
-def registered(name: str) -> Op:
-    """The operation of this name. Raises KeyError if there is none."""
-    return _REGISTRY[name]
-
-
-def all_ops() -> Iterator[Op]:
-    """Every operation, in the order of declaration."""
-    return iter(_REGISTRY.values())
-
-
-ONE = constant("1")
-ZERO = constant("0")
+def _as_partial(found: Operand | Partial) -> Partial:
+    return found if isinstance(found, Partial) else Partial(as_node(found))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import Tape, rebuild
+from autodiff_cli.graph.tape import Tape
 
 
 class ShapeError(ValueError):
@@ -98,22 +98,7 @@ def shape_of(node: Node, inputs: Sequence[Shape]) -> Shape:
     assert op is not None
     if op.shape is not None:
         return op.shape(node, *inputs)
-    if not op.structural:
-        return inputs[0] if inputs.count(inputs[0]) == len(inputs) else broadcast(*inputs)
-    expansion = op.expand(len(inputs))
-    assert expansion is not None
-    # A composite's constants (an index, say) are part of the node, so its definition is put in place first.
-    stand_ins = [
-        child if child.is_constant else place
-        for child, place in zip(node.inputs, op.placeholders(len(inputs)), strict=True)
-    ]
-    (graph,) = rebuild([expansion], dict(zip(op.placeholders(len(inputs)), stand_ins, strict=True)))
-    given = {place.text: shape for place, shape in zip(op.placeholders(len(inputs)), inputs, strict=True)}
-    tape = Tape((graph,))
-    try:
-        return shapes(tape, given)[tape.outputs[0]]
-    except ShapeError as error:
-        raise ShapeError(str(error)) from None
+    return inputs[0] if inputs.count(inputs[0]) == len(inputs) else broadcast(*inputs)
 
 
 def broadcast(*inputs: Shape) -> Shape:

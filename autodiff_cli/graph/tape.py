@@ -5,11 +5,13 @@ After that, loops run over integers and lists, and nothing recurses: a chain of 
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.registry import registered
 
 _POSITIONS = ((), (0,), (0, 1), (0, 1, 2))  # the usual numbers of inputs, made once
 
@@ -59,10 +61,9 @@ class Tape:
             takes no gradient.
         edges: for each node, the positions among its inputs through which a derivative travels: those that are
             reached, without those that a literal zero multiplies (`0*x`, `x^0`).
-        prepared: what loops over the tape keep for the next time, by whatever key they choose.
     """
 
-    __slots__ = ("edges", "index", "inputs", "nodes", "outputs", "prepared", "reached")
+    __slots__ = ("edges", "index", "inputs", "nodes", "outputs", "reached")
 
     def __init__(self, outputs: Sequence[Node], wrt: Iterable[Node] | None = None) -> None:
         with collector_paused():
@@ -71,35 +72,31 @@ class Tape:
             index = self.index
             self.inputs = [tuple([index[child] for child in node.inputs]) for node in self.nodes]
             self.outputs = tuple(index[output] for output in outputs)
-            self.prepared: dict[object, Any] = {}
             self.reached: list[bool] = []
             self.edges: list[tuple[int, ...]] = []
             self._mark(None if wrt is None else set(wrt))
 
     def _mark(self, seeds: set[Node] | None) -> None:
         reached, edges = self.reached, self.edges
-        carries: list[bool] = []  # reached without passing a literal zero
         zeros: set[int] = set()
         for i, (node, inputs) in enumerate(zip(self.nodes, self.inputs, strict=True)):
             op = node.op
             if op is None:
                 seed = node.is_input if seeds is None else node in seeds
                 reached.append(seed)
-                carries.append(seed)
                 edges.append(())
                 if is_literal(node, 0):
                     zeros.add(i)
                 continue
             live = _POSITIONS[len(inputs)] if len(inputs) < len(_POSITIONS) else tuple(range(len(inputs)))
-            if False in [carries[j] for j in inputs]:
-                live = tuple([k for k in live if carries[inputs[k]]])
-            reached.append(bool(live) or any(reached[j] for j in inputs))
+            if False in [reached[j] for j in inputs]:
+                live = tuple([k for k in live if reached[inputs[k]]])
+            reached.append(bool(live))
             if zeros and op.factors and live:
                 live = tuple([k for k in live if not _cancelled(op.factors[k], inputs, zeros)])
             elif zeros and is_literal(node, 0):
                 zeros.add(i)
             edges.append(live)
-            carries.append(bool(live))
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -137,8 +134,6 @@ def pack(roots: Sequence[Node]) -> Packed:
 
 def unpack(packed: Packed) -> list[Node]:
     """The roots that `pack` flattened, sharing what they shared."""
-    from autodiff_cli.graph.op import registered
-
     nodes: list[Node] = []
     for name, inputs, text, is_constant in packed[0]:
         op = registered(name) if name is not None else None
@@ -146,6 +141,9 @@ def unpack(packed: Packed) -> list[Node]:
     return [nodes[i] for i in packed[1]]
 
 
-def unpack_one(packed: Packed) -> Any:
+def _unpack_one(packed: Packed) -> Node:
     """The single root that `pack` flattened."""
     return unpack(packed)[0]
+
+
+copyreg.pickle(Node, lambda node: (_unpack_one, (pack((node,)),)))

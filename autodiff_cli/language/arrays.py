@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import Shapes
+from autodiff_cli.graph.shapes import ShapeError, Shapes
 from autodiff_cli.graph.tape import topological
+from autodiff_cli.ops.structural import whole_number
 
-# The inputs that have to be arrays, of the structural operations where that is not all of them.
-_ARRAY_INPUTS: dict[str, tuple[int, ...]] = {
-    "stack": (),
-    "sum_like": (),
-    "broadcast_like": (),
-    "index": (0,),
-    "part": (0,),
-    "place": (1,),
-    "pad": (0, 3),
-}
-_GIVE_ARRAYS = {"stack", "concat", "outer", "transpose", "softmax", "logsoftmax", "place", "part", "pad"}
+# Of the search for shapes that may serve as examples.
+MOST_NAMES, MOST_TRIES, LARGEST_EXAMPLE = 8, 300, 20
 
 
 def array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:
@@ -61,7 +53,8 @@ def _names(
 def _array_inputs(node: Node) -> list[Node]:
     """The inputs of a structural operation that have to be arrays."""
     assert node.op is not None
-    return [node.inputs[k] for k in _ARRAY_INPUTS.get(node.op.name, range(len(node.inputs)))]
+    positions = node.op.array_inputs
+    return [*node.inputs] if positions is None else [node.inputs[k] for k in positions]
 
 
 def _certain_arrays(order: Sequence[Node], declared: Mapping[str, Shape]) -> set[Node]:
@@ -79,6 +72,50 @@ def _gives_an_array(node: Node, arrays: Set[Node], shapes: Shapes) -> bool:
     """Whether a node is an array for certain, although its shape is not known."""
     if node.op is None:
         return False
-    if node.op.name == "matmul":
-        return any(len(shapes.of(child) or ()) == 2 for child in node.inputs)
-    return node.op.name in _GIVE_ARRAYS or (not node.op.structural and not arrays.isdisjoint(node.inputs))
+    if node.op.structural:
+        return node.op.gives_array is not None and node.op.gives_array(*map(shapes.of, node.inputs))
+    return not arrays.isdisjoint(node.inputs)
+
+
+def example_shapes(root: Node, declared: Mapping[str, Shape], names: Iterable[str]) -> dict[str, Shape]:
+    """Small shapes for names that have to be arrays, under which everything fits; empty if none are found soon.
+
+    A name with a capital is a matrix if it can be, others are vectors.
+
+    >>> from autodiff_cli import parse
+    >>> f = parse("sum(W @ x + b)")
+    >>> example_shapes(f.output, f.shapes, f.variables)
+    {'W': (2, 3), 'x': (3,), 'b': (2,)}
+    """
+    sizes = {size for shape in declared.values() for size in shape}
+    indices = [index for node in topological((root,)) if (index := whole_number(node)) is not None]
+    sizes |= {index + 1 for index in indices if index < LARGEST_EXAMPLE}
+    lengths = [3, 2, *sorted(sizes - {2, 3})]
+    vectors: list[Shape] = [(length,) for length in lengths]
+    matrices: list[Shape] = [(rows, columns) for columns in lengths for rows in lengths[1::-1] + lengths[2:]]
+    tries = iter(range(MOST_TRIES))
+
+    def search(known: Mapping[str, Shape], waiting: Sequence[str]) -> Mapping[str, Shape] | None:
+        if not waiting:
+            return known
+        name, *rest = waiting
+        for shape in [*matrices, *vectors] if name[0].isupper() else [*vectors, *matrices]:
+            if next(tries, None) is None:
+                return None
+            wider = {**known, name: shape}
+            if _fits(root, wider, rest) and (found := search(wider, rest)) is not None:
+                return found
+        return None
+
+    asked = [name for name in names if name not in declared][:MOST_NAMES]
+    found = search(declared, asked) or {}
+    return {name: found[name] for name in asked if name in found}
+
+
+def _fits(root: Node, known: Mapping[str, Shape], unknown: Iterable[str]) -> bool:
+    """Whether shapes fit together, as far as they are known."""
+    try:
+        Shapes(known, frozenset(unknown)).of(root)
+    except ShapeError:
+        return False
+    return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 WINDOW = 72  # characters of a long line that are shown
 LONGEST_NAME = 60  # nothing close is sought for longer ones
 LONGEST_QUOTE = 30
+MOST_LISTED = 8  # names in a message
 LEAST_BEGINNING = 2  # letters
 CLOSE = 0.65  # of two names, from 0 to 1: twice the letters in common over the letters of both
 
-_NEWLINE = re.compile(r"\r\n|\r|\n")
+NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 class ExpressionError(ValueError):
@@ -57,13 +58,14 @@ class ExpressionError(ValueError):
             self.line, self.column = line_and_column(text, start)
 
     def __str__(self) -> str:
-        lines = [self.message]
+        message = "\n".join(map(_visible, self.message.split("\n")))
+        lines = [message]
         if self.start is not None:
-            lines = [f"line {self.line}, column {self.column}: {self.message}"]
+            lines = [f"line {self.line}, column {self.column}: {message}"]
             if self.text.strip():
                 lines += excerpt(self.text, self.start)
         if self.suggestion is not None:
-            lines.append(f"Did you mean `{self.suggestion}`?")
+            lines.append(f"Did you mean `{_visible(self.suggestion)}`?")
         return "\n".join(lines)
 
 
@@ -98,15 +100,15 @@ def shape_error(error: ShapeError, source: Source | None) -> ExpressionError:
 def line_and_column(text: str, start: int) -> tuple[int, int]:
     """The line and column, counted from 1 in characters, of a position in a text."""
     line, begin = 1, 0
-    for newline in _NEWLINE.finditer(text, 0, start):
+    for newline in NEWLINE.finditer(text, 0, start):
         line, begin = line + 1, newline.end()
     return line, start - begin + 1
 
 
 def excerpt(text: str, start: int) -> tuple[str, str]:
     """The source line around a position, and a line with a caret under it. A long line is shown in part."""
-    begin = max((newline.end() for newline in _NEWLINE.finditer(text, 0, start)), default=0)
-    newline = _NEWLINE.search(text, start)
+    begin = max((newline.end() for newline in NEWLINE.finditer(text, 0, start)), default=0)
+    newline = NEWLINE.search(text, start)
     end = len(text) if newline is None else newline.start()
     left, right = begin, end
     if end - begin > WINDOW:
@@ -139,6 +141,24 @@ def suggest(name: str, candidates: Iterable[str], *, beginnings: bool = True) ->
         longer = [candidate for spelling, candidate in spellings.items() if spelling.startswith(name)]
         return min(longer, key=len, default=None)
     return found
+
+
+def in_brief(names: Collection[str], mark: str = "") -> str:
+    """Names in a message: of many the first and the last, and how many there are; long ones shortened.
+
+    >>> in_brief(["x", "y"], "`")
+    '`x`, `y`'
+    >>> in_brief([f"x{k}" for k in range(500)])
+    'x0, x1, x2, x3, x4, x5, x6, … x499 (500 in all)'
+    """
+    shown = [f"{mark}{_shortened(name)}{mark}" for name in names]
+    if len(shown) <= MOST_LISTED:
+        return ", ".join(shown)
+    return f"{', '.join(shown[: MOST_LISTED - 1])}, … {shown[-1]} ({len(shown)} in all)"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def is_quotable(text: str) -> bool:

@@ -1,243 +1,229 @@
-"""Text to postfix code, by Lark's LALR parser. The only module that imports Lark.
+"""First step of reading: text to statements in postfix code.
 
-The callbacks are embedded in the parser and only append to the code of the statement at hand, so that no tree is built
-and nothing recurses over depth.
+A loop runs the grammar's tables over the lexemes. It only appends to lists, so no tree is built and nothing recurses
+over depth.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import hashlib
-import os
-import stat
-import sys
-import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import lark
-import lark.lexer
-
-from autodiff_cli.language.code import LAYERS, Chain, Code, Layer, Lexeme, Statement
+from autodiff_cli.language.code import LAYERS, Code, Instruction, LayerCall, Statement
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import Lexer
+from autodiff_cli.language.lexer import Lexemes
+from autodiff_cli.language.tables import UNFIT, Production, Tables, grammar_tables
 
 LONGEST_TEXT = 5_000_000  # characters
 
-_one_at_a_time = threading.Lock()  # the callbacks write to the one parser's state
 
+class Parsed(NamedTuple):
+    """What a text says.
 
-def parse(text: str) -> tuple[list[Statement], ExpressionError | None]:
-    """The statements of a text, and the error that ended the reading, if one did.
-
-    With an error come the statements up to it, the last of them as far as it was read, so that an earlier mistake of
-    another kind can be reported first.
+    Attributes:
+        statements: with an error those up to it, the last of them as far as it was read, so that an earlier mistake of
+            another kind can be reported first.
+        error: what ended the reading before the end of the text.
     """
+
+    lexemes: Lexemes
+    statements: list[Statement]
+    error: ExpressionError | None
+
+
+def parse(text: str) -> Parsed:
+    """The statements of a text."""
+    tables = grammar_tables()
     if len(text) > LONGEST_TEXT:
         message = (
             f"the text has more than {LONGEST_TEXT:,} characters, the most that are read; "
             "from Python, `autodiff_cli.language.parser.LONGEST_TEXT` sets another limit"
         )
-        return [], ExpressionError(message, text, LONGEST_TEXT)
-    with _one_at_a_time:
-        parser, emitter = _parser()
-        emitter.done, emitter.code = [], []
-        try:
-            parser.parse(text)
-        except lark.exceptions.UnexpectedToken as unexpected:
-            from autodiff_cli.language.mistakes import syntax_error
+        return Parsed(tables.lexer.lex(""), [], ExpressionError(message, text, LONGEST_TEXT))
+    lexemes = tables.lexer.lex(text)
+    emitter = _Emitter(lexemes)
+    unfit = _run(tables, emitter)
+    if unfit is None:
+        return Parsed(lexemes, emitter.done, lexemes.excess())
+    from autodiff_cli.language.mistakes.syntax import syntax_error
 
-            lexemes = _LarkLexer(parser.lexer_conf).lex(text)
-            return emitter.unfinished(), syntax_error(text, lexemes, unexpected.token, unexpected.accepts or set())
-        return emitter.done, None
+    number, states = unfit
+    accepts = {type for type in tables.terminals if _fits(tables, states, type)}
+    return Parsed(lexemes, emitter.unfinished(), syntax_error(lexemes, number, accepts))
 
 
-class _Emitter(lark.Transformer[Any, Any]):
-    """The callbacks of the grammar's rules. Each gets what its rule matched: lexemes, or what a callback returned."""
+# The rules that append an instruction with a fixed number of operands: its type, which of the rule's symbols is its
+# lexeme, counted from the end, and the operands.
+FIXED = {
+    "name": ("NAME", -1, 0),
+    "number": ("NUMBER", -1, 0),
+    "text": ("TEXT", -1, 0),
+    "infix": ("INFIX", -2, 2),
+    "link": ("LINK", -2, 2),
+    "prefix": ("PREFIX", -2, 1),
+    "postfix": ("POSTFIX", -1, 1),
+    "group": ("GROUP", -3, 1),
+    "call_of_none": ("CALL", -3, 0),
+    "call_of_one": ("CALL", -4, 1),
+    "array_of_one": ("ARRAY", -3, 1),
+    "element_by_one": ("INDEX", -3, 2),
+}
 
-    def __init__(self) -> None:
-        super().__init__()
+
+class _Emitter:
+    """Appends the code of a text, and its statements once they are complete.
+
+    The methods without an underscore bear the names of rules of the grammar. Each gets the values of the rule's
+    symbols: the numbers of lexemes, or what the method for a symbol gave.
+    """
+
+    def __init__(self, lexemes: Lexemes) -> None:
+        self.lexemes = lexemes
         self.done: list[Statement] = []
-        self.code: Code = []
+        self.code = Code([], [])
+        self._begin = 0  # of the statement at hand
+        self._counted: dict[tuple[str, str, int], Instruction] = {}
 
-    def leaf(self, children: list[Lexeme]) -> None:
-        self.code.append(children[0])
-
-    def infix(self, children: list[Lexeme]) -> None:
-        operator = children[1]
-        operator.operands = 2
-        self.code.append(operator)
-
-    def prefix(self, children: list[Lexeme]) -> None:
-        operator = children[0]
-        operator.operands = 1
-        self.code.append(operator)
-
-    def postfix(self, children: list[Lexeme]) -> None:
-        operator = children[1]
-        operator.operands = 1
-        self.code.append(operator)
-
-    def group(self, children: list[Lexeme]) -> None:
-        opening, _, closing = children
-        opening.operands = 1
-        opening.end = closing.end
-        self.code.append(opening)
-
-    def chain(self, children: list[Lexeme]) -> None:
-        self.code.append(Chain(tuple(child for child in children if child is not None)))
-
-    def call_of_none(self, children: list[Any]) -> None:
-        self._call(children[0], 0, children[2])
-
-    def call_of_one(self, children: list[Any]) -> None:
-        self._call(children[0], 1, children[3])
-
-    def call_of_many(self, children: list[Any]) -> None:
-        self._call(children[0], children[2], children[3])
-
-    def _call(self, function: Lexeme, count: int, closing: Lexeme) -> None:
-        if function.text in LAYERS:
-            named = count == 3 and self.code[-1].type == "NAME"
-            function = Layer(function, self.code.pop() if named else None)
-            self._instruction("LAYER", function, count - named, closing)
-        else:
-            self._instruction("CALL", function, count, closing)
-
-    def array_of_one(self, children: list[Any]) -> None:
-        self._instruction("ARRAY", children[0], 1, children[2])
-
-    def array_of_many(self, children: list[Any]) -> None:
-        self._instruction("ARRAY", children[0], children[1], children[2])
-
-    def element_by_one(self, children: list[Any]) -> None:
-        self._instruction("INDEX", children[1], 2, children[3])
-
-    def element_by_many(self, children: list[Any]) -> None:
-        self._instruction("INDEX", children[1], 1 + children[2], children[3])
-
-    def _instruction(self, type: str, lexeme: Lexeme, count: int, closing: Lexeme) -> None:
-        """Append the instruction that a lexeme with its brackets is."""
-        lexeme.type = type
-        lexeme.operands = count
-        lexeme.end = closing.end
-        self.code.append(lexeme)
-
-    def two(self, _children: list[Any]) -> int:
+    def two(self, _: list[Any]) -> int:
         return 2
 
-    def further(self, children: list[Any]) -> int:
-        count: int = children[0]
+    def further(self, values: list[Any]) -> int:
+        count: int = values[0]
         return count + 1
 
-    def header(self, children: list[Any]) -> tuple[Lexeme, Code]:
-        return children[0], self._take()
+    def call_of_many(self, values: list[Any]) -> None:
+        place, count = values[0], values[2]
+        name = self.lexemes.words[place]
+        if name in LAYERS:
+            instructions, places = self.code
+            named = count == 3 and instructions[-1].type == "NAME"
+            activation = places.pop() if named and instructions.pop() else None
+            self._append(LayerCall(name, count - named, activation), place)
+        else:
+            self._append_counted("CALL", place, count)
 
-    def target(self, _children: list[Any]) -> Code:
+    def array_of_many(self, values: list[Any]) -> None:
+        self._append_counted("ARRAY", values[0], values[1])
+
+    def element_by_many(self, values: list[Any]) -> None:
+        self._append_counted("INDEX", values[1], 1 + values[2])
+
+    def _append_counted(self, type: str, place: int, count: int) -> None:
+        key = type, self.lexemes.words[place], count
+        self._append(self._counted.setdefault(key, Instruction(*key)), place)
+
+    def _append(self, instruction: Instruction, place: int) -> None:
+        self.code.instructions.append(instruction)
+        self.code.places.append(place)
+
+    def header(self, values: list[Any]) -> tuple[int, Code]:
+        return values[0], self._take()
+
+    def target(self, _: list[Any]) -> Code:
         return self._take()
 
-    def expression(self, _children: list[None]) -> None:
+    def expression(self, _: list[Any]) -> None:
         self.done.append(Statement(self._take()))
 
-    def binding(self, children: list[Any]) -> None:
-        self.done.append(Statement(self._take(), name=children[0]))
+    def binding(self, values: list[Any]) -> None:
+        self.done.append(Statement(self._take(), name=values[0]))
 
-    def function(self, children: list[Any]) -> None:
-        name, parameters = children[0]
+    def function(self, values: list[Any]) -> None:
+        name, parameters = values[0]
         self.done.append(Statement(self._take(), name=name, parameters=parameters))
 
-    def model(self, children: list[Any]) -> None:
-        self.done.append(Statement(self._take(), target=children[0]))
+    def model(self, values: list[Any]) -> None:
+        self.done.append(Statement(self._take(), target=values[0]))
 
-    def declaration(self, children: list[Any]) -> None:
-        self.done.append(Statement([], name=children[0], shape=children[1]))
+    def declaration(self, values: list[Any]) -> None:
+        self.done.append(Statement(self._take(), name=values[0], shape=values[1]))
 
-    def sequence(self, _children: list[Any]) -> None:
-        """Statements put themselves in `done`."""
+    def sequence(self, _: list[Any]) -> None:
+        """The statements are in `done` already."""
 
-    def start(self, _children: list[Any]) -> None:
-        """Likewise."""
+    start = sequence
 
     def unfinished(self) -> list[Statement]:
         """The statements so far, with the code of the one that could not be finished."""
         return [*self.done, Statement(self._take())]
 
     def _take(self) -> Code:
-        code, self.code = self.code, []
-        return code
+        """The code since this was last asked for."""
+        begin, self._begin = self._begin, len(self.code.places)
+        return Code(self.code.instructions[begin:], self.code.places[begin:])
 
 
-class _LarkLexer(lark.lexer.Lexer):
-    """The lexer in the form that Lark calls."""
+class _Instructions(dict[str, Instruction]):
+    """The instructions that a rule appends, by word."""
 
-    def __init__(self, conf: Any) -> None:
-        ignored = set(conf.ignore)
-        patterns = {t.name: t.pattern.to_regexp() for t in conf.terminals if t.pattern is not None}
-        self.lexer = Lexer(
-            {name: pattern for name, pattern in patterns.items() if name not in ignored},
-            [pattern for name, pattern in patterns.items() if name in ignored],
-        )
+    def __init__(self, type: str, operands: int) -> None:
+        self._type, self._operands = type, operands
 
-    def lex(self, text: Any) -> Iterator[Any]:  # type: ignore[override]
-        return self.lexer.lex(text)
+    def __missing__(self, word: str) -> Instruction:
+        instruction = self[word] = Instruction(self._type, word, self._operands)
+        return instruction
 
 
-@functools.cache
-def _parser() -> tuple[lark.Lark, _Emitter]:
-    """The parser and its callbacks; the tables come from the cache if it has them."""
-    grammar = grammar_file().read_text(encoding="utf-8")
-    emitter = _Emitter()
-    build = functools.partial(lark.Lark, grammar, parser="lalr", strict=True, lexer=_LarkLexer, transformer=emitter)
-    folder = cache_folder()
-    if folder is None:
-        return build(), emitter
-    key = f"{sys.implementation.cache_tag}-{lark.__version__}-{grammar}"
-    tables = folder / f"expression-{hashlib.sha256(key.encode()).hexdigest()[:16]}.tables"
-    if tables.exists():
-        return build(cache=_Place(tables)), emitter
-    unfinished = tables.with_suffix(f".{os.getpid()}")
-    parser = build(cache=_Place(unfinished))
-    with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
-        unfinished.replace(tables)
-    return parser, emitter
+class _Completion(NamedTuple):
+    """What is done when a rule is complete.
 
-
-class _Place(str):
-    """A path that Lark, which makes a hash of the text of its options, does not see there: so tables can be written
-    beside their place and moved to it once they are whole."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return ""
-
-
-def grammar_file() -> Path:
-    """Where the grammar is: inside the package in a wheel, beside it in a checkout or an editable install."""
-    package = Path(__file__).parents[1]
-    for folder in (package, package.parent):
-        found = folder / "grammars" / "expression.lark"
-        if found.is_file():
-            return found
-    raise FileNotFoundError(f"the grammar, expression.lark, is missing from the installation at {package}")
-
-
-def cache_folder() -> Path | None:
-    """The user's own folder for cached tables; None if caching is off or the folder cannot be trusted.
-
-    What is cached are pickles, so the folder has to belong to the user and be writable by nobody else.
+    Attributes:
+        symbol: what the rule makes.
+        further: how many symbols it has besides its first.
+        instructions, lexeme: of a rule that appends one with a fixed number of operands, and which symbol of the rule
+            is its lexeme, counted from the end.
+        call: of a rule that does something else.
     """
-    if os.environ.get("AUTODIFF_CACHE") == "off":
-        return None
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        folder = (base if base.is_absolute() else Path.home() / ".cache") / "autodiff"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-    except (OSError, RuntimeError):  # Path.home() raises the latter for a user without a home
-        return None
-    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return folder if mine and private else None
+
+    symbol: str
+    further: int
+    instructions: _Instructions | None
+    lexeme: int
+    call: Callable[[list[Any]], Any] | None
+
+
+def _completion(rule: Production, emitter: _Emitter) -> _Completion:
+    if rule.name in FIXED:
+        type, lexeme, operands = FIXED[rule.name]
+        return _Completion(rule.symbol, rule.size - 1, _Instructions(type, operands), lexeme, None)
+    return _Completion(rule.symbol, rule.size - 1, None, 0, getattr(emitter, rule.name) if rule.name else None)
+
+
+def _run(tables: Tables, emitter: _Emitter) -> tuple[int, list[int]] | None:
+    """Run the tables over the lexemes. None if these are a text of the language, else the number of the first that does
+    not fit, and the states of the parser there."""
+    actions, gotos = tables.actions, tables.gotos
+    completions = [_completion(rule, emitter) for rule in reversed(tables.rules)]  # that of rule k at ~k
+    words, (instructions, places) = emitter.lexemes.words, emitter.code
+    states: list[int] = []
+    values: list[Any] = []
+    state = tables.start
+    for number, type in enumerate(emitter.lexemes.types):
+        while (action := actions[state].get(type, UNFIT)) < 0:
+            symbol, further, known, lexeme, call = completions[action]
+            if known is not None:
+                place = values[lexeme]
+                instructions.append(known[words[place]])
+                places.append(place)
+            elif call is not None:
+                values[~further] = call(values[~further:])
+            if further:
+                del states[-further:]
+                del values[-further:]
+            state = gotos[states[-1]][symbol][type]
+        if action == UNFIT:
+            return number, [*states, state]
+        states.append(state)
+        values.append(number)
+        state = action
+    return None
+
+
+def _fits(tables: Tables, states: list[int], type: str) -> bool:
+    """Whether a text that has led to these states could go on with a lexeme of this type."""
+    states = states.copy()
+    while (action := tables.actions[states[-1]].get(type, UNFIT)) < 0:
+        rule = tables.rules[~action]
+        del states[len(states) - rule.size :]
+        states.append(tables.gotos[states[-1]][rule.symbol][type])
+    return action != UNFIT

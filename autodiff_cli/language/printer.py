@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import count
 from typing import NamedTuple
 
@@ -12,11 +12,14 @@ from autodiff_cli.graph.helpers import without_helpers
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op, Precedence, Shape
 from autodiff_cli.graph.shapes import in_words
+from autodiff_cli.graph.straight import Notation
 from autodiff_cli.graph.tape import topological
-from autodiff_cli.language.scope import CONSTANTS
+from autodiff_cli.language.lexer import written_name
+from autodiff_cli.language.names import CONSTANTS
 
 TIGHT = {"*", "/", "%", "^"}  # written without blanks around them
 BINDING_COST = len(" = ; ")
+_LENGTH_OF_NUMBER = len("-10")  # about, of one that will stand for a leaf
 
 
 def to_text(
@@ -35,41 +38,52 @@ def to_text(
             the same graph, sharing included. Otherwise only where that makes the text shorter; else it is repeated.
         shapes: those of input leaves to declare, by name; leaves that the graph does not have are left out.
     """
+    return "".join(piece for piece in _printed(node, names, share, shapes) if isinstance(piece, str))
+
+
+class Gap(NamedTuple):
+    """Where a leaf stands in a text in which something else will stand for it.
+
+    Attributes:
+        leaf: the leaf.
+        is_loose: whether a negative number would need brackets there.
+    """
+
+    leaf: Node
+    is_loose: bool
+
+
+def to_pieces(node: Node, leaves: Collection[Node]) -> list[str | Gap]:
+    """The graph of a node in the expression language, as text around the places of some leaves.
+
+    What is used more than once is bound to a name where that makes the text shorter, as in `to_text` without sharing.
+
+    >>> from autodiff_cli.graph.node import variable
+    >>> x, y = variable("x"), variable("y")
+    >>> to_pieces(x**2 * y, [x, y])
+    [Gap(leaf=<input x>, is_loose=True), '^2*', Gap(leaf=<input y>, is_loose=False)]
+    """
+    pieces: list[str | Gap] = []
+    for piece in _printed(node, gaps=leaves):
+        if isinstance(piece, str) and pieces and isinstance(pieces[-1], str):
+            pieces[-1] += piece
+        elif piece != "":
+            pieces.append(piece)
+    return pieces
+
+
+def _printed(
+    node: Node,
+    names: Mapping[Node, str] | None = None,
+    share: bool = False,
+    shapes: Mapping[str, Shape] | None = None,
+    gaps: Collection[Node] = (),
+) -> list[str | Gap]:
     expanded = without_helpers([node])
     given = {expanded[named]: name for named, name in (names or {}).items() if named in expanded}
     root = expanded[node]
     order = list(expanded) if root is node else topological((root,))
-    return _Printer(order, given, share, shapes or {}).text()
-
-
-def labels(
-    nodes: Sequence[Node], inputs: Sequence[tuple[int, ...]], names: Mapping[Node, str], limit: int = 40
-) -> list[str]:
-    """A short text for each node of a tape: its name, its constant, or its sub-expression.
-
-    Long ones are shortened in the middle. Each is built from the labels of its inputs, so that its cost does not grow
-    with the size of what it stands for.
-
-    Args:
-        nodes: in topological order.
-        inputs: for each node the positions of its inputs, as in a `Tape`.
-        names: names of intermediates.
-        limit: the most characters of the label of a sub-expression.
-    """
-    uses = Counter(nodes[i] for ids in inputs for i in ids)
-    chains = _chains(nodes, uses, names.keys())
-    found: dict[Node, str] = {}
-    for node in nodes:
-        if node in names or node.op is None:
-            found[node] = names.get(node, node.text)
-            continue
-        form, operands = _written(node, chains)
-        written = [form.texts[0]]
-        for child, least, text in zip(operands, form.least, form.texts[1:], strict=True):
-            bare = child in names or _level(child, chains) >= least
-            written += [found[child] if bare else f"({found[child]})", text]
-        found[node] = _shortened("".join(written), limit)
-    return [found[node] for node in nodes]
+    return _Printer(order, given, share, shapes or {}, frozenset(gaps)).pieces()
 
 
 class _Printer:
@@ -77,27 +91,36 @@ class _Printer:
     after statement."""
 
     def __init__(
-        self, order: Sequence[Node], names: Mapping[Node, str], share: bool, shapes: Mapping[str, Shape]
+        self,
+        order: Sequence[Node],
+        names: Mapping[Node, str],
+        share: bool,
+        shapes: Mapping[str, Shape],
+        gaps: Set[Node],
     ) -> None:
         self.order = order
         self.root = order[-1]
         self.shapes = shapes
+        self.gaps = gaps
         self.uses = Counter(child for node in self.order for child in node.inputs)
-        self.chains = _chains(self.order, self.uses, names.keys() if share else frozenset())
+        self.chains = chains(self.order, self.uses, names.keys() if share else frozenset())
         self.uses.subtract(chain.inputs[1].inputs[0] for chain in self.chains)  # where two links meet: written once
-        self.forms = {node: _written(node, self.chains) for node in self.order if node.op is not None}
-        self.levels = {node: _level(node, self.chains) for node in self.order}
+        self.forms = {node: written(node, self.chains) for node in self.order if node.op is not None}
+        self.levels = {node: level(node, self.chains) for node in self.order}
+        self.levels.update(dict.fromkeys(gaps, Precedence.SIGN))  # as if all numbers were negative
         self.taken = {node.text for node in self.order if node.is_input}
         self.bound: dict[Node, str] = {}
         self._bind(names, share)
 
-    def text(self) -> str:
+    def pieces(self) -> list[str | Gap]:
         arrays = [node.text for node in self.order if node.is_input and self.shapes.get(node.text)]
-        statements = [f"{name}: {in_words(self.shapes[name])}" for name in arrays]
-        statements += [f"{name} = {self._expression(node)}" for node, name in self.bound.items()]
+        statements: list[list[str | Gap]] = [
+            [f"{written_name(name)}: {in_words(self.shapes[name])}"] for name in arrays
+        ]
+        statements += [[f"{written_name(name)} = ", *self._expression(node)] for node, name in self.bound.items()]
         if self.root not in self.bound:
             statements.append(self._expression(self.root))
-        return "; ".join(statements)
+        return [piece for statement in statements for piece in ("; ", *statement)][1:]
 
     def _bind(self, names: Mapping[Node, str], share: bool) -> None:
         """Choose the nodes to bind, and their names. Lengths are added up, since texts could grow exponentially."""
@@ -136,22 +159,22 @@ class _Printer:
 
     def _length(self, node: Node, lengths: Mapping[Node, int]) -> int:
         if node.op is None:
-            return len(node.text)
+            return _LENGTH_OF_NUMBER if node in self.gaps else len(node.text)
         form, operands = self.forms[node]
-        total = form.length
+        total = sum(map(len, form.texts))
         for child, least in zip(operands, form.least, strict=True):
             total += lengths[child] + 2 * (self.levels[child] < least)
         return total
 
-    def _expression(self, node: Node) -> str:
-        """The text of a node, from left to right, with what waits to be written on a stack."""
+    def _expression(self, node: Node) -> list[str | Gap]:
+        """A node in pieces, from left to right, with what waits to be written on a stack."""
         if node.op is None:
-            return self._leaf(node)
-        written: list[str] = []
-        waiting: list[str | Node] = [node]
+            return [self._leaf(node, Precedence.STATEMENT)]
+        written: list[str | Gap] = []
+        waiting: list[str | Gap | Node] = [node]
         while waiting:
             piece = waiting.pop()
-            if isinstance(piece, str):
+            if not isinstance(piece, Node):
                 written.append(piece)
                 continue
             form, operands = self.forms[piece]
@@ -159,33 +182,26 @@ class _Printer:
                 child = operands[i]
                 waiting.append(form.texts[i + 1])
                 if child in self.bound:
-                    waiting.append(self.bound[child])
+                    waiting.append(written_name(self.bound[child]))
                 elif child.op is None:
-                    waiting.append(self._leaf(child))
+                    waiting.append(self._leaf(child, form.least[i]))
                 elif self.levels[child] < form.least[i]:
                     waiting += (")", child, "(")
                 else:
                     waiting.append(child)
             waiting.append(form.texts[0])
-        return "".join(written)
+        return written
 
-    def _leaf(self, node: Node) -> str:
+    def _leaf(self, node: Node, least: int) -> str | Gap:
+        if node in self.gaps:
+            return Gap(node, self.levels[node] < least)
         if node.is_constant and node.text in self.taken and node.text in CONSTANTS:
             return CONSTANTS[node.text]  # its name means something else in this text
-        return node.text
-
-
-class _Form(NamedTuple):
-    """How an operation is written: texts with an operand between each two, how tightly each operand has to bind to
-    stand there without brackets, and the length of the texts."""
-
-    texts: tuple[str, ...]
-    least: tuple[Precedence, ...]
-    length: int
+        return node.text if node.is_constant else written_name(node.text)
 
 
 @functools.cache
-def _form(op: Op, count: int) -> _Form:
+def _form(op: Op, count: int) -> Notation:
     if op.name == "stack":
         return _listed(("[",), (), count, "]")
     if op.name == "index":
@@ -193,20 +209,17 @@ def _form(op: Op, count: int) -> _Form:
     if not op.symbol:
         return _listed((f"{op.spelling or op.name}(",), (), count, ")")
     if count == 1:
-        return _made(("not " if op.symbol == "not" else op.symbol, ""), (op.precedence,))
-    return _made(("", op.symbol if op.symbol in TIGHT else f" {op.symbol} ", ""), _operand_levels(op))
+        return Notation(("not " if op.symbol == "not" else op.symbol, ""), (op.precedence,), op.precedence)
+    between = op.symbol if op.symbol in TIGHT else f" {op.symbol} "
+    return Notation(("", between, ""), _operand_levels(op), op.precedence)
 
 
-def _listed(before: tuple[str, ...], least: tuple[Precedence, ...], count: int, after: str) -> _Form:
+def _listed(before: tuple[str, ...], least: tuple[Precedence, ...], count: int, after: str) -> Notation:
     """Operands in a list, after others."""
-    return _made((*before, *[", "] * (count - 1), after), (*least, *[Precedence.STATEMENT] * count))
+    return Notation((*before, *[", "] * (count - 1), after), (*least, *[Precedence.STATEMENT] * count), Precedence.ATOM)
 
 
-def _made(texts: tuple[str, ...], least: tuple[Precedence, ...]) -> _Form:
-    return _Form(texts, least, sum(map(len, texts)))
-
-
-def _written(node: Node, chains: Set[Node]) -> tuple[_Form, Sequence[Node]]:
+def written(node: Node, chains: Set[Node]) -> tuple[Notation, Sequence[Node]]:
     """How an operation is written, and its operands from left to right."""
     assert node.op is not None
     if node not in chains:
@@ -226,13 +239,13 @@ def _operand_levels(op: Op) -> tuple[Precedence, Precedence]:
     return op.precedence, Precedence(op.precedence + 1)
 
 
-def _level(node: Node, chains: Set[Node]) -> Precedence:
+def level(node: Node, chains: Set[Node]) -> Precedence:
     if node.op is None or not node.op.symbol:
         return Precedence.ATOM
     return Precedence.COMPARISON if node in chains else node.op.precedence
 
 
-def _chains(nodes: Iterable[Node], uses: Mapping[Node, int], named: Set[Node]) -> set[Node]:
+def chains(nodes: Iterable[Node], uses: Mapping[Node, int], named: Set[Node]) -> set[Node]:
     """The `and` nodes that are written as a chain: `0 < x and x <= 1` with one and the same x is `0 < x <= 1`."""
     chains: set[Node] = set()
     for node in nodes:
@@ -249,11 +262,3 @@ def _chains(nodes: Iterable[Node], uses: Mapping[Node, int], named: Set[Node]) -
 
 def _is_comparison(node: Node) -> bool:
     return node.op is not None and node.op.precedence is Precedence.COMPARISON
-
-
-def _shortened(text: str, limit: int) -> str:
-    """The text with its middle left out if it is longer than the limit."""
-    if len(text) <= limit:
-        return text
-    head, tail = text[: limit // 2], text[-(limit - limit // 2 - 1) :]
-    return f"{head.split('…')[0]}…{tail.split('…')[-1]}"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from autodiff_cli.graph.node import Node
-from autodiff_cli.language.code import Chain, Code, Lexeme
-from autodiff_cli.language.errors import line_and_column
+from autodiff_cli.graph.registry import registered
+from autodiff_cli.language.code import Code, Instruction
+from autodiff_cli.language.lexer import Lexemes
 
 Span = tuple[int, int]
+
+_AND = registered("and")
+_BREAK = re.compile(r"(?:\s|#.*)+")
 
 
 @dataclass(slots=True, eq=False)  # not frozen: a text may have a million of them, and freezing makes them slow
@@ -20,77 +27,141 @@ class Group:
         name: of the intermediate, the function, the layer.
         inputs: what a call was given; empty for what is no call.
         outer: the group in which this one stands.
+        place: the number of the lexeme that calls a function of the text; None for all else.
+        value: of a call or a layer.
     """
 
     name: str
     inputs: tuple[Node, ...]
     outer: Group | None
+    place: int | None = None
+    value: Node | None = None
+
+
+class Part(NamedTuple):
+    """A sub-expression as it stands in the text.
+
+    Attributes:
+        operands: the numbers of their lexemes.
+        texts: what stands before, between and after them, on one line.
+    """
+
+    instruction: Instruction
+    operands: tuple[int, ...]
+    texts: tuple[str, ...]
 
 
 class Source:
     """The text, and the place in it of each node that was read from it.
 
     Attributes:
-        text: as given.
         names: the first name of each node that the text binds to one (inputs aside, which have their own).
     """
 
-    __slots__ = ("_codes", "_groups", "_origin", "_spans", "names", "text")
-
     def __init__(
         self,
-        text: str,
-        names: Mapping[Node, str],
-        origin: Mapping[Node, Lexeme],
-        groups: Mapping[Node, Group],
+        lexemes: Lexemes,
         codes: Iterable[Code],
+        names: Mapping[Node, str],
+        origin: Mapping[Node, int],
+        groups: Mapping[Node, Group],
     ) -> None:
-        self.text = text
         self.names = names
+        self._lexemes = lexemes
+        self._codes = codes
         self._origin = origin
         self._groups = groups
-        self._codes = codes
-        self._spans: dict[Lexeme, Span] = {}
+
+    @property
+    def text(self) -> str:
+        """As given."""
+        return self._lexemes.text
+
+    def number(self, node: Node) -> int | None:
+        """The number of the lexeme that the node comes from; None if it is not of this text."""
+        return self._origin.get(node)
 
     def start(self, node: Node) -> int | None:
         """The position of the node's operator, function name, bracket, number or (first) name; None if the node is not
         of this text."""
-        lexeme = self._origin.get(node)
-        return None if lexeme is None else lexeme.start
+        number = self._origin.get(node)
+        return None if number is None else self._lexemes.start(number)
 
     def place(self, node: Node) -> tuple[int, int] | None:
         """The line and column, from 1, of where the node starts; None if it is not of this text."""
-        start = self.start(node)
-        return None if start is None else line_and_column(self.text, start)
+        number = self._origin.get(node)
+        return None if number is None else self._lexemes.place(number)
 
     def span(self, node: Node) -> Span | None:
         """The positions, start and end, of the sub-expression that the node was read from; None if it was not."""
-        lexeme = self._origin.get(node)
-        if lexeme is None:
+        number = self._origin.get(node)
+        if number is None:
             return None
-        if not self._spans:
-            for code in self._codes:
-                self._spans.update(spans(code))
-        return self._spans.get(lexeme, (lexeme.start, lexeme.end))
+        return self._spans[self._key(node, number)]
+
+    def part(self, node: Node) -> int | None:
+        """The number of the sub-expression that the node was read from, for `parts`; None if it was not."""
+        number = self._origin.get(node)
+        return None if number is None else self._key(node, number)
+
+    @cached_property
+    def parts(self) -> dict[int, Part]:
+        """All sub-expressions, operands before what they belong to."""
+        found: dict[int, Part] = {}
+        for code in self._codes:
+            for instruction, number, operands in _with_operands(code):
+                extents = [self._spans[operand] for operand in operands]
+                start, end = self._spans[number]
+                edges = [start, *(edge for extent in extents for edge in extent), end]
+                texts = [_on_one_line(self.text[a:b]) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+                found[number] = Part(instruction, operands, tuple(texts))
+                if instruction.type == "LINK":
+                    found[~number] = Part(instruction, (), (_on_one_line(self.text[slice(*self._spans[~number])]),))
+        return found
+
+    def _key(self, node: Node, number: int) -> int:
+        return number if node.op is _AND or ~number not in self._spans else ~number
+
+    @cached_property
+    def _spans(self) -> dict[int, Span]:
+        found: dict[int, Span] = {}
+        for code in self._codes:
+            found.update(spans(code, self._lexemes))
+        return found
 
     def group(self, node: Node) -> Group | None:
         """The innermost group in which the node was made; None for one outside of any, and for an input."""
         return self._groups.get(node)
 
 
-def spans(code: Code) -> dict[Lexeme, Span]:
-    """The extent in the text of each instruction with its operands. The links of a chain reach over two operands."""
-    found: dict[Lexeme, Span] = {}
-    stack: list[Span] = []
-    for lexeme in code:
-        count = lexeme.operands
-        operands = stack[len(stack) - count :]
-        del stack[len(stack) - count :]
-        start = min([lexeme.start, *(begin for begin, _ in operands)])
-        end = max([lexeme.end, *(end for _, end in operands)])
-        found[lexeme] = (start, end)
-        if isinstance(lexeme, Chain):
-            for link, left, right in zip(lexeme.links, operands, operands[1:], strict=False):
-                found[link] = (left[0], right[1])
-        stack.append((start, end))
+def _with_operands(code: Code) -> Iterator[tuple[Instruction, int, tuple[int, ...]]]:
+    """Each instruction, its lexeme, and the lexemes of its operands."""
+    stack: list[int] = []
+    for instruction, number in zip(*code, strict=True):
+        count = len(stack) - instruction.operands
+        yield instruction, number, tuple(stack[count:])
+        stack[count:] = [number]
+
+
+def _on_one_line(text: str) -> str:
+    return _BREAK.sub(" ", text)
+
+
+def spans(code: Code, lexemes: Lexemes) -> dict[int, Span]:
+    """The extent in the text of each instruction with its operands, by the number of its lexeme.
+
+    A further link of a chained comparison is two operations, of which the `and` reaches from the chain's beginning; the
+    comparison itself, over two operands, is at ~number.
+    """
+    found: dict[int, Span] = {}
+    stack: list[tuple[int, int, int]] = []  # the extents of values, and where the last operand of each starts
+    for instruction, number in zip(*code, strict=True):
+        operands = stack[len(stack) - instruction.operands :]
+        del stack[len(stack) - instruction.operands :]
+        start = min([lexemes.start(number), *(begin for begin, _, _ in operands)])
+        end = max([lexemes.end(number), *(end for _, end, _ in operands)])
+        found[number] = (start, end)
+        if instruction.type == "LINK":
+            found[~number] = (operands[0][2], end)
+        stack.append((start, end, operands[-1][0] if operands else start))
     return found

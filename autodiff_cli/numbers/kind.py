@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.straight import INFIX, Fragment, Notation, Syntax, call, straight_lines
 from autodiff_cli.graph.tape import topological
 
 N = TypeVar("N")
+_WIDTH = 80  # of an expression; one is compiled, and runs, faster than a line for each operation
 
-# These four raise nothing and mean the same for every kind of number; all else goes through the table.
-INFIX = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "neg": "-{}"}
+_PYTHON = Syntax(
+    function="def {name}({parameters}):\n{lines}    return {result}\n",
+    line="    {name} = {value}\n",
+    sequence="({},)",
+    nothing="None",
+    selected="({} if {} else None)",
+)
 
 
 class Kind(Generic[N]):
@@ -27,23 +34,27 @@ class Kind(Generic[N]):
         table: for each operation that is not a composite, a function of its inputs' values. Composites may be in it
             too, where their expansion would cost digits.
         read: turns the text of a constant (`"0.1"`, `"pi"`) into a number.
+        infix: the operations of the table that are those of Python's own operators.
     """
 
-    def __init__(self, name: str, table: Mapping[str, Callable[..., N]], read: Callable[[str], N]) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: Mapping[str, Callable[..., N]],
+        read: Callable[[str], N],
+        infix: Mapping[str, Notation] = INFIX,
+    ) -> None:
         self.name = name
         self.read = read
-        self._table = table
+        self.table = table
+        self._infix = infix
         self._expansions: dict[tuple[str, int], Callable[..., N]] = {}
         self._partials: dict[tuple[str, int, tuple[int, ...]], Callable[..., tuple[N | None, ...]]] = {}
         self._predicates: dict[tuple[str, str, int], Callable[..., N] | None] = {}
 
-    def tabulates(self, op: Op) -> bool:
-        """Whether the table has a function for `op` itself, which only a composite can do without."""
-        return op.name in self._table
-
     def function(self, op: Op, count: int) -> Callable[..., N]:
         """What `op` does to `count` numbers."""
-        found = self._table.get(op.name)
+        found = self.table.get(op.name)
         if found is not None:
             return found
         key = (op.name, count)
@@ -51,7 +62,7 @@ class Kind(Generic[N]):
             expansion = op.expand(count)
             if expansion is None:
                 raise NotImplementedError(f"{op.name} is not defined for {self.name}")
-            self._expansions[key] = self._compile(op.placeholders(count), "{}", [expansion])
+            self._expansions[key] = self._compile(op.placeholders(count), [expansion], "{}")
         return self._expansions[key]
 
     def partials(self, op: Op, count: int, wanted: tuple[int, ...]) -> Callable[..., tuple[N | None, ...]]:
@@ -64,12 +75,8 @@ class Kind(Generic[N]):
         found = self._partials.get(key)
         if found is None:
             rule = op.partials(count)
-            chosen = [rule.partials[k] for k in wanted]
-            some = [None if is_literal(p.local, 0) else p for p in chosen]
-            roots = [node for p in some if p is not None for node in (p.local, p.mask) if node is not None]
-            parts = ["None" if p is None else "{}" if p.mask is None else "({} if {} else None)" for p in some]
-            template = "(" + "".join(part + ", " for part in parts) + ")"
-            found = self._partials[key] = self._compile((rule.output, *rule.inputs), template, roots)
+            roots, result = _PYTHON.rule([rule.partials[k] for k in wanted])
+            found = self._partials[key] = self._compile((rule.output, *rule.inputs), roots, result)
         return found
 
     def predicate(self, op: Op, which: str, count: int) -> Callable[..., N] | None:
@@ -77,35 +84,36 @@ class Kind(Generic[N]):
         key = (op.name, which, count)
         if key not in self._predicates:
             graph = op.predicate(which, count)
-            compiled = None if graph is None else self._compile(op.placeholders(count), "{}", [graph])
+            compiled = None if graph is None else self._compile(op.placeholders(count), [graph], "{}")
             self._predicates[key] = compiled
         return self._predicates[key]
 
-    def _compile(self, parameters: Sequence[Node], template: str, roots: Sequence[Node]) -> Callable[..., Any]:
-        """A function of the parameters' values that returns the roots' values in the places of `template`.
+    def _compile(self, parameters: Sequence[Node], roots: Sequence[Node], result: str) -> Callable[..., Any]:
+        """A function of the parameters' values that returns the roots' values in the places of `result`.
 
         What depends on no parameter is computed once, here.
         """
-        names = {node: f"p{i}" for i, node in enumerate(parameters)}
-        namespace: dict[str, Any] = {}
-        lines: list[str] = []
-        for i, node in enumerate(topological(roots)):
-            if node in names:
-                continue
-            names[node] = name = f"t{i}"
-            arguments = [names[child] for child in node.inputs]
-            if node.op is None:
-                namespace[name] = self.read(node.text)
-            elif all(argument in namespace for argument in arguments):
-                function = self.function(node.op, len(arguments))
-                namespace[name] = function(*(namespace[argument] for argument in arguments))
-            elif node.op.name in INFIX:
-                lines.append(f"    {name} = {INFIX[node.op.name].format(*arguments)}")
-            else:
-                namespace[f"f_{name}"] = self.function(node.op, len(arguments))
-                lines.append(f"    {name} = f_{name}({', '.join(arguments)})")
-        header = f"def compiled({', '.join(names[node] for node in parameters)}):"
-        result = template.format(*(names[root] for root in roots))
-        exec("\n".join([header, *lines, f"    return {result}"]), namespace)
+        names = {node: Fragment(f"p{i}") for i, node in enumerate(parameters)}
+        known: dict[Node, N] = {}
+        for node in topological(roots):
+            if node not in names and all(child in known for child in node.inputs):
+                known[node] = self._computed(node, [known[child] for child in node.inputs])
+        constants = {node: Fragment(f"c{i}") for i, node in enumerate(known)}
+        namespace: dict[str, Any] = {piece.text: known[node] for node, piece in constants.items()}
+
+        def write(node: Node, operands: Sequence[Fragment]) -> Fragment:
+            assert node.op is not None
+            notation, count = self._infix.get(node.op.name), len(operands)
+            if notation is None:
+                name = f"{node.op.name}_{count}"
+                namespace[name] = self.function(node.op, count)
+                notation = call(name, count)
+            return notation.of(operands)
+
+        lines = straight_lines(roots, names | constants, write, _WIDTH)
+        exec(_PYTHON.written("compiled", [names[node].text for node in parameters], lines, result), namespace)
         compiled: Callable[..., Any] = namespace["compiled"]
         return compiled
+
+    def _computed(self, node: Node, inputs: Sequence[N]) -> N:
+        return self.read(node.text) if node.op is None else self.function(node.op, len(inputs))(*inputs)

@@ -5,13 +5,15 @@ The others get structurally nothing: not 0 times something, so that a nan or an 
 
 from __future__ import annotations
 
+from math import inf
+
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.ops.arithmetic import add, and_, equal, greater, less, not_, or_
 from autodiff_cli.ops.declare import chooser, elementary
 
 where = chooser(
-    "where", lambda z, c, a, b: ((0, 0), (c, 1), (not_(c), 1)), gate=Gate.ROUTE,
+    "where", lambda z, c, a, b: ((0, 0), (c, 1), (not_(c), 1)), gate=Gate.ROUTE, is_exact=True,
     summary="a where the condition holds (is not 0), else b",
 )  # fmt: skip
 
@@ -36,12 +38,12 @@ def _shares(z: Node, inputs: tuple[Node, ...], beaten: Op) -> tuple[tuple[Node, 
 
 
 max_ = chooser(
-    "max", lambda z, *xs: _shares(z, xs, less), gate=Gate.ROUTE,
+    "max", lambda z, *xs: _shares(z, xs, less), gate=Gate.ROUTE, is_exact=True,
     kink=lambda *xs: _wins(max_(*xs), xs)[1] > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest of its arguments",
 )  # fmt: skip
 min_ = chooser(
-    "min", lambda z, *xs: _shares(z, xs, greater), gate=Gate.ROUTE,
+    "min", lambda z, *xs: _shares(z, xs, greater), gate=Gate.ROUTE, is_exact=True,
     kink=lambda *xs: _wins(min_(*xs), xs)[1] > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest of its arguments",
 )  # fmt: skip
@@ -52,13 +54,13 @@ clip = chooser(
         (and_(x < low, low < high), 1),
         (or_(x > high, low > high), 1),
     ),
-    gate=Gate.ROUTE,
-    kink=lambda x, low, high: or_(equal(x, low), equal(x, high)),
+    gate=Gate.ROUTE, is_exact=True,
+    kink=lambda x, low, high: and_(low < high, or_(equal(x, low), equal(x, high))),
     kink_note="the slopes are 0 and 1; 0 is taken",
     summary="x kept between low and high",
 )  # fmt: skip
 relu = chooser(
-    "relu", lambda z, x: ((x > 0, 1),), gate=Gate.ROUTE,
+    "relu", lambda z, x: ((x > 0, 1),), gate=Gate.ROUTE, is_exact=True, is_rectifier=True, ends=(0, inf),
     kink=lambda x: equal(x, 0), kink_note="the slopes are 0 and 1; 0 is taken",
     summary="x where it is positive, else 0",
 )  # fmt: skip

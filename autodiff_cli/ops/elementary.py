@@ -49,59 +49,60 @@ sech_square = helper("sech_square", lambda z, x: -(2 * z * tanh(x)), lambda x: 1
 csch_square = helper("csch_square", lambda z, x: -(2 * z * coth(x)), lambda x: 1 / sinh(x) ** 2)
 
 # fmt: off
-square = elementary("square", lambda z, x: 2 * x)
+square = elementary("square", lambda z, x: 2 * x, parity=1, is_exact=True)
 sqrt   = elementary("sqrt",   lambda z, x: 1 / (2 * z),         **FROM_0)
-cbrt   = elementary("cbrt",   lambda z, x: 1 / (3 * square(z)), **POLE_AT_0)
+cbrt   = elementary("cbrt",   lambda z, x: 1 / (3 * square(z)), **POLE_AT_0, parity=-1)
 
-exp    = elementary("exp",    lambda z, x: z)
-exp2   = elementary("exp2",   lambda z, x: z * log(2))
+exp    = elementary("exp",    lambda z, x: z, is_positive=True)
+exp2   = elementary("exp2",   lambda z, x: z * log(2), is_positive=True)
 expm1  = elementary("expm1",  lambda z, x: exp(x),                       summary="exp(x) - 1, with all digits near 0")
 log    = elementary("log",    lambda z, x: within(z, 1 / x),             **FROM_0, aliases=("ln",), summary="the natural logarithm")
 log2   = elementary("log2",   lambda z, x: within(z, 1 / (x * log(2))),  **FROM_0)
 log10  = elementary("log10",  lambda z, x: within(z, 1 / log(10) / x), **FROM_0)
 log1p  = elementary("log1p",  lambda z, x: within(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
 
-sin    = elementary("sin",    lambda z, x: cos(x))
-cos    = elementary("cos",    lambda z, x: -sin(x))
-tan    = elementary("tan",    lambda z, x: 1 / square(cos(x)))
-sec    = elementary("sec",    lambda z, x: z * tan(x))
-csc    = elementary("csc",    lambda z, x: -(z * cot(x)),         **POLE_AT_0)
-cot    = elementary("cot",    lambda z, x: -(1 / square(sin(x))), **POLE_AT_0)
+sin    = elementary("sin",    lambda z, x: cos(x), parity=-1)
+cos    = elementary("cos",    lambda z, x: -sin(x), parity=1)
+tan    = elementary("tan",    lambda z, x: 1 / square(cos(x)), parity=-1)
+sec    = elementary("sec",    lambda z, x: z * tan(x), parity=1)
+csc    = elementary("csc",    lambda z, x: -(z * cot(x)),         **POLE_AT_0, parity=-1)
+cot    = elementary("cot",    lambda z, x: -(1 / square(sin(x))), **POLE_AT_0, parity=-1)
 
-asin   = elementary("asin",   lambda z, x: arc_slope(x),                    **INSIDE_1, aliases=("arcsin",))
+asin   = elementary("asin",   lambda z, x: arc_slope(x),                    **INSIDE_1, aliases=("arcsin",), parity=-1)
 acos   = elementary("acos",   lambda z, x: -arc_slope(x),                   **INSIDE_1, aliases=("arccos",))
-atan   = elementary("atan",   lambda z, x: witch(x),                        aliases=("arctan",))
+atan   = elementary("atan",   lambda z, x: witch(x),                        aliases=("arctan",), parity=-1)
 asec   = elementary("asec",   lambda z, x: 1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1),    **OUTSIDE_1)
-acsc   = elementary("acsc",   lambda z, x: -(1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1)), **OUTSIDE_1)
+acsc   = elementary("acsc",   lambda z, x: -(1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1)), **OUTSIDE_1, parity=-1)
 
-sinh   = elementary("sinh",   lambda z, x: cosh(x))
-cosh   = elementary("cosh",   lambda z, x: sinh(x))
-tanh   = elementary("tanh",   lambda z, x: sech_square(x))
-sech   = elementary("sech",   lambda z, x: -(z * tanh(x)))
-csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0)
-coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0)
+sinh   = elementary("sinh",   lambda z, x: cosh(x), parity=-1)
+cosh   = elementary("cosh",   lambda z, x: sinh(x), parity=1, is_positive=True)
+tanh   = elementary("tanh",   lambda z, x: sech_square(x), parity=-1, ends=(-1, 1), textbook=lambda z, x: 1 - z**2)
+sech   = elementary("sech",   lambda z, x: -(z * tanh(x)), parity=1, is_positive=True)
+csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0, parity=-1)
+coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0, parity=-1)
 
-asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",))
+asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",), parity=-1)
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
-atanh  = elementary("atanh",  lambda z, x: within(z, pole_pair(x)),              **INSIDE_1, aliases=("arctanh",))
+atanh  = elementary("atanh",  lambda z, x: within(z, pole_pair(x)),              **INSIDE_1, aliases=("arctanh",), parity=-1)
 asech  = elementary("asech",  lambda z, x: within(z, -(1 / (x * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1)
-acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0)
-acoth  = elementary("acoth",  lambda z, x: within(z, pole_pair(x)),              **OUTSIDE_1)
+acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0, parity=-1)
+acoth  = elementary("acoth",  lambda z, x: within(z, pole_pair(x)),              **OUTSIDE_1, parity=-1)
 # fmt: on
 
 acot = elementary(
-    "acot", lambda z, x: -witch(x),
+    "acot", lambda z, x: -witch(x), parity=-1,
     kink=lambda x: equal(x, 0), kink_note="it jumps from -pi/2 to pi/2; the slope on either side is taken",
     summary="atan(1/x)",
 )  # fmt: skip
 log_base = composite(
     "log_base", lambda x, base: log(x) / log(base), spelling="log",
-    domain=lambda x, base: and_(x >= 0, base > 0), singular=lambda x, base: or_(equal(x, 0), equal(base, 1)),
+    domain=lambda x, base: and_(and_(x >= 0, base >= 0), x + base > 0),
+    singular=lambda x, base: or_(equal(x, 0), or_(equal(base, 0), equal(base, 1))),
     summary="the logarithm to a base",
 )  # fmt: skip
 
 # x/h where h is a length: 0 where the length is 0, so that `hypot(0, 0)` has the gradient 0.
-direction = helper("direction", None, lambda x, h: x / h)
+direction = helper("direction", None, lambda x, h: x / h, vanishes=lambda x, h: equal(h, 0))
 
 hypot = elementary(
     "hypot", lambda z, x, y: (direction(x, z), direction(y, z)),
@@ -123,19 +124,23 @@ pow_slope_exponent = helper(
     "pow_slope_exponent",
     lambda z, x, y: (times_log(pow_slope_base(x, y), x) + x ** (y - 1), times_log(z, x)),
     lambda x, y: x**y * log(x),
+    vanishes=lambda x, y: and_(equal(x, 0), y > 0),
 )
 # a*log(x), and 0 where a is 0: powers of 0 win over its logarithm.
-times_log = helper("times_log", lambda z, a, x: (log(x), a / x), lambda a, x: a * log(x))
+times_log = helper(
+    "times_log", lambda z, a, x: (log(x), a / x), lambda a, x: a * log(x),
+    vanishes=lambda a, x: and_(equal(x, 0), equal(a, 0)),
+)  # fmt: skip
 
 pow_ = operator(
     "pow", "^", Precedence.POWER, lambda z, x, y: (pow_slope_base(x, y), pow_slope_exponent(x, y)),
-    spelling="pow", factors=(1, None),
+    spelling="pow", title="a power", factors=(1, None), is_exact=True,
     domain=lambda x, y: or_(x >= 0, equal(floor(y), y)),
     singular=lambda x, y: and_(equal(x, 0), and_(y < 1, not_equal(y, 0))),
 )  # fmt: skip
 root = elementary(
     "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), -quotient_slope(z * log(x), n)),
     domain=lambda x, n: or_(x >= 0, equal(abs_(n) % 2, 1)),
-    singular=lambda x, n: or_(equal(x, 0), equal(n, 0)),
+    singular=lambda x, n: or_(equal(n, 0), and_(equal(x, 0), or_(n < 0, n > 1))),
     summary="the real n-th root; of a negative x for odd n only",
 )  # fmt: skip

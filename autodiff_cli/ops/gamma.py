@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Op
-from autodiff_cli.ops.arithmetic import and_, equal, floor, not_
+from autodiff_cli.ops.arithmetic import and_, equal, floor, not_, or_
 from autodiff_cli.ops.declare import elementary, helper
 from autodiff_cli.ops.elementary import exp, log
 
@@ -65,7 +65,7 @@ beta_slope = helper("beta_slope", None, lambda a, b: beta(a, b) * digamma_gap(a,
 beta: Op = elementary(
     "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),
     domain=lambda a, b: and_(_off_poles_below_0(a), _off_poles_below_0(b)),
-    singular=lambda a, b: equal(a * b, 0),
+    singular=lambda a, b: or_(equal(a, 0), equal(b, 0)),
     bound=400, summary="gamma(a)*gamma(b)/gamma(a + b)",
 )  # fmt: skip
 
@@ -74,6 +74,7 @@ gamma_density: Op = helper(
     "gamma_density",
     lambda z, a, x: (z * (log(x) - digamma(a)), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
+    vanishes=lambda a, x: _at_pole(a),
 )
 gammainc = elementary(
     "gammainc", lambda z, a, x: (_unknown(z), gamma_density(a, x)), unavailable=(0,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Op
-from autodiff_cli.ops.arithmetic import equal
+from autodiff_cli.ops.arithmetic import and_, equal, floor
 from autodiff_cli.ops.declare import elementary, helper
 from autodiff_cli.ops.elementary import INSIDE_1, exp, pi, sqrt, square
 
@@ -15,10 +15,10 @@ half_bell = helper("half_bell", lambda z, x: -x * z, lambda x: exp(-(x**2) / 2))
 swell = helper("swell", lambda z, x: 2 * x * z, lambda x: exp(x**2))
 
 # fmt: off
-erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function")
+erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function", parity=-1)
 erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), summary="1 - erf(x), with all digits far right")
-erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x")
-erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=60, summary="the inverse of erf")
+erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x", parity=-1)
+erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=60, summary="the inverse of erf", parity=-1)
 # fmt: on
 
 
@@ -53,10 +53,17 @@ normal_cdf = elementary(
 
 sinc_derivative: Op
 
+
+def is_order(n: Node) -> Node:
+    """Whether a number says which derivative."""
+    return and_(n >= 0, equal(floor(n), n))
+
+
 # (cos(x) - sinc(x))/x, the textbook slope, cancels near 0; so the n-th derivative is an operation of its own.
-sinc = elementary("sinc", lambda z, x: sinc_derivative(1, x), summary="sin(x)/x, and 1 at 0")
+sinc = elementary("sinc", lambda z, x: sinc_derivative(1, x), parity=1, summary="sin(x)/x, and 1 at 0")
 sinc_derivative = elementary(
     "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), unavailable=(0,), bound=8,
+    domain=lambda n, x: is_order(n),
     summary="the n-th derivative of sinc at x",
 )  # fmt: skip
 

@@ -37,6 +37,10 @@ pad: Op
 stack: Op
 
 
+def _always(*_: Shape | None) -> bool:
+    return True
+
+
 def _need(holds: bool, message: str) -> None:
     if not holds:
         raise ShapeError(message)
@@ -72,12 +76,13 @@ def _summed(_: Node, x: Shape, like: Shape) -> Shape:
 
 
 broadcast_like = structural(
-    "broadcast_like", _stretched, least=2, most=2, gate=Gate.DISTRIBUTE,
+    "broadcast_like", _stretched, gate=Gate.DISTRIBUTE, array_inputs=(), shape_only=(1,), keeps_all=True,
+    gives_array=lambda x, like: bool(like),
     vjp=lambda s, g, z, x, like: (sum_like(g, x), None), jvp=lambda s, d, z, x, like: (broadcast_like(d[0], like), None),
     summary="x stretched to the shape of another array",
 )  # fmt: skip
 sum_like = structural(
-    "sum_like", _summed, least=2, most=2, gate=Gate.DISTRIBUTE,
+    "sum_like", _summed, gate=Gate.DISTRIBUTE, array_inputs=(), shape_only=(1,), gives_array=lambda x, like: bool(like),
     vjp=lambda s, g, z, x, like: (broadcast_like(g, x), None), jvp=lambda s, d, z, x, like: (sum_like(d[0], like), None),
     summary="x summed over the axes along which another array was stretched to it",
 )  # fmt: skip
@@ -85,23 +90,23 @@ sum_like = structural(
 # --- reductions of one array to a number
 
 sum_ = structural(
-    "sum", lambda node, s: (), least=1, most=1, gate=Gate.DISTRIBUTE,
+    "sum", lambda node, s: (), gate=Gate.DISTRIBUTE,
     vjp=lambda s, g, z, x: (broadcast_like(g, x),), jvp=lambda s, d, z, x: (sum_(d[0]),),
     summary="the sum of all elements",
 )  # fmt: skip
 size = structural(
-    "size", lambda node, s: (), least=1, most=1, gate=Gate.BLOCK,
+    "size", lambda node, s: (), gate=Gate.BLOCK, shape_only=(0,),
     vjp=lambda s, g, z, x: (None,), jvp=lambda s, d, z, x: (None,),
     summary="the number of elements",
 )  # fmt: skip
 norm = structural(
-    "norm", lambda node, s: (), least=1, most=1,
+    "norm", lambda node, s: (),
     vjp=lambda s, g, z, x: (g * direction(x, z),), jvp=lambda s, d, z, x: (sum_(direction(x, z) * d[0]),),
     kink=lambda x: equal(norm(x), 0), kink_note="it is the tip of a cone; gradient 0 is taken",
     summary="the length: the root of the sum of squares",
 )  # fmt: skip
 logsumexp = structural(
-    "logsumexp", lambda node, s: (), least=1, most=1,
+    "logsumexp", lambda node, s: (),
     vjp=lambda s, g, z, x: (g * exp(x - z),), jvp=lambda s, d, z, x: (sum_(exp(x - z) * d[0]),),
     summary="log(sum(exp(x))), without overflow",
 )  # fmt: skip
@@ -122,19 +127,19 @@ def _of_winners(_: Sequence[Shape], d: Sequence[Node], z: Node, x: Node) -> Pass
 
 
 largest = structural(
-    "largest", lambda node, s: (), least=1, most=1, spelling="max", gate=Gate.ROUTE,
+    "largest", lambda node, s: (), spelling="max", gate=Gate.ROUTE,
     vjp=lambda s, g, z, x: _to_winners(less, g, z, x), jvp=_of_winners,
     kink=lambda x: _winners(x, largest(x)) > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest element",
 )  # fmt: skip
 smallest = structural(
-    "smallest", lambda node, s: (), least=1, most=1, spelling="min", gate=Gate.ROUTE,
+    "smallest", lambda node, s: (), spelling="min", gate=Gate.ROUTE,
     vjp=lambda s, g, z, x: _to_winners(greater, g, z, x), jvp=_of_winners,
     kink=lambda x: _winners(x, smallest(x)) > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest element",
 )  # fmt: skip
 mean = composite(
-    "mean", lambda x: sum_(x) / size(x), structural=True, summary="the sum of all elements over their number"
+    "mean", lambda x: sum_(x) / size(x), on_arrays=True, summary="the sum of all elements over their number"
 )
 
 
@@ -162,7 +167,8 @@ def _product_back(s: Sequence[Shape], g: Node, _: Node, a: Node, b: Node) -> Pas
 
 
 matmul = structural(
-    "matmul", _product_shape, least=2, most=2, spelling="", symbol="@", precedence=Precedence.PRODUCT, gate=Gate.SWAP,
+    "matmul", _product_shape, spelling="", symbol="@", precedence=Precedence.PRODUCT, gate=Gate.SWAP,
+    gives_array=lambda *s: any(len(x or ()) == 2 for x in s), title="a product of arrays",
     vjp=_product_back, jvp=lambda s, d, z, a, b: (matmul(d[0], b), matmul(a, d[1])),
 )  # fmt: skip
 
@@ -173,7 +179,7 @@ def _outer_shape(_: Node, a: Shape, b: Shape) -> Shape:
 
 
 outer = structural(
-    "outer", _outer_shape, least=2, most=2, gate=Gate.SWAP,
+    "outer", _outer_shape, gate=Gate.SWAP, gives_array=_always,
     vjp=lambda s, g, z, a, b: (matmul(g, b), matmul(transpose(g), a)),
     jvp=lambda s, d, z, a, b: (outer(d[0], b), outer(a, d[1])),
     summary="the matrix of all products of two vectors' elements",
@@ -189,7 +195,7 @@ def _same(node: Node, a: Shape, b: Shape) -> Shape:
 
 
 dot = structural(
-    "dot", _same, least=2, most=2, gate=Gate.SWAP,
+    "dot", _same, gate=Gate.SWAP,
     vjp=lambda s, g, z, a, b: (g * b, g * a), jvp=lambda s, d, z, a, b: (dot(d[0], b), dot(a, d[1])),
     summary="the sum of the products of corresponding elements",
 )  # fmt: skip
@@ -231,23 +237,31 @@ def _prod_ahead(s: Sequence[Shape], d: Sequence[Node], _: Node, x: Node) -> Pass
 
 
 prod = structural(
-    "prod", lambda node, s: (), least=1, most=1, vjp=_prod_back, jvp=_prod_ahead, gate=Gate.SWAP,
+    "prod", lambda node, s: (), vjp=_prod_back, jvp=_prod_ahead, gate=Gate.SWAP,
     summary="the product of all elements",
 )  # fmt: skip
 
 # --- the softmax family, over all elements of a vector
 
 softmax = structural(
-    "softmax", lambda node, s: s, least=1, most=1,
+    "softmax", lambda node, s: s, gives_array=_always,
     vjp=lambda s, g, z, x: (z * (g - sum_(g * z)),), jvp=lambda s, d, z, x: (z * (d[0] - sum_(z * d[0])),),
     summary="exp(x) over its sum",
 )  # fmt: skip
 logsoftmax = composite(
-    "logsoftmax", lambda x: x - logsumexp(x), structural=True, summary="log(softmax(x)), with all digits"
-)
+    "logsoftmax", lambda x: x - logsumexp(x), on_arrays=True, gives_array=_always,
+    vjp=lambda s, g, z, x: (g - exp(z) * sum_(g),), jvp=lambda s, d, z, x: (d[0] - sum_(exp(z) * d[0]),),
+    summary="log(softmax(x)), with all digits",
+)  # fmt: skip
 
 
 # --- arranging: none of these computes anything
+
+
+def _inside(put: Op, shape: Shape, x: Node, *others: Node) -> Partial:
+    """An array of this shape put among zeros: it counts where it is put."""
+    everything = broadcast_like(1, x) if shape else constant("1")
+    return Partial(put(x, *others), put(everything, *others), settled=True)
 
 
 def _stacked(_: Node, *s: Shape) -> Shape:
@@ -260,9 +274,9 @@ def _stacked(_: Node, *s: Shape) -> Shape:
 
 
 stack = structural(
-    "stack", _stacked, least=1, most=None, spelling="", gate=Gate.ROUTE,
+    "stack", _stacked, least=1, most=None, spelling="", title="an array", gate=Gate.ROUTE, array_inputs=(), gives_array=_always,
     vjp=lambda s, g, z, *xs: tuple(index(g, k) for k in range(len(xs))),
-    jvp=lambda s, d, z, *xs: tuple(place(d[k], z, k) for k in range(len(xs))),
+    jvp=lambda s, d, z, *xs: tuple(_inside(place, s[k], d[k], z, constant(k)) for k in range(len(xs))),
     summary="an array of its parts, written `[a, b]`",
 )  # fmt: skip
 
@@ -286,21 +300,17 @@ def _placed(node: Node, x: Shape, like: Shape, *_: Shape) -> Shape:
     return like
 
 
-def _from_index(s: Sequence[Shape], g: Node, z: Node, x: Node, *at: Node) -> Reached:
-    everything = constant("1") if len(at) == len(s[0]) else broadcast_like(1, z)
-    return Partial(place(g, x, *at), place(everything, x, *at), settled=True), *(None for _ in at)
-
-
 index = structural(
-    "index", _indexed, least=2, most=3, spelling="", gate=Gate.ROUTE,
-    vjp=_from_index,
+    "index", _indexed, least=2, most=3, spelling="", gate=Gate.ROUTE, array_inputs=(0,), title="an index",
+    vjp=lambda s, g, z, x, *at: (_inside(place, s[0][len(at) :], g, x, *at), *(None for _ in at)),
     jvp=lambda s, d, z, x, *at: (index(d[0], *at), *(None for _ in at)),
     summary="an element, or a row, written `v[0]`, `M[i, j]`; counted from 0",
 )  # fmt: skip
 place = structural(
-    "place", _placed, least=3, most=4, gate=Gate.ROUTE,
+    "place", _placed, least=3, most=4, gate=Gate.ROUTE, array_inputs=(1,), gives_array=_always, shape_only=(1,),
+    keeps_all=True,
     vjp=lambda s, g, z, x, like, *at: (index(g, *at), None, *(None for _ in at)),
-    jvp=lambda s, d, z, x, like, *at: (place(d[0], like, *at), None, *(None for _ in at)),
+    jvp=lambda s, d, z, x, like, *at: (_inside(place, s[0], d[0], like, *at), None, *(None for _ in at)),
     summary="zeros of the shape of another array, with x at one index",
 )  # fmt: skip
 
@@ -320,10 +330,15 @@ def _starts(s: Sequence[Shape]) -> list[int]:
     return starts
 
 
+def _concat_ahead(s: Sequence[Shape], d: Sequence[Node], z: Node, *_: Node) -> Reached:
+    ends = [constant(start) for start in _starts(s)]
+    return [_inside(pad, s[k], dx, ends[k], ends[k + 1], z) for k, dx in enumerate(d)]
+
+
 concat = structural(
-    "concat", _concatenated, least=1, most=None, gate=Gate.ROUTE,
+    "concat", _concatenated, least=1, most=None, gate=Gate.ROUTE, gives_array=_always,
     vjp=lambda s, g, z, *xs: tuple(part(g, a, b) for a, b in zip(_starts(s), _starts(s)[1:], strict=False)),
-    jvp=lambda s, d, z, *xs: tuple(pad(dx, a, b, z) for dx, a, b in zip(d, _starts(s), _starts(s)[1:], strict=False)),
+    jvp=_concat_ahead,
     summary="its arguments one after the other, along their first axis",
 )  # fmt: skip
 
@@ -343,21 +358,20 @@ def _padded(node: Node, s: Shape, like: Shape) -> Shape:
 
 
 part = structural(
-    "part", lambda node, s, *_: _piece(node, s), least=3, most=3, gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x, a, b: (
-        Partial(pad(g, a, b, x), pad(broadcast_like(1, z), a, b, x), settled=True), None, None
-    ),
+    "part", lambda node, s, *_: _piece(node, s), gate=Gate.ROUTE, array_inputs=(0,), gives_array=_always,
+    vjp=lambda s, g, z, x, a, b: (_inside(pad, s[0], g, a, b, x), None, None),
     jvp=lambda s, d, z, x, a, b: (part(d[0], a, b), None, None),
     summary="the elements from one index up to another",
 )  # fmt: skip
 pad = structural(
-    "pad", lambda node, s, start, stop, like: _padded(node, s, like), least=4, most=4, gate=Gate.ROUTE,
+    "pad", lambda node, s, start, stop, like: _padded(node, s, like), gate=Gate.ROUTE, array_inputs=(0, 3),
+    gives_array=_always, shape_only=(3,), keeps_all=True,
     vjp=lambda s, g, z, x, a, b, like: (part(g, a, b), None, None, None),
-    jvp=lambda s, d, z, x, a, b, like: (pad(d[0], a, b, like), None, None, None),
+    jvp=lambda s, d, z, x, a, b, like: (_inside(pad, s[0], d[0], a, b, like), None, None, None),
     summary="zeros of the shape of another array, with x from one index up to another",
 )  # fmt: skip
 transpose = structural(
-    "transpose", lambda node, s: s[::-1], least=1, most=1, gate=Gate.DISTRIBUTE,
+    "transpose", lambda node, s: s[::-1], gate=Gate.DISTRIBUTE, gives_array=_always, keeps_all=True,
     vjp=lambda s, g, z, x: (transpose(g),), jvp=lambda s, d, z, x: (transpose(d[0]),),
     summary="rows made columns",
 )  # fmt: skip

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autodiff_cli.explain.steps import Handed, Trace, trace
-from autodiff_cli.expression import Expression
+from autodiff_cli.explain.record import Trace
 from autodiff_cli.render.documents import dumps, trace_document
-from autodiff_cli.render.layout import TooLarge
+from autodiff_cli.render.drawing.layout import TooLarge
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Paper
-from autodiff_cli.render.steps import write_trace
+from autodiff_cli.render.reports.steps import trace_report
 from autodiff_cli.render.text import counted, on_one_line, shortened
 
 if TYPE_CHECKING:
@@ -28,25 +27,22 @@ _ALLOWED = "allow-scripts allow-forms"  # Enter in a form is for the page's scri
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShownTrace(Trace):
+class ShownTrace:
     """A `Trace` with the protocols by which notebooks and terminals display what an expression gives.
 
-    Attributes:
-        origin: the same trace without them.
+    It has all that the trace has (`value`, `gradient`, `labels`, …).
     """
 
-    origin: Trace
+    trace: Trace
 
-    @property
-    def is_scalar(self) -> bool:
-        return self.origin.is_scalar
-
-    def handed_at(self, i: int) -> dict[int, Handed]:
-        return self.origin.handed_at(i)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of protocols that it does not have
+            raise AttributeError(name)
+        return getattr(self.trace, name)
 
     def to_json(self) -> str:
         """The document that `autodiff trace --json` writes, numbers in full."""
-        return dumps(trace_document(self)).rstrip("\n")
+        return dumps(trace_document(self.trace)).rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `autodiff trace --json` writes, as dicts, lists, numbers and texts."""
@@ -65,18 +61,18 @@ class ShownTrace(Trace):
 
     def _report(self, kind: type[Paper]) -> str:
         buffer = io.StringIO()
-        write_trace(kind(buffer), self, None)
+        trace_report(self.trace, None).write(kind(buffer))
         return buffer.getvalue().rstrip("\n")
 
     def __rich__(self) -> TerminalReport:
-        return TerminalReport(self)
+        return TerminalReport(self.trace)
 
     def _repr_html_(self) -> str | None:
         """The page in a frame of its own, where its script reaches nothing else; None for too large a graph."""
-        from autodiff_cli.render.html import to_html
+        from autodiff_cli.render.page.html import to_html
 
         try:
-            page = to_html(self)
+            page = to_html(self.trace)
         except TooLarge:
             return None
         return (
@@ -86,11 +82,11 @@ class ShownTrace(Trace):
 
     def _repr_svg_(self) -> str | None:
         """The graph as an image; None for too large a graph."""
-        from autodiff_cli.render.diagrams import drawing
-        from autodiff_cli.render.svg import to_svg
+        from autodiff_cli.render.drawing.diagrams import drawing
+        from autodiff_cli.render.drawing.svg import to_svg
 
         try:
-            return to_svg(drawing(self), shows(None)[1])
+            return to_svg(drawing(self.trace), shows(None)[1])
         except TooLarge:
             return None
 
@@ -113,8 +109,8 @@ class ShownTrace(Trace):
 
     def _title(self) -> str:
         show = shows(None)[1]
-        place = ", ".join(f"{name} = {show(value)}" for name, value in self.point.items())
-        formula = shortened(on_one_line(self.expression.text), LONGEST)
+        place = ", ".join(f"{name} = {show(value)}" for name, value in self.trace.point.items())
+        formula = shortened(on_one_line(self.trace.expression.text), LONGEST)
         return on_one_line(f"trace of {formula}{' at ' if place else ''}{shortened(place, LONGEST)}")
 
 
@@ -142,11 +138,5 @@ class TerminalReport(NamedTuple):
 
         buffer = io.StringIO()
         paper = TerminalPaper(buffer, options.max_width, colour=console.color_system is not None)
-        write_trace(paper, self.trace, None)
+        trace_report(self.trace, None).write(paper)
         yield Text.from_ansi(buffer.getvalue().rstrip("\n"))
-
-
-def shown_trace(expression: Expression, point: Mapping[str, Any], wrt: Iterable[str] | None) -> ShownTrace:
-    """What `explain.steps.trace` returns, able to show itself."""
-    origin = trace(expression, point, wrt)
-    return ShownTrace(**{field.name: getattr(origin, field.name) for field in fields(Trace)}, origin=origin)

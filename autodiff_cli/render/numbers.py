@@ -15,13 +15,13 @@ _BEYOND = 400  # an exponent that a number is always shown with
 
 
 def in_full(x: float) -> str:
-    """The shortest text that reads back as the same float, without a trailing `.0`."""
-    return repr(x).removesuffix(".0")
+    """The shortest text that reads back as the same float, without a trailing `.0`; a negative zero is a zero."""
+    return repr(x or 0.0).removesuffix(".0")
 
 
 def to_digits(digits: int) -> Callable[[float], str]:
     """A function that shows numbers to so many significant digits."""
-    return lambda x: f"{x:.{digits}g}"
+    return lambda x: f"{x or 0.0:.{digits}g}"
 
 
 def shows(digits: int | None) -> tuple[Show, Show]:

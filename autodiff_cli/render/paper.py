@@ -31,50 +31,58 @@ class Column(NamedTuple):
     is_dispensable: bool = False
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Columns and rows of text."""
 
     columns: tuple[Column, ...]
     rows: Sequence[tuple[str, ...]]
+
+    def visible(self) -> TextTable:
+        """The same with every title and cell on one line, and without orders to a terminal."""
+        titles = tuple(column._replace(title=on_one_line(column.title)) for column in self.columns)
+        return TextTable(titles, [tuple(map(on_one_line, row)) for row in self.rows])
 
 
 class Paper:
     """Plain lines on a stream.
 
     Attributes:
+        stream: what lines are written to; the text of a file format goes there as it is.
+        width: the columns that a drawing may take.
         most: how many rows or steps of one kind to show; None for all.
         longest: how many characters of one formula to show; None for all.
     """
 
+    width: int = 80
     most: int | None = None
     longest: int | None = None
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.stream = stream
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:  # noqa: ARG002 - paper has no colour
         """A line of text, or several."""
-        self._stream.write(visible(text) + "\n")
+        self.stream.write(visible(text) + "\n")
 
     def verbatim(self, text: str) -> None:
         """A line to copy: it is never broken, so that a terminal that wraps it still copies one line."""
-        self._stream.write(f"  {visible(text)}\n")
+        self.stream.write(f"  {visible(text)}\n")
 
     def flush(self) -> None:
         """Let whoever reads see what has been written so far."""
-        self._stream.flush()
+        self.stream.flush()
 
     def heading(self, text: str) -> None:
         """A line that begins a part."""
         self.line()
         self.line(text, Style.STRONG)
 
-    def table(self, table: Table) -> None:
+    def table(self, table: TextTable) -> None:
         """A table under the titles of its columns."""
         for row in aligned(table):
-            self._stream.write(row + "\n")
+            self.stream.write(row + "\n")
 
-    def fits(self, table: Table) -> bool:  # noqa: ARG002 - a pipe has no edge
+    def fits(self, table: TextTable) -> bool:  # noqa: ARG002 - a pipe has no edge
         """Whether there is room for the columns of a table side by side."""
         return True
 
@@ -90,9 +98,10 @@ class Paper:
             self.line(f"  … {counted(count, thing)} left out; a pipe (| less) and --json show all", Style.FAINT)
 
 
-def aligned(table: Table) -> Iterable[str]:
+def aligned(table: TextTable) -> Iterable[str]:
     """The lines of a table, titles first, in columns that are as wide as they need to be."""
-    rows = [tuple(column.title for column in table.columns), *([*map(on_one_line, row)] for row in table.rows)]
+    table = table.visible()
+    rows = [tuple(column.title for column in table.columns), *table.rows]
     widths = [max(columns(row[k]) for row in rows) for k in range(len(table.columns))]
     for row in rows:
         cells = [

@@ -6,18 +6,15 @@ Imported only where there is a terminal, because it imports Rich.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TextIO, TypeAlias
+from typing import TextIO
 
 import rich.box
 import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from autodiff_cli.render.paper import Column, Paper, Style, Table
-from autodiff_cli.render.text import columns, on_one_line, visible, wrapped
-
-Columns: TypeAlias = Sequence[Column]
-Rows: TypeAlias = Sequence[Sequence[str]]
+from autodiff_cli.render.paper import Column, Paper, Style, TextTable
+from autodiff_cli.render.text import columns, visible, wrapped
 
 LEAST_TEXT = 12  # columns that a column of text needs to be readable
 GAP = 2
@@ -31,7 +28,7 @@ class TerminalPaper(Paper):
 
     def __init__(self, stream: TextIO, width: int, colour: bool) -> None:
         super().__init__(stream)
-        self._width = width
+        self.width = width
         self._console = Console(
             file=stream,
             width=width,
@@ -45,38 +42,36 @@ class TerminalPaper(Paper):
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
         """A line of text; one that is too long goes on below, further in."""
         for line in visible(text).split("\n"):
-            for piece in wrapped(line, self._width):
+            for piece in wrapped(line, self.width):
                 self._print(piece, style)
 
-    def table(self, table: Table) -> None:
+    def table(self, table: TextTable) -> None:
         """The table; without its dispensable columns, or a few lines for each row, where numbers would not fit."""
         first, last = self.shown(len(table.rows))
-        rows = [
-            [on_one_line(cell) for cell in row] for row in [*table.rows[:first], *table.rows[len(table.rows) - last :]]
-        ]
+        titles, rows = TextTable(table.columns, [*table.rows[:first], *table.rows[len(table.rows) - last :]]).visible()
         gap_after = first if first + last < len(table.rows) else None
-        needed = [k for k, column in enumerate(table.columns) if not column.is_dispensable]
-        narrow = [table.columns[k] for k in needed], [[row[k] for k in needed] for row in rows]
-        if self._fits(table.columns, rows):
-            self._side_by_side(table.columns, rows, gap_after)
+        needed = [k for k, column in enumerate(titles) if not column.is_dispensable]
+        narrow = [titles[k] for k in needed], [[row[k] for k in needed] for row in rows]
+        if self._fits(titles, rows):
+            self._side_by_side(titles, rows, gap_after)
         elif self._fits(*narrow):
             self._side_by_side(*narrow, gap_after)
         else:
             self._stacked(*narrow, gap_after)
         self.left_out(len(table.rows) - first - last, "row")
 
-    def fits(self, table: Table) -> bool:
+    def fits(self, table: TextTable) -> bool:
         """Whether there is room for the columns of a table side by side."""
-        return self._fits(table.columns, table.rows)
+        return self._fits(*table.visible())
 
-    def _fits(self, titles: Columns, rows: Rows) -> bool:
+    def _fits(self, titles: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
         needed = 0
         for k, column in enumerate(titles):
             widest = max(columns(text) for text in (column.title, *(row[k] for row in rows)))
             needed += GAP + (widest if column.is_number else min(widest, LEAST_TEXT))
-        return needed <= self._width
+        return needed <= self.width
 
-    def _side_by_side(self, titles: Columns, rows: Rows, gap_after: int | None) -> None:
+    def _side_by_side(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
         drawn = rich.table.Table(box=rich.box.SIMPLE_HEAD, padding=(0, GAP // 2), show_edge=False)
         for column in titles:
             drawn.add_column(
@@ -92,7 +87,7 @@ class TerminalPaper(Paper):
                 drawn.add_row(*["…" for _ in titles], style=Style.FAINT.value)
         self._console.print(drawn)
 
-    def _stacked(self, titles: Columns, rows: Rows, gap_after: int | None) -> None:
+    def _stacked(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
         first, *others = titles
         width = max((columns(column.title) for column in others), default=0)
         for count, (head, *cells) in enumerate(rows, 1):

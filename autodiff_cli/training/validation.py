@@ -9,23 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.training.data import DataError
+from autodiff_cli.data.table import DataError
 from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.labels import accuracy
-from autodiff_cli.training.loop import Epoch
-from autodiff_cli.training.objective import Objective
+from autodiff_cli.training.methods.loop import Epoch
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.result.accuracy import accuracy
 
 Array = NDArray[np.float64]
-
-
-def check_options(fraction: float | None, patience: int | None) -> None:
-    """Raise OptionError for a fraction or a patience that cannot be."""
-    if fraction is not None and not 0 < fraction < 1:
-        raise OptionError(f"validation takes a fraction of the rows, between 0 and 1, not {fraction:g}")
-    if patience is not None and fraction is None:
-        raise OptionError("patience waits for the validation loss to fall: it needs validation, as --validation 0.2")
-    if patience is not None and patience < 1:
-        raise OptionError(f"patience is at least one epoch, not {patience}")
 
 
 def split(objective: Objective, fraction: float, seed: int) -> tuple[Objective, Objective]:
@@ -86,11 +76,10 @@ class Validation:
     def figures(self, theta: Array) -> dict[str, Any]:
         """What a fit that ended at `theta` says of the rows held out, by the names of its attributes."""
         objective = self.objective
-        right = None if objective.classes is None else accuracy(objective.confusion(theta))
         return {
             "validation_rows": objective.rows,
             "validation_loss": objective.value(theta),
-            "validation_accuracy": right,
+            "validation_accuracy": accuracy(objective, theta),
         }
 
     @property

@@ -6,14 +6,15 @@ import pickle
 
 import pytest
 
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.table import share
 from autodiff_cli.autodiff.forward import forward, tangents
 from autodiff_cli.autodiff.reverse import reverse
-from autodiff_cli.autodiff.simplify import share, simplify
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ONE
 from autodiff_cli.graph.tape import Tape, rebuild, topological
-from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.ops.elementary import sin
 
 DEPTH = 100_000

@@ -15,7 +15,7 @@ from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ONE
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.floats.table import FLOATS
 from tests.graphs import SMOOTH, graphs
 
 moderate = st.floats(-3, 3, allow_subnormal=False)

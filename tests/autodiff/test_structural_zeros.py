@@ -10,13 +10,13 @@ import pytest
 
 from autodiff_cli.autodiff.forward import forward, tangents
 from autodiff_cli.autodiff.reverse import reverse
-from autodiff_cli.expression import parse
+from autodiff_cli.front import parse
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays import ARRAYS, quiet
-from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
+from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.ops.activations import hardtanh, relu6
 from autodiff_cli.ops.arithmetic import floor
 from autodiff_cli.ops.choice import clip, max_, min_, relu, where

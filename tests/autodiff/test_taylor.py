@@ -13,13 +13,13 @@ from mpmath import mp, mpf
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.reverse import reverse
 from autodiff_cli.autodiff.taylor import derivatives
-from autodiff_cli.expression import parse
+from autodiff_cli.front import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import registered
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError
-from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.ops import registered
 from tests.graphs import SMOOTH, graphs
 from tests.ops.table import ROWS, Row
 

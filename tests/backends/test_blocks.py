@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.backends import blocks
-from autodiff_cli.backends.blocks import BLOCK, Kernel, evaluate, slices
+from autodiff_cli.backends.blocks import BLOCK, Blocks, Kernel
+from autodiff_cli.backends.evaluate import evaluate
+from autodiff_cli.backends.fold import slices
+from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays import quiet
-from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.ops.elementary import exp, sin
 
 FORMULAS = (
@@ -46,7 +49,7 @@ def test_blocks_leave_no_seam(rows: int) -> None:
     x = np.linspace(0, 9, rows)
     output = read("sin(x)*a + x^2").output
     np.testing.assert_array_equal(evaluate([output], {"x": x, "a": 2.0})[0], np.sin(x) * 2 + x**2)
-    assert sum(part.stop - part.start for part in slices(rows)) == rows
+    assert sum(part.stop - part.start for part in slices(rows, BLOCK)) == rows
 
 
 def test_arrays_broadcast_by_the_rules_of_numpy() -> None:
@@ -108,3 +111,9 @@ def test_a_kernel_can_be_used_again() -> None:
         second = kernel.prepare({"a": 3.0})
         assert kernel.block(second, {"x": np.ones(1)})[0].tolist() == [3.0]
         assert kernel.block(first, {"x": np.ones(1)})[0].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("rows", [1, 5, BLOCK + 3])
+def test_what_reads_no_column_counts_once_for_every_row(rows: int) -> None:
+    kernel = Blocks().sums(RowGraphs([read("a").output, read("0*x").output], {"x"}))
+    assert kernel.sums({"a": 0.5}, {"x": np.ones(rows)}, rows).tolist() == [rows / 2, 0]

@@ -13,7 +13,7 @@ from autodiff_cli import Objective
 from autodiff_cli.backends import blocks
 from autodiff_cli.backends.blocks import Kernel
 from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays import quiet
+from autodiff_cli.numbers.arrays.table import quiet
 
 DEEP = f"y ~ mlp([x, x^2], [{', '.join(['40'] * 16)}], tanh)"
 

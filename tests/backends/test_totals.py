@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.autodiff.simplify import simplify
+from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.backends.blocks import Kernel
+from autodiff_cli.backends.choice import backend
+from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays import quiet
+from autodiff_cli.numbers.arrays.table import quiet
 
 DECLARED = "W: 2x3; v: 3; "
 FORMULAS = (
@@ -32,6 +34,13 @@ FORMULAS = (
     "where(x > y, outer([x, y], v), W)",
     "concat([x], [y, a])",
     "mean([x, y])*[a, 1]",
+    # the same for all rows, although a column is read: its shape
+    "sum_like(v, x)",
+    "outer([a, sum_like(v, x)], v)",
+    "outer([a, sum_like(v, x)], [x, 2])",
+    "W @ outer([1, 2, sum_like(v, x)], v)",
+    "outer([a, 1], [sum_like(v, x), 2]) @ outer([a, 2], [sum_like(v, y), 1])",
+    "outer([a, 1], [sum_like(v, x), 2]) - outer([x, 1], v[0]*[1, y])",
 )
 
 numbers = st.floats(-3, 3)
@@ -50,6 +59,14 @@ def test_a_total_is_the_sum_of_the_rows(text: str, rows: list[tuple[float, float
         (by_row,) = _block(Kernel([program.output], "xy", shapes), point, columns)
     expected = np.sum(np.broadcast_to(by_row, (*np.shape(by_row)[:-1], len(rows))), axis=-1)
     np.testing.assert_allclose(np.squeeze(total), np.squeeze(expected), rtol=1e-12, atol=1e-12)
+
+
+def test_slopes_that_are_the_same_for_all_rows_count_in_each() -> None:
+    program = read("W: 2x3; sum(W*x)")
+    slopes = gradient_nodes(program.output, [program.leaves["x"]], program.shapes)
+    weights = np.arange(6.0).reshape(2, 3)
+    sums = backend().sums(RowGraphs(slopes, {"x"}, program.shapes)).sums({"W": weights}, {"x": np.arange(5.0)}, 5)
+    assert sums.tolist() == [5 * 15]
 
 
 def _block(kernel: Kernel, point: dict[str, object], columns: dict[str, object]) -> list[object]:

@@ -170,6 +170,15 @@ def test_local_times_adjoint_travels_back_along_the_edges(page: Page, tmp_path: 
     assert page.locator(".traveller").all_text_contents() == ["-0.416147 × 1 = -0.416147"]
 
 
+def test_a_negative_adjoint_stands_in_brackets(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["a - x*y", "--a", "1", "--x", "2", "--y=-3"])
+    page.evaluate("document.getElementById('speed').value = -2")
+    for _ in range(4):
+        press(page, "Step")
+    assert "x: -3 × (-1) = 3" in says(page)
+    assert page.locator(".traveller").all_text_contents() == ["-3 × (-1) = 3", "2 × (-1) = -2"]
+
+
 def test_contributions_add_up_where_paths_meet(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, ["x^2 + 3*x + sin(x)", "--x", "2"])
     totals = [given["total"] for step in document["backward"] for given in step["contributions"] if given["to"] == 0]

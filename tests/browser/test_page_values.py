@@ -70,6 +70,19 @@ def test_a_change_stays_at_the_current_step(page: Page, tmp_path: Path) -> None:
     assert says(page) == "x*y = 5 × 3 = 15"
 
 
+def test_a_number_that_becomes_negative_gets_brackets(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["(x - y)^3", "--x", "2", "--y", "3"])
+    at_the_end(page)
+    press(page, "Reset")
+    press(page, "Step")
+    assert says(page) == "x - y = 2 - 3 = -1"
+    page.get_by_label("y", exact=True).fill("-3")
+    assert says(page) == "x - y = 2 - (-3) = 5"
+    page.get_by_label("x", exact=True).fill("-5")
+    press(page, "Step")
+    assert says(page) == "(x - y)^3 = (-2)^3 = -8"
+
+
 def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
     at_the_end(page)

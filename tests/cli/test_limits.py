@@ -12,8 +12,9 @@ import pytest
 from autodiff_cli.autodiff import unroll
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.errors import ExitStatus
-from autodiff_cli.explain import arrays, derivatives
-from autodiff_cli.language import lowering, parser
+from autodiff_cli.explain import passes
+from autodiff_cli.formula import further
+from autodiff_cli.language import building, parser
 from tests.support import run_cli
 
 
@@ -51,12 +52,12 @@ def test_an_endless_text_is_read_no_further_than_the_limit() -> None:
 
 
 def test_operations_of_functions_that_expand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering, "MOST_STEPS", 10)
+    monkeypatch.setattr(building, "MOST_STEPS", 10)
     refused(["grad", "f(t) = t*t*t*t*t*t*t; f(f(f(x)))"], "more than 10 operations", "MOST_STEPS")
 
 
 def test_numbers_of_a_hessian_and_a_jacobian(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derivatives, "MOST_DERIVATIVES", 5)
+    monkeypatch.setattr(further, "MOST_DERIVATIVES", 5)
     refused("grad x*y*z --x 1 --y 2 --z 3 --hessian", "the hessian has 9 numbers, and 5 is the most", "--wrt x")
     assert run_cli("grad x*y*z --x 1 --y 2 --z 3 --hessian --wrt x,z --json").json["hessian"] == {
         "x": {"x": 0.0, "z": 2.0},
@@ -67,7 +68,7 @@ def test_numbers_of_a_hessian_and_a_jacobian(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_numbers_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "MOST_NUMBERS", 50)
+    monkeypatch.setattr(passes, "MOST_NUMBERS", 50)
     assert run_cli("grad sum(v*v) --v [1,2,3]").status == 0
     refused("grad sum(outer(v,v)) --v [1,2,3,4,5,6]", "numbers, and 50 (2 GB) is the most", "value_and_grad")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,10 @@ from autodiff_cli import __version__
 from autodiff_cli.cli import environment, main
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import ExitStatus
+from autodiff_cli.cli.running import run
 from tests.support import run_cli
+
+ENTRY = 4  # modules that are imported before Ctrl-C can be heard: the package, its version, `cli`, `cli.main`
 
 
 @given(st.lists(st.text(), max_size=4))
@@ -56,7 +61,7 @@ class Broken(io.StringIO):
 def test_output_that_cannot_be_written_is_a_failure() -> None:
     stderr = io.StringIO()
     world = Environment(io.StringIO(), Broken(OSError(28, "No space left on device")), stderr)
-    assert main.run(["grad", "x", "--x", "1"], world) == ExitStatus.FAILED
+    assert run(["grad", "x", "--x", "1"], world) == ExitStatus.FAILED
     assert stderr.getvalue() == "error: cannot write: No space left on device\n"
 
 
@@ -72,14 +77,14 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 def test_a_note_that_nobody_can_read_is_no_failure() -> None:
     world = Environment(io.StringIO(), io.StringIO(), Broken(OSError(28, "No space left on device")))
-    assert main.run(["grad", "x", "--x", "1", "--y", "2"], world) == ExitStatus.BAD_INPUT
+    assert run(["grad", "x", "--x", "1", "--y", "2"], world) == ExitStatus.BAD_INPUT
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_file_formats_are_utf_8_in_any_terminal(encoding: str) -> None:
     for line in ("trace θ*é --θ 2 --é 3 --format svg", "trace θ*é --θ 2 --é 3 --format html", "grad θ --θ 1:2:2"):
         stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-        assert main.run(line.split(), Environment(io.StringIO(), stdout, io.StringIO())) == ExitStatus.DONE
+        assert run(line.split(), Environment(io.StringIO(), stdout, io.StringIO())) == ExitStatus.DONE
         assert "θ" in stdout.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
 
 
@@ -87,3 +92,34 @@ def test_messages_have_no_control_characters(tmp_path: Path) -> None:
     output = run_cli(["grad", f"@{tmp_path}/\x1b[31m"])
     assert output.status == 2
     assert "\x1b" not in output.stderr
+
+
+# Ctrl-C at the n-th module of ours that is imported, in a process of its own for each n.
+INTERRUPTED = """
+import os, sys
+class CtrlC:
+    left = 0
+    def find_spec(self, name, *_):
+        self.left -= name.startswith("autodiff_cli")
+        if not self.left:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, CtrlC())
+sys.argv = ["autodiff", "grad", "x", "--x", "1"]
+for count in range(1, 17):
+    child = os.fork()
+    if not child:
+        CtrlC.left = count
+        try:
+            from autodiff_cli.cli.main import main
+        except KeyboardInterrupt:
+            os._exit(9)
+        os._exit(main())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_ctrl_c_while_it_starts_ends_with_130() -> None:
+    """As soon as the entry point itself is there."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)
+    assert [*map(int, done.stdout.split())] == [9] * ENTRY + [130] * (16 - ENTRY)
+    assert done.stderr == "interrupted\n" * (16 - ENTRY)

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from autodiff_cli.ops import function_names
-from tests.support import run_cli
+from tests.support import ROOT, run_cli
 
-ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 

@@ -84,8 +84,8 @@ def imported_by(*words: str) -> set[str]:
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_nothing_heavy_is_imported(command: str, option: list[str]) -> None:
     imported = imported_by(command, "x*y + sin(x)", "--x", "2", "--y", "3", *option)
-    assert {"numpy", "scipy", "pyarrow", "rich", "click", "mpmath"}.isdisjoint(imported)
-    assert {"typer", "lark"} <= imported
+    assert {"numpy", "scipy", "pyarrow", "rich", "click", "lark", "flint", "llvmlite"}.isdisjoint(imported)
+    assert "typer" in imported
 
 
 @pytest.mark.parametrize("words", [["--x", "2", "--y", "3", "--hessian"], ["--x", "0:1:3", "--y", "3"]])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.explain.steps import Trace, trace
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.tracing import trace
 from tests.support import run_cli
 
 TEXT = "W: 2x3; sum(relu(W @ x + b)*v)"

@@ -6,7 +6,11 @@ import json
 
 import pytest
 
-from autodiff_cli.explain.phrases import Cases, Phrase, Sides, Slot, data, fill, negative, phrase_of
+from autodiff_cli.explain.phrases import Cases, Phrase, Sides, Slot, data, fill, phrase_of
+from autodiff_cli.graph.node import variable
+from autodiff_cli.language.lowering import read
+from autodiff_cli.language.printer import to_pieces
+from autodiff_cli.ops import registered
 
 
 class Known:
@@ -27,27 +31,39 @@ X, Y = Slot("value", 0), Slot("value", 1)
 
 
 @pytest.mark.parametrize(
-    ("written", "x", "y", "said"),
+    ("formula", "x", "y", "said"),
     [
-        (f"{negative(X)}^2", "3", "", "3^2"),
-        (f"({negative(X)})^2", "3", "", "3^2"),
-        (f"({negative(X)})^2", "-3", "", "(-3)^2"),
-        (f"cos({negative(X)})", "-3", "", "cos(-3)"),
-        (f"cos({negative(X)})", "3", "", "cos(3)"),
-        (f"{negative(X)} × ({negative(Y)})", "-1", "-2", "-1 × (-2)"),
-        (f"({negative(X)} + 1)/{negative(Y)}", "-1", "2", "(-1 + 1)/2"),
-        ("nothing to fill in", "", "", "nothing to fill in"),
+        ("x^2", "3", "", "3^2"),
+        ("x^2", "-3", "", "(-3)^2"),
+        ("2^x", "-3", "", "2^-3"),
+        ("cos(x)", "-3", "", "cos(-3)"),
+        ("cos(x)^y", "3", "-1", "cos(3)^-1"),
+        ("(x + 1)/y", "-1", "2", "(-1 + 1)/2"),
+        ("y - x*y", "-1", "-2", "-2 - -1*-2"),
+        ("x", "-1", "", "-1"),
+        ("2", "", "", "2"),
     ],
 )
-def test_brackets_are_there_for_negative_numbers_only(written: str, x: str, y: str, said: str) -> None:
-    assert fill(phrase_of(written), Known(value0=x, value1=y)) == said
+def test_brackets_are_there_for_negative_numbers_only(formula: str, x: str, y: str, said: str) -> None:
+    program = read(formula)
+    slots = {leaf: {"x": X, "y": Y}[name] for name, leaf in program.leaves.items()}
+    assert fill(phrase_of(to_pieces(program.output, slots), slots), Known(value0=x, value1=y)) == said
 
 
 def test_many_inputs_have_slots_of_their_own() -> None:
-    written = ", ".join(negative(Slot("value", k)) for k in range(1000))
+    leaves = [variable(f"x{k}") for k in range(1000)]
+    slots = {leaf: Slot("value", k) for k, leaf in enumerate(leaves)}
     numbers = [str(k * k) for k in range(1000)]
     facts = Known(**{f"value{k}": number for k, number in enumerate(numbers)})
-    assert fill(phrase_of(written), facts) == ", ".join(numbers)
+    said = fill(phrase_of(to_pieces(registered("max")(*leaves), slots), slots), facts)
+    assert said == f"max({', '.join(numbers)})"
+
+
+def test_what_repeats_is_named_where_that_is_shorter() -> None:
+    x = variable("x")
+    root = registered("sin")(registered("exp")(x) + 1)
+    slots = {x: X}
+    assert fill(phrase_of(to_pieces(root * root, slots), slots), Known(value0="-2")) == ("t1 = sin(exp(-2) + 1); t1*t1")
 
 
 def test_equal_sides_are_said_once_and_long_ones_not_at_all() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from autodiff_cli.explain.steps import trace
-from autodiff_cli.expression import parse
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import parse
 
 # expression, point, the warnings as (kind, label of the node, words of the message)
 # fmt: off
@@ -71,3 +72,22 @@ def test_a_warning_says_where_the_expression_stands() -> None:
 
 def test_nothing_is_said_about_a_variable_that_is_not_asked_for() -> None:
     assert trace(parse("x + abs(y)"), {"x": 1.0, "y": 0.0}, "x").warnings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sum(where(v > 0, log(v), 0))", []),
+        ("sum(where(v > 1, v, sqrt(v)))", [("domain", "sqrt(v)", "element [0]")]),
+        ("sum(where(v > 0, v, log(-1)))", [("domain", "log(-1)", "so nan")]),
+        ("sum(where(v > -5, v, log(-1)))", []),
+        ("sum(v)*log(-1)", [("domain", "log(-1)", "so nan")]),
+        ("sum(inf*(v - v))", [("singular", "v", "inf - inf"), ("domain", "inf*(v - v)", "element [0]")]),
+    ],
+)
+def test_of_arrays_only_the_elements_that_take_part_count(text: str, expected: list[tuple[str, str, str]]) -> None:
+    found = trace(parse(text), {"v": np.array([-1.0, 1.0])})
+    assert [(warning.kind, found.labels[warning.node]) for warning in found.warnings] == [
+        (kind, label) for kind, label, _ in expected
+    ]
+    assert all(words in warning.message for warning, (*_, words) in zip(found.warnings, expected, strict=True))

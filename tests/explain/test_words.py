@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from autodiff_cli.explain.steps import trace
+from autodiff_cli.explain.sentences import ends
+from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.words import Words
-from autodiff_cli.expression import parse
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.front import parse
+from autodiff_cli.graph.node import as_node, variable
+from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.registry import all_ops
+from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.render.numbers import shows
 
 
@@ -23,7 +31,7 @@ def backward(text: str, **point: Any) -> list[str]:
     words = Words(found, shows(6)[1])
     said = []
     for step in found.backward:
-        said += [words.backward(step), *(words.contribution(step, given) for given in step.contributions)]
+        said += [words.backward(step), *(words.contribution(step, given_) for given_ in step.contributions)]
     return said
 
 
@@ -52,6 +60,9 @@ def test_a_forward_step_has_its_numbers_filled_in(text: str, point: dict[str, fl
 SUM = "a sum distributes: each term gets the adjoint, unchanged"
 DIFFERENCE = "a difference distributes: the first term gets the adjoint, the second gets it with its sign turned"
 PRODUCT = "a product swaps: each factor gets the adjoint times the value of the other factor"
+KINK = "relu has a kink at 0: the slopes are 0 and 1; 0 is taken, so its adjoint is blocked"
+SIGMOID = "sigmoid scales by its slope, 0.5*(1 - 0.5) = sigmoid(0)*sigmoid(0) = 0.25"
+INACTIVE = "relu is flat at -2 and blocks its adjoint: the unit is inactive at this input"
 CONSTANT = "max chose something that does not depend on a variable, so its adjoint ends here"
 # fmt: off
 BACKWARD = [
@@ -63,7 +74,11 @@ BACKWARD = [
     ("max(x, 3)",          {"x": 2},         CONSTANT),
     ("where(x > 0, x, y)", {"x": 2, "y": 3}, "where routes its adjoint to what it chose, x; nothing goes elsewhere"),
     ("relu(x)",            {"x": 2},         "relu lets its adjoint pass"),
-    ("relu(x)",            {"x": -2},        "relu is flat at -2 and blocks its adjoint: a dead unit at this point"),
+    ("relu(x)",            {"x": -2},        INACTIVE),
+    ("relu(x)",            {"x": 0},         KINK),
+    ("tanh(x)",            {"x": 0.5},       "tanh scales by its slope, 1 - 0.462117^2 = 1/cosh(0.5)^2 = 0.786448"),
+    ("tanh(x)",            {"x": 4},         "tanh scales by its slope, 1/cosh(4)^2 = 0.00134095"),
+    ("sigmoid(x)",         {"x": 0},         SIGMOID),
     ("floor(x)",           {"x": 1.5},       "floor is flat wherever it does not jump, so it hands on nothing"),
     ("sin(x)",             {"x": 2},         "sin scales by its slope, cos(2) = -0.416147"),
     ("exp(x)",             {"x": 1},         "exp scales by its slope, exp(1) = 2.71828"),
@@ -85,6 +100,28 @@ def test_contributions_have_all_three_numbers_and_the_total_of_what_is_used_twic
     assert "y: 2 × 1 = 2" in said
 
 
+# fmt: off
+NEGATIVE = [
+    ("a - x*y",  {"a": 1, "x": 2, "y": -3},  "x: -3 × (-1) = 3"),
+    ("a - x*y",  {"a": 1, "x": 2, "y": -3},  "y: 2 × (-1) = -2"),
+    ("x - y",    {"x": 2, "y": 3},           "y: -1 × 1 = -1"),
+    ("x^3",      {"x": -2},                  "a power scales by its slope: 3*(-2)^(3 - 1) = 12 towards x"),
+    ("x^y",      {"x": 2, "y": -1},
+     "a power scales by its slope: -1*2^(-1 - 1) = -0.25 towards x, 2^-1*log(2) = 0.346574 towards y"),
+    ("sin(x)",   {"x": -2},                  "sin scales by its slope, cos(-2) = -0.416147"),
+    ("cos(x)",   {"x": -2},                  "cos scales by its slope, -sin(-2) = 0.909297"),
+    ("sqrt(x)",  {"x": 4},                   "sqrt scales by its slope, 1/(2*2) = 0.25"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "point", "sentence"), NEGATIVE)
+def test_negative_numbers_have_brackets_where_a_sign_could_be_misread(
+    text: str, point: dict[str, float], sentence: str
+) -> None:
+    assert sentence in backward(text, **point)
+
+
 def test_a_name_used_several_times_accumulates() -> None:
     said = [line for line in backward("x^2 + 3*x + sin(x)", x=2) if line.startswith("x:")]
     assert [line.partition(", ")[2] for line in said] == [
@@ -104,7 +141,7 @@ def test_a_power_whose_exponent_moves_has_both_slopes() -> None:
 def test_a_unit_that_learns_nothing_is_pointed_out(text: str, dead: bool) -> None:
     said = backward(text, x=-2)[0]
     assert "flat at -2 and blocks its adjoint" in said
-    assert ("a dead unit" in said) == dead
+    assert ("inactive" in said) == dead
 
 
 def test_what_nothing_reaches_hands_on_nothing() -> None:
@@ -115,7 +152,7 @@ def test_what_nothing_reaches_hands_on_nothing() -> None:
 ON_ARRAYS = {
     "sum(v)": "v: adjoint, for every element = [1, 1]",
     "v[1]": "v: adjoint at [1], 0 elsewhere = [0, 1]",
-    "mean(v)": "v: adjoint*(1/size(v)), for every element = [0.5, 0.5]",
+    "mean(v)": "v: adjoint/size(v), for every element = [0.5, 0.5]",
     "dot(v, [3, 4])": "v: adjoint*[3, 4] = [3, 4]",
 }
 
@@ -134,3 +171,82 @@ def test_max_of_an_array_routes() -> None:
 def test_a_branch_not_taken_hands_on_nothing_also_among_arrays() -> None:
     said = backward("where(s > 0, s, sum(log(v)))", s=1, v=[0, 1])
     assert said.count("nothing reaches it from the output, so it hands on nothing") == 3
+
+
+CROSS_ENTROPIES = {
+    "p = softmax(z); -sum(y*log(p))": "this is p - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
+    "-sum(y*logsoftmax(z))": "this is softmax(z) - y",
+    "-dot(y, log(softmax(z)))": "this is softmax(z) - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
+    "s = sum(y); -log(softmax(z)[1])*2*s": "this is (1 at [1], 0 elsewhere, less softmax(z)) × (-2)",
+    "-logsoftmax(z)[1] + sum(y)": "this is softmax(z), less 1 at [1]",
+    "-3*sum(y*log(softmax(z)))": "this is (y - softmax(z)) × (-3)",
+    "-sum(y*2*log(softmax(z)))": "this is ((y*2) - softmax(z)*sum(y*2)) × (-1)",
+}
+
+
+@pytest.mark.parametrize("text", CROSS_ENTROPIES)
+def test_softmax_and_cross_entropy_collapse(text: str) -> None:
+    (said,) = [line for line in backward(text, z=[1, 2, 0.5], y=[0, 1, 0]) if "cross-entropy" in line]
+    assert CROSS_ENTROPIES[text] in said
+
+
+NO_CROSS_ENTROPIES = [
+    "sum(softmax(z)*y)",
+    "p = softmax(z); -sum(y*log(p)) + p[0]",
+    "p = softmax(z); -sum(y[0]*log(p))",
+    "-sum(y*log(z))",
+    "-sum(y*softmax(z))",
+    "sum(y + log(softmax(z)))",
+    "-sum(log(softmax(z))) + 0*y[0]",
+]
+
+
+@pytest.mark.parametrize("text", NO_CROSS_ENTROPIES)
+def test_nothing_else_is_taken_for_a_cross_entropy(text: str) -> None:
+    assert not any("cross-entropy" in line for line in backward(text, z=[1, 2, 0.5], y=[0, 1, 0]))
+
+
+def test_operations_that_mix_elements_say_so() -> None:
+    mixed, handed = backward("sum(softmax(z)*[1, 0])", z=[0, 0])[-2:]
+    assert mixed == (
+        "softmax mixes: every output depends on every input, so each input gets a part of every adjoint, by the "
+        "Jacobian, [[0.25, -0.25], [-0.25, 0.25]]"
+    )
+    assert handed == "z: softmax(z)*(adjoint - sum(adjoint*softmax(z))) = [0.25, -0.25]"
+    assert backward("norm(v)", v=[3, 4])[0] == "norm scales: each element gets the adjoint times its slope, [0.6, 0.8]"
+    assert backward("prod(v)", v=[3, 4])[0].endswith("the adjoint times the product of the others, [4, 3]")
+    assert backward("norm(v)", v=[1.0] * 100)[0] == "norm scales: each element gets the adjoint times its slope"
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.textbook is not None], ids=lambda op: op.name)
+@given(x=st.floats(-6, 6))
+def test_a_slope_as_books_have_it_is_the_slope(op: Op, x: float) -> None:
+    leaf = variable("x")
+    z = op(leaf)
+    assert op.textbook is not None
+    book = Formula(as_node(op.textbook(z, leaf)), {"x": leaf})
+    assert book(x=x) == pytest.approx(Formula(z, {"x": leaf}).grad(x=x)["x"], rel=1e-6)
+
+
+UNITS = [op for op in all_ops() if op.gate is Gate.ROUTE and op.least == 1 == op.most and not op.structural]
+
+
+@pytest.mark.parametrize("op", UNITS, ids=lambda op: op.name)
+def test_the_ends_of_a_unit_that_routes_are_its_kinks(op: Op) -> None:
+    kink = FLOATS.predicate(op, "kink", 1)
+    assert kink is not None
+    assert [x for x in range(-20, 21) if kink(float(x))] == sorted(ends(op))
+
+
+def test_what_is_handed_nothing_is_no_product_with_an_infinity() -> None:
+    lines = backward("sqrt(where(x > 0, 2*x, 3*x))", x=0)
+    assert "2*x: structurally nothing" in lines
+    assert "3*x: 1 × inf = inf" in lines
+
+
+def test_uses_are_counted_to_the_last() -> None:
+    lines = backward("where(x > 0, x^2, 3*x)*x", x=2)
+    assert [line for line in lines if "use" in line] == [
+        "x: 4 × 1 = 4, use 1 of 2: total so far 4",
+        "x: 4 × 2 = 8, the last of 2 uses: accumulates to 12",
+    ]

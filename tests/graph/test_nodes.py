@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from autodiff_cli.graph.node import constant, is_literal, variable
-from autodiff_cli.graph.op import all_ops, registered
 from autodiff_cli.graph.tape import Tape, topological
+from autodiff_cli.ops import all_ops, registered
 from autodiff_cli.ops.elementary import exp, sin
 
 x, y = variable("x"), variable("y")

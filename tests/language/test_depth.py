@@ -2,81 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from autodiff_cli.explain.labels import Labels
 from autodiff_cli.graph.tape import Tape, topological
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lowering import read
-from autodiff_cli.language.printer import labels, to_text
+from autodiff_cli.language.printer import to_text
 from tests.language.compare import identical
 
-N = 100_000
+DEPTHS = [10_000, pytest.param(100_000, marks=pytest.mark.slow)]
+
+# Texts of n operations, and how many nodes they are.
+DEEP: dict[str, Callable[[int], tuple[str, int]]] = {
+    "sum": lambda n: ("x" + "+y*x" * (n // 2), n + 2),
+    "calls": lambda n: ("sin(" * n + "x" + ")" * n, n + 1),
+    "brackets": lambda n: ("(" * n + "x" + ")" * n, 1),
+    "minus": lambda n: ("-" * n + "x", n + 1),
+    "plus": lambda n: ("+" * n + "x", 1),
+    "not": lambda n: ("not " * n + "x", n + 1),
+    "power": lambda n: ("x" + "^x" * n, n + 1),
+    "squares": lambda n: ("x" + "² " * n, 2 * n + 1),
+    "chain": lambda n: ("x" + " < x" * n, 2 * n),
+    "max": lambda n: ("max(" + "x," * n + "x)", 2),
+    "bindings": lambda n: ("a0 = x\n" + "".join(f"a{i} = -a{i - 1}\n" for i in range(1, n)) + f"a{n - 1}", n),
+    "indices": lambda n: ("v" + "[0]" * n, 2 * n + 1),
+    "vector": lambda n: ("[" + "x, " * n + "x]", 2),
+    "sums": lambda n: ("sum(" * n + "x" + ")" * n, n + 1),
+    "many vectors": lambda n: ("(([x])[0])" + "+[x][0]" * (n // 3), 4 * (n // 3) + 4),
+    "products": lambda n: ("x" + " @ x" * n, n + 1),
+    "functions": lambda n: (
+        "f0(t) = -t\n" + "".join(f"f{i}(t) = -f{i - 1}(t)\n" for i in range(1, n)) + f"f{n - 1}(x)",
+        n + 1,
+    ),
+}
+
+# Texts that are wrong, and the column at which.
+WRONG: dict[str, Callable[[int], tuple[str, int]]] = {
+    "open brackets": lambda n: ("(" * n, n + 1),
+    "closed brackets": lambda n: ("x" + ")" * n, 2),
+    "open calls": lambda n: ("sin(" * n + "x", 4 * n + 2),
+    "minus": lambda n: ("-" * n, n + 1),
+    "open arrays": lambda n: ("[" * n, n + 1),
+    "arrays of arrays": lambda n: ("[" * n + "x" + "]" * n, n - 2),
+    "closed arrays": lambda n: ("x" + "]" * n, 2),
+    "open pairs": lambda n: ("([" * n + "x", 2 * n + 2),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "nodes"),
-    [
-        ("x" + "+y*x" * (N // 2), N + 2),
-        ("sin(" * N + "x" + ")" * N, N + 1),
-        ("(" * N + "x" + ")" * N, 1),
-        ("-" * N + "x", N + 1),
-        ("+" * N + "x", 1),
-        ("not " * N + "x", N + 1),
-        ("x" + "^x" * N, N + 1),
-        ("x" + "² " * N, 2 * N + 1),
-        ("x" + " < x" * N, 2 * N),
-        ("max(" + "x," * N + "x)", 2),
-        ("a0 = x\n" + "".join(f"a{i} = -a{i - 1}\n" for i in range(1, N)) + f"a{N - 1}", N),
-        ("v" + "[0]" * N, 2 * N + 1),
-        ("[" + "x, " * N + "x]", 2),
-        ("sum(" * N + "x" + ")" * N, N + 1),
-        ("(([x])[0])" + "+[x][0]" * (N // 3), 4 * (N // 3) + 4),
-        ("x" + " @ x" * N, N + 1),
-        ("f0(t) = -t\n" + "".join(f"f{i}(t) = -f{i - 1}(t)\n" for i in range(1, N)) + f"f{N - 1}(x)", N + 1),
-    ],
-    ids=[
-        "sum",
-        "calls",
-        "brackets",
-        "minus",
-        "plus",
-        "not",
-        "power",
-        "squares",
-        "chain",
-        "max",
-        "bindings",
-        "indices",
-        "vector",
-        "sums",
-        "many vectors",
-        "products",
-        "functions",
-    ],
-)
-def test_a_hundred_thousand_deep(text: str, nodes: int) -> None:
+@pytest.mark.parametrize("n", DEPTHS)
+@pytest.mark.parametrize("form", DEEP)
+def test_deep(form: str, n: int) -> None:
+    text, nodes = DEEP[form](n)
     program = read(text)
     tape = Tape((program.output,))
     assert len(tape) == nodes
     assert identical(read(to_text(program.output)).output, program.output)
-    assert max(map(len, labels(tape.nodes, tape.inputs, {}))) <= 40
+    assert max(map(len, Labels(tape, {}, None).texts)) <= 40
     assert program.source.span(program.output) is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "column"),
-    [
-        ("(" * N, N + 1),
-        ("x" + ")" * N, 2),
-        ("sin(" * N + "x", 4 * N + 2),
-        ("-" * N, N + 1),
-        ("[" * N, N + 1),
-        ("[" * N + "x" + "]" * N, N - 2),
-        ("x" + "]" * N, 2),
-        ("([" * N + "x", 2 * N + 2),
-    ],
-)
-def test_a_mistake_a_hundred_thousand_deep(text: str, column: int) -> None:
+@pytest.mark.parametrize("n", DEPTHS)
+@pytest.mark.parametrize("form", WRONG)
+def test_a_mistake_deep_down(form: str, n: int) -> None:
+    text, column = WRONG[form](n)
     with pytest.raises(ExpressionError) as caught:
         read(text)
     assert caught.value.column == column

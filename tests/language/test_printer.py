@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import registered
 from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape, topological
 from autodiff_cli.language.lowering import read
-from autodiff_cli.language.printer import labels, to_text
-from autodiff_cli.ops import all_ops
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.ops import all_ops, registered
 from tests.graphs import SHAPES, SMOOTH, array_graphs, graphs
 from tests.language.compare import identical
 
@@ -219,32 +218,3 @@ def test_repetition_stops_where_a_name_is_shorter() -> None:
     shared = x + 1
     assert to_text(shared * shared, share=False) == "(x + 1)*(x + 1)"
     assert to_text(shared * shared) == "t1 = x + 1; t1*t1"
-
-
-def labels_of(text: str) -> list[str]:
-    program = read(text)
-    tape = Tape((program.output,))
-    return labels(tape.nodes, tape.inputs, program.source.names)
-
-
-def test_labels_are_names_constants_and_sub_expressions() -> None:
-    assert labels_of("x*y + sin(x)") == ["x", "y", "x*y", "sin(x)", "x*y + sin(x)"]
-    assert labels_of("a = x + 1; (a*2.50)^2") == ["x", "1", "a", "2.50", "a*2.50", "2", "(a*2.50)^2"]
-    assert labels_of("W @ [x, y]") == ["W", "x", "y", "[x, y]", "W @ [x, y]"]
-    assert labels_of("(a + b)[0, 1]")[-1] == "(a + b)[0, 1]"
-    assert labels_of("0 < -x <= 1")[-1] == "0 < -x <= 1"
-
-
-def test_long_labels_lose_their_middle() -> None:
-    label = labels_of("exp(" + " + ".join(f"term{i}" for i in range(50)) + ")")[-1]
-    assert len(label) <= 40
-    assert label.count("…") == 1
-    assert label.startswith("exp(term0 + term1")
-    assert label.endswith("term48 + term49)")
-
-
-@given(graphs(), st.integers(5, 60))
-def test_labels_stay_within_the_limit(graph: tuple[Node, list[Node]], limit: int) -> None:
-    tape = Tape((graph[0],))
-    found = labels(tape.nodes, tape.inputs, {}, limit)
-    assert all(len(label) <= limit for label in found)

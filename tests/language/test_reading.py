@@ -182,6 +182,7 @@ def test_declared_shapes_are_those_of_names_that_are_used() -> None:
         ("sum(v*w)", "v w"),
         ("sum(a*[x, y])", ""),
         ("v: 3; softmax(v/t)", ""),
+        ("v: 3; sum(broadcast_like(x, v)*y)", ""),
         ("W: 2x3; softmax(W @ x + b)", "x"),
         ("softmax(W @ x + b)", "W x b"),
         ("sum(v)*w", "v"),

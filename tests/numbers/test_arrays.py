@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodiff_cli.graph.op import Op
-from autodiff_cli.numbers.arrays import ARRAYS, quiet
-from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.numbers.special_arrays import SPECIAL
+from autodiff_cli.numbers.arrays.special import SPECIAL
+from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
+from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.ops import all_ops
 
 ELEMENTWISE = [op for op in all_ops() if not op.structural]
@@ -59,6 +59,15 @@ def test_arrays_agree_with_floats_at_the_edges(op: Op) -> None:
     points = inputs_of(op)
     found = zip(points, by_arrays(op, points), by_floats(op, points), strict=True)
     wrong = [difference for difference in found if not same(op, *difference[1:])]
+    assert not wrong, wrong[:5]
+
+
+@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+def test_a_zero_has_the_same_sign_in_a_column(op: Op) -> None:
+    ends = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, math.inf, -math.inf, 5e-324, -5e-324, 1e308)
+    points = [*itertools.product(ends, repeat=min(op.most or 2, max(op.least, 2)))]
+    found = zip(points, by_arrays(op, points), by_floats(op, points), strict=True)
+    wrong = [row for row in found if row[1] == 0 and math.copysign(1, row[1]) != math.copysign(1, row[2])]
     assert not wrong, wrong[:5]
 
 

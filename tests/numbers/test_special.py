@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import autodiff_cli as ad
-from autodiff_cli.numbers.arrays import ARRAYS, quiet
-from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.numbers.special_arrays import SPECIAL
+from autodiff_cli.numbers.arrays.special import SPECIAL
+from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
+from autodiff_cli.numbers.floats.platform import PLATFORM
+from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.ops import all_ops
 
 OPS = {op.name: op for op in all_ops()}
@@ -255,6 +256,60 @@ def test_only_expressions_that_use_them_import_them() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["set()", "False"]
+
+
+# Where one method takes over from another, from both sides, and in between.
+BORDERS: dict[str, tuple[Callable[[mpf], mpf], tuple[float, ...], float]] = {
+    "erfi": (mp.erfi, (0.99, 1.01, 6.99, 7.01, 20.0, -6.9), 20),
+    "erfinv": (mp.erfinv, (9e-9, 1.1e-8, 0.499, 0.501, 0.99999, -0.7), 4),
+    "Ei": (mp.ei, (-30.0, -1.01, -0.99, 1.5, 9.9, 10.1, 49.9, 50.1, 300.0), 16),
+    "Si": (mp.si, (0.1, 1.99, 2.01, 7.7, 25.0, 44.55, 59.9, 60.1, 500.0, -44.55), 4),
+    "Ci": (mp.ci, (0.1, 1.99, 2.01, 7.7, 25.0, 44.55, 59.9, 60.1, 500.0), 4),
+    "Shi": (mp.shi, (0.1, 5.0, 19.9, 20.1, 99.0, -3.0), 16),
+    "Chi": (mp.chi, (0.1, 5.0, 19.9, 20.1, 99.0), 16),
+    "fresnels": (mp.fresnels, (0.1, 1.19, 1.21, 3.3, 5.99, 6.01, 30.0, -3.3), 8),
+    "fresnelc": (mp.fresnelc, (0.1, 1.19, 1.21, 3.3, 5.99, 6.01, 30.0, -3.3), 8),
+}
+
+
+@pytest.mark.parametrize("name", BORDERS)
+def test_one_method_goes_over_into_the_next(name: str) -> None:
+    function, points, ulps = BORDERS[name]
+    for x in points:
+        with mp.workdps(40):
+            exact = mp.re(function(mpf(x)))
+        assert abs(mpf(call(name, x)) - exact) <= ulps * mpf(math.ulp(float(exact))), x
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc", "gamma"])
+def test_what_the_platform_has_is_the_same_in_arithmetic(name: str) -> None:
+    """Other languages get it so."""
+    points = [-1e-9, 0.499, 0.501, -3.3, 5.99, 6.01, 23.9, 24.1, 29.5, -21.3, 150.5, 0.0, -0.0, inf, -inf, nan, -3.0]
+    for x in points:
+        assert PLATFORM[name](x) == pytest.approx(call(name, x), rel=5e-15, abs=0, nan_ok=True), x
+
+
+def test_the_remainder_and_the_larger_of_two_in_arithmetic() -> None:
+    numbers = [0.0, -0.0, 1.0, -1.0, 2.5, -7.25, 1e300, inf, -inf, nan]
+    for name, xs in itertools.product(("mod", "max", "min"), itertools.product(numbers, repeat=2)):
+        assert PLATFORM[name](*xs) == pytest.approx(call(name, *xs), rel=0, abs=0, nan_ok=True), (name, xs)
+
+
+def test_special_functions_of_numbers_need_no_library() -> None:
+    """Which takes longer to import than a gradient to compute."""
+    calls = "; ".join(
+        f"FLOATS.function(registered('{op.name}'), {op.least})(*{[2.0, 0.5, 0.25][: op.least]})"
+        for op in OPS.values()
+        if not op.structural
+    )
+    code = (
+        "import sys, autodiff_cli.ops;"
+        "from autodiff_cli.graph.op import registered;"
+        "from autodiff_cli.numbers.floats.table import FLOATS;"
+        f"{calls}; print(*{{'numpy', 'scipy', 'mpmath'}} & {{*sys.modules}})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 @pytest.mark.parametrize("a", [1e3, 2e5, 1e6, 1e7])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mpmath import mp, mpf
 
-from autodiff_cli.graph.op import registered
+from autodiff_cli.ops import registered
 
 Number = mpf
 Interval = tuple[float, float]
@@ -105,8 +105,9 @@ def at(*xs: float) -> tuple[tuple[float], ...]:
     return tuple((x,) for x in xs)
 
 
-SELU_ALPHA = mpf("1.6732632423543772848170429916717")
-SELU_SCALE = mpf("1.0507009873554804934193349852946")
+with mp.workdps(200):
+    SELU_ALPHA = mpf("1.6732632423543772848170429916717")
+    SELU_SCALE = mpf("1.0507009873554804934193349852946")
 
 ROWS: tuple[Row, ...] = (
     # --- arithmetic
@@ -466,7 +467,7 @@ ROWS: tuple[Row, ...] = (
     Row("logsigmoid", lambda x: -softplus(-x), (lambda x: sig(-x),), ((-HUGE, 700.0),), points=at(*SPECIAL)),
     Row(
         "logaddexp",
-        lambda x, y: x + softplus(y - x),
+        lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
         (lambda x, y: sig(x - y), lambda x, y: sig(y - x)),
         ((-300.0, 300.0), (-300.0, 300.0)),
         points=((0.0, 0.0), (800.0, -800.0), (1000.0, 1000.0), (-30.000000000000004, 1e-15), (300.1, -299.7)),
@@ -476,8 +477,8 @@ ROWS: tuple[Row, ...] = (
     Row("softsign", lambda x: x / (1 + abs(x)), (lambda x: 1 / (1 + abs(x)) ** 2,), points=at(*SPECIAL)),
     Row(
         "leaky_relu",
-        lambda x: x if x > 0 else mpf(0.01) * x,
-        (lambda x: 1 if x > 0 else mpf(0.01),),
+        lambda x: x if x > 0 else x / 100,
+        (lambda x: 1 if x > 0 else mpf(1) / 100,),
         points=at(*SPECIAL),
     ),
     Row(

@@ -12,20 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+from autodiff_cli.algebra.readable import readable
 from autodiff_cli.autodiff.forward import forward, tangents
-from autodiff_cli.autodiff.readable import readable
 from autodiff_cli.autodiff.reverse import reverse
 from autodiff_cli.backends.blocks import Kernel
-from autodiff_cli.expression import parse
+from autodiff_cli.front import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import registered
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.arrays import quiet
-from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops import all_ops
+from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.ops import all_ops, registered
 from tests.ops.table import ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
@@ -205,3 +204,15 @@ def test_what_is_unknown_stays_unknown_when_differentiated_again() -> None:
     assert np.isnan(curvature[0]).all()
     assert np.isnan(curvature[:, 0]).all()
     assert curvature[1, 1] == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if len(row.domain) == 1], ids=lambda row: row.name)
+def test_outside_the_domain_no_slope_is_a_number(row: Row) -> None:
+    """Also where the formula of the slope has a value, as 1/x below 0. At poles it may be infinite."""
+    x = variable("x")
+    output = registered(row.name)(x)
+    is_defined = FLOATS.predicate(registered(row.name), "domain", 1)
+    for place in (-3.0, -1.5, -0.5, 0.5, 1.5, 3.0) if is_defined else ():
+        if not is_defined(place):
+            for way in ("reverse", "forward", "graph"):
+                assert not math.isfinite(WAYS[way](output, [x], {"x": place})[0]), (place, way)

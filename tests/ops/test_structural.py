@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Shape, registered
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, shapes
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays import ARRAYS, quiet
-from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops import all_ops
+from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
+from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.ops import all_ops, registered
 
 ROWS = 4
 

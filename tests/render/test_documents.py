@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 
-from autodiff_cli.explain.steps import trace
-from autodiff_cli.expression import parse
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import parse
 from autodiff_cli.render.documents import dumps, formulas_document, gradient_document, trace_document
 
 POINT = {"x": 2.0, "y": 3.0}

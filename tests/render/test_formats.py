@@ -10,13 +10,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.steps import Trace, trace
-from autodiff_cli.expression import Expression
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import Expression
 from autodiff_cli.graph.node import Node
 from autodiff_cli.render.documents import dumps, trace_document
-from autodiff_cli.render.html import to_html
+from autodiff_cli.render.page.html import to_html
 from autodiff_cli.render.paper import Paper
-from autodiff_cli.render.steps import write_trace
+from autodiff_cli.render.reports.steps import trace_report
 from tests.graphs import graphs
 
 POINTS = st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.25, 800.0])))
@@ -38,7 +39,7 @@ def test_the_numbers_of_the_report(graph: tuple[Node, list[Node]], point: dict[s
     found = traced(graph, point)
     document = json.loads(dumps(trace_document(found)))
     sheet = io.StringIO()
-    write_trace(Paper(sheet), found, 17)
+    trace_report(found, 17).write(Paper(sheet))
     forward, backward = (
         re.findall(r"^  \d+\. .*$", part, re.MULTILINE) for part in sheet.getvalue().split("backward pass:")
     )

@@ -14,10 +14,10 @@ import pytest
 from rich.console import Console
 
 import autodiff_cli as ad
-from autodiff_cli.explain.steps import Trace
-from autodiff_cli.render.html import to_html
-from autodiff_cli.render.layout import MOST_NODES
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.render.drawing.layout import MOST_NODES
 from autodiff_cli.render.notebook import ShownTrace
+from autodiff_cli.render.page.html import to_html
 from tests.support import run_cli
 
 LINE = ["trace", "x*y + sin(x)", "--x", "2", "--y", "3"]
@@ -30,7 +30,7 @@ def example() -> ShownTrace:
 
 def test_the_record_is_a_trace() -> None:
     record = example()
-    assert isinstance(record, Trace)
+    assert isinstance(record.trace, Trace)
     assert record.value == pytest.approx(6.909297426825682)
     assert record.gradient == ad.parse("x*y + sin(x)").grad(x=2, y=3)
     assert repr(record) == "<trace of x*y + sin(x) at x = 2, y = 3>"

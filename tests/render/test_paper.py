@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.paper import Column, Paper, Style, Table
+from autodiff_cli.render.paper import Column, Paper, Style, TextTable
 from autodiff_cli.render.terminal import TerminalPaper
 from autodiff_cli.render.text import columns
 
@@ -20,13 +20,13 @@ ROWS = st.lists(
 )
 
 
-def in_terminal(table: Table, width: int, colour: bool = False) -> str:
+def in_terminal(table: TextTable, width: int, colour: bool = False) -> str:
     stream = io.StringIO()
     TerminalPaper(stream, width, colour).table(table)
     return stream.getvalue()
 
 
-def in_pipe(table: Table) -> str:
+def in_pipe(table: TextTable) -> str:
     stream = io.StringIO()
     Paper(stream).table(table)
     return stream.getvalue()
@@ -34,7 +34,7 @@ def in_pipe(table: Table) -> str:
 
 @given(ROWS)
 def test_lines_of_a_pipe_are_aligned_and_complete(rows: list[tuple[str, ...]]) -> None:
-    lines = in_pipe(Table(TITLES, rows)).splitlines()
+    lines = in_pipe(TextTable(TITLES, rows)).splitlines()
     assert len(lines) == 1 + len(rows)
     assert len({columns(line) for line in lines}) == 1
     assert [line.split()[-1] for line in lines] == ["value", *(row[2] for row in rows)]
@@ -42,26 +42,26 @@ def test_lines_of_a_pipe_are_aligned_and_complete(rows: list[tuple[str, ...]]) -
 
 @given(ROWS, st.integers(40, 120))
 def test_a_terminal_shows_every_number_whole_within_its_width(rows: list[tuple[str, ...]], width: int) -> None:
-    drawn = in_terminal(Table(TITLES, rows), width)
+    drawn = in_terminal(TextTable(TITLES, rows), width)
     assert all(columns(line.rstrip()) <= width for line in drawn.splitlines())
     words = drawn.split()
     assert all(row[2] in words for row in rows)
 
 
 def test_a_dispensable_column_goes_first_and_then_rows_are_stacked() -> None:
-    table = Table(TITLES, [("0", "x*y + sin(x)", "0.90929742682568171")])
+    table = TextTable(TITLES, [("0", "x*y + sin(x)", "0.90929742682568171")])
     assert "id" in in_terminal(table, 60).split()
     assert "id" not in in_terminal(table, 38).split()
     assert in_terminal(table, 30) == "  x*y + sin(x)\n    value 0.90929742682568171\n"
 
 
 def test_what_is_stacked_says_what_it_is() -> None:
-    table = Table((Column("id", is_number=True), Column("operation"), Column("keeps")), [("2", "mul", "w, x")])
+    table = TextTable((Column("id", is_number=True), Column("operation"), Column("keeps")), [("2", "mul", "w, x")])
     assert in_terminal(table, 20) == "  id 2\n    operation mul\n    keeps     w, x\n"
 
 
 def test_a_long_table_shows_its_ends_and_says_how_much_is_left_out() -> None:
-    table = Table(TITLES, [(str(i), f"n{i}", "1") for i in range(1000)])
+    table = TextTable(TITLES, [(str(i), f"n{i}", "1") for i in range(1000)])
     drawn = in_terminal(table, 80)
     assert "n0 " in drawn
     assert "n999 " in drawn
@@ -71,11 +71,11 @@ def test_a_long_table_shows_its_ends_and_says_how_much_is_left_out() -> None:
 
 
 def test_text_is_never_markup() -> None:
-    assert "[red]x[/red]" in in_terminal(Table(TITLES, [("0", "[red]x[/red]", "1")]), 80)
+    assert "[red]x[/red]" in in_terminal(TextTable(TITLES, [("0", "[red]x[/red]", "1")]), 80)
 
 
 def test_without_colour_there_are_no_escape_sequences() -> None:
-    table = Table(TITLES, [("0", "x", "1")])
+    table = TextTable(TITLES, [("0", "x", "1")])
     assert "\x1b" not in in_terminal(table, 80)
     assert "\x1b[36m" in in_terminal(table, 80, colour=True)
 

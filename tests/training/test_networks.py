@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit
+from autodiff_cli.data.files import DataFile
 from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.files import DataFile
+from tests.support import SETS
 
-SETS = Path(__file__).parents[1] / "data"
 STEP = 1e-200
 IRIS = "species ~ softmax(mlp([sepal_length, sepal_width, petal_length, petal_width], [16], relu))"
 
@@ -93,7 +92,7 @@ def test_the_covariance_of_a_linear_softmax_is_that_of_the_same_sigmoid() -> Non
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_a_sine(activation: str) -> None:
     columns = wave(150)
-    found = fit(f"y ~ mlp(z, [32], {activation})", columns, epochs=3000, learning_rate=0.02)
+    found = fit(f"y ~ mlp(z, [32], {activation})", columns, epochs=3000, learning_rate=0.01)
     assert sum(np.size(value) for value in found.parameters.values()) == 97
     assert found.optimizer == "adam"
     assert found.loss < 1e-3
@@ -235,6 +234,7 @@ def test_the_defaults_of_auto_for_arrays() -> None:
     ("model", "options", "message"),
     [
         ("c ~ softmax(mlp(x, [2]))", {"loss": "mae"}, "a model of classes has the loss cross_entropy, not mae"),
+        ("c ~ softmax(mlp(x, [2]))", {"loss": "mse"}, "a model of classes has the loss cross_entropy, not mse"),
         ("y ~ a*x", {"loss": "cross_entropy"}, "cross_entropy is that of a model of classes"),
         ("c ~ softmax(mlp(x, [2]))", {"optimizer": "lm"}, "lm minimises squares"),
         ("y ~ mlp(x, [100, 100])", {"optimizer": "lm"}, "lm works on a matrix of all pairs of parameters"),

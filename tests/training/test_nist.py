@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autodiff_cli import fit
-from autodiff_cli.training.files import DataFile
+from autodiff_cli.data.files import DataFile
+from tests.support import SETS
 
-FOLDER = Path(__file__).parents[1] / "data" / "nist"
+FOLDER = SETS / "nist"
 PROBLEMS: dict[str, Any] = json.loads((FOLDER / "problems.json").read_text())
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.objective import Objective
-from autodiff_cli.training.validation import split
+from autodiff_cli.training.methods.loop import Epoch
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.validation import split, standing
 
 X = np.linspace(-1, 1, 40)
 DATA = {"x": X, "y": 3 * X + np.sin(50 * X)}
@@ -88,3 +91,9 @@ def test_without_validation_nothing_is_held_out() -> None:
 def test_options_that_cannot_be(options: dict[str, float], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         ad.fit("y ~ a*x", DATA, **options)  # type: ignore[arg-type]
+
+
+def test_an_epoch_without_a_loss_is_never_the_best() -> None:
+    numbers = [Epoch(k, loss, np.zeros(1)) for k, loss in enumerate((math.nan, 3.0, 2.0))]
+    assert min(numbers, key=standing).number == 2
+    assert standing(numbers[0]) == math.inf

@@ -1,7 +1,8 @@
 """The evaluator of the page: a formula and its two passes, printed in JavaScript.
 
-No derivative rule is written in JavaScript. Rules are the graphs of the table of operations, printed; what an operation
-does to a number is one more table by name, the files beside this one. A page carries only what its formula needs.
+No derivative rule is written in JavaScript. Rules are the graphs of the table of operations, printed, and what an
+operation does to a number is printed too, from what floats here do. Written by hand are the two passes and what is done
+to whole arrays, in the files beside this one. A page carries only what its formula needs.
 
 The text defines one constant, `evaluator`, with one function:
 
@@ -12,8 +13,9 @@ The text defines one constant, `evaluator`, with one function:
 - A value is a number or an array, `{shape: [rows, columns], data: Float64Array}`.
 - An adjoint too; it is null where the node takes no gradient.
 - The contributions of a node are, in the order of its inputs and only of those that take a gradient, records
-  `{position, to, local, amount, nothing}` that mean what `explain.steps.Contribution` does: `nothing` where the input
-  structurally gets nothing, `local` null for an operation on whole arrays.
+  `{position, to, local, amount, nothing}` that mean what `explain.record.Handed` does: `nothing` where the input
+  structurally gets nothing, `local` null for an operation on whole arrays; those of an operation whose `jacobian` is
+  shown have that too.
 
 Amounts of which a choice selects some elements away have `present` besides: an array of 1 and 0 that broadcasts to
 theirs, 0 for what is absent.
@@ -23,20 +25,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from math import inf
 from pathlib import Path
 
-from autodiff_cli.explain.steps import Trace
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import Op, Partial
-from autodiff_cli.graph.tape import topological
-from autodiff_cli.numbers.floats import read
-from autodiff_cli.numbers.kind import INFIX
+from autodiff_cli.explain.jacobians import has_jacobian
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.registry import registered
+from autodiff_cli.graph.straight import Fragment, Lines, Syntax, call, straight_lines
+from autodiff_cli.targets.javascript import JAVASCRIPT
+from autodiff_cli.targets.library import Library
+from autodiff_cli.targets.pen import Pen
 
-_FOLDER = Path(__file__).parent
-_NUMBERS = ("numbers.js", "special.js", "gamma.js")
+_JAVASCRIPT = Syntax(
+    function="function {name}({parameters}) {{\n{lines}  return {result};\n}}\n",
+    line="  const {name} = {value};\n",
+    sequence="[{}]",
+    nothing="null",
+    selected="chosen({}, {})",
+)
+_WIDTH = 80  # of an expression
+_FOLDER = Path(__file__).parent / "primitives"
 _COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
@@ -74,7 +85,8 @@ class _Program:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._has_arrays = not trace.is_scalar
-        self._primitives = table(*_NUMBERS, "arrays.js" if self._has_arrays else "scalars.js", "passes.js")
+        self._primitives = table("arrays.js" if self._has_arrays else "scalars.js", "passes.js")
+        self._pen = Pen(Library(JAVASCRIPT))
         self._printed: dict[str, str] = {}  # functions made from graphs: name to source
         self._rules: dict[tuple[object, ...], str] = {}  # names of rules
 
@@ -83,101 +95,98 @@ class _Program:
         nodes = list(enumerate(self._trace.tape.nodes))
         tables = [
             [str(int(reached)) for reached in self._trace.tape.reached],
-            [f"[{i},{_number(node.text)}]" for i, node in nodes if node.is_constant],
+            [f"[{i},{self._pen.write(node, ()).text}]" for i, node in nodes if node.is_constant],
             [f"[{i},{_string(node.text)}]" for i, node in nodes if node.is_input],
             [self._step(i, node.op) for i, node in nodes if node.op is not None],
         ]
         result = f"return passes({','.join(map(_list, tables))});"
-        printed = "\n".join(self._printed.values())
-        needed = "".join(self._needed(f"{printed} {result}"))
-        return f'const evaluator = (() => {{\n"use strict";\n{needed}{printed}\n{result}\n}})();\n'
+        needed, lifted = self._needed(result)
+        library = (_COMMENT.sub("", text) for text in self._pen.library.texts.values())
+        parts = [*needed, *library, *self._printed.values(), *(f"const ${name} = lift({name});\n" for name in lifted)]
+        return f'const evaluator = (() => {{\n"use strict";\n{"".join(parts)}{result}\n}})();\n'
 
     def _step(self, i: int, op: Op) -> str:
         """A node's operation, as `passes.js` reads it."""
         tape = self._trace.tape
         inputs, live = tape.inputs[i], tape.edges[i]
         apply = self._function(op, len(inputs), self._has_arrays)
-        rule = self._rule(op, inputs, live) if live else "null"
-        return f"[{i},{apply},{_list(inputs)},{rule},{_list(live)},{int(op.structural)},{int(op.arranges)}]"
+        wanted = tuple(k for k, j in enumerate(inputs) if tape.reached[j])
+        rule = self._rule(op, inputs, wanted) if wanted else "null"
+        places = ",".join(map(_list, (wanted, live)))
+        flags = ",".join(str(int(flag)) for flag in (op.structural, op.arranges, has_jacobian(self._trace, i)))
+        return f"[{i},{apply},{_list(inputs)},{rule},{places},{flags}]"
 
     def _function(self, op: Op, count: int, lifted: bool) -> str:
         """The name of the function that does to `count` inputs what `op` does."""
-        name = op.name
-        if name not in self._primitives:
-            name = f"{op.name}_of_{count}"
+        name = op.name if op.least == op.most else f"{op.name}_of_{count}"
+        if not op.structural:
             if name not in self._printed:
-                expansion = op.expand(count)
-                if expansion is None:
-                    raise NotImplementedError(f"{op.name} is not defined in JavaScript")
-                self._print(name, op.placeholders(count), [expansion], "{}", op.structural)
-        return f"${name}" if lifted and not op.structural else name
+                self._print_operation(name, op, count)
+            return f"${name}" if lifted else name
+        if op.name in self._primitives:
+            return op.name
+        if name not in self._printed:
+            expansion = op.expand(count)
+            if expansion is None:
+                raise NotImplementedError(f"{op.name} is not defined in JavaScript")
+            self._print(name, op.placeholders(count), [expansion], "{}", lifted=True)
+        return name
 
-    def _rule(self, op: Op, inputs: tuple[int, ...], live: tuple[int, ...]) -> str:
-        """The name of the function for what the inputs at the positions `live` get."""
+    def _rule(self, op: Op, inputs: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+        """The name of the function for what the inputs at the positions `wanted` get."""
         shapes = tuple(getattr(self._trace.values[j], "shape", ()) for j in inputs)
-        key = op, shapes if op.structural else len(inputs), live
+        key = op, shapes if op.structural else len(inputs), wanted
         if key not in self._rules:
             name = self._rules[key] = f"{op.name}_rule_{len(self._rules)}"
             if op.structural:
                 passage = op.passage(shapes)
                 parameters = (passage.adjoint, passage.output, *passage.inputs)
-                self._print_rule(name, parameters, [passage.partials[k] for k in live])
+                partials = [passage.partials[k] for k in wanted]
             else:
                 rule = op.partials(len(inputs))
-                self._print_rule(name, (rule.output, *rule.inputs), [rule.partials[k] for k in live])
+                parameters = (rule.output, *rule.inputs)
+                partials = [rule.partials[k] for k in wanted]
+            self._print(name, parameters, *_JAVASCRIPT.rule(partials), self._has_arrays)
         return self._rules[key]
 
-    def _print_rule(self, name: str, parameters: Sequence[Node], partials: Sequence[Partial | None]) -> None:
-        roots: list[Node] = []
-        parts = []
-        for partial in partials:
-            if partial is None or is_literal(partial.local, 0):  # as everywhere
-                parts.append("null")
-                continue
-            roots += [partial.local] if partial.mask is None else [partial.local, partial.mask]
-            parts.append("{}" if partial.mask is None else "chosen({}, {})")
-        self._print(name, parameters, roots, f"[{', '.join(parts)}]", self._has_arrays)
+    def _print_operation(self, name: str, op: Op, count: int) -> None:
+        """Make a function for an operation on numbers, unless the pen has one of this name."""
+        inputs = op.placeholders(count)
+        (graph,) = self._pen.words([op(*inputs)])
+        text = f"{name}({', '.join(place.text for place in inputs)})"
+        if graph.op is op and self._pen.write(graph, [Fragment(place.text) for place in inputs]).text == text:
+            self._printed[name] = ""
+        else:
+            self._print(name, inputs, [graph], "{}", lifted=False)
 
     def _print(self, name: str, parameters: Sequence[Node], roots: Sequence[Node], result: str, lifted: bool) -> None:
         """Make a function of the parameters' values that returns the roots' values in the places of `result`."""
-        names = {node: node.text for node in parameters}
-        lines: list[str] = []
-        for node in topological(roots):
-            if node in names:
-                continue
-            if node.op is None:
-                names[node] = _number(node.text)
-                continue
-            arguments = [names[child] for child in node.inputs]
-            if node.op.name in INFIX and not lifted:
-                value = INFIX[node.op.name].format(*arguments)
-            else:
-                value = f"{self._function(node.op, len(arguments), lifted)}({', '.join(arguments)})"
-            names[node] = f"t{len(lines)}"
-            lines.append(f"  const {names[node]} = {value};")
-        body = "\n".join([*lines, f"  return {result.format(*(names[root] for root in roots))};"])
-        self._printed[name] = f"function {name}({', '.join(names[node] for node in parameters)}) {{\n{body}\n}}"
+        names = {node: Fragment(node.text) for node in parameters}
+        if lifted:
+            lines = straight_lines(roots, names, self._lifted, _WIDTH)
+        else:
+            lines = straight_lines(self._pen.words(roots), names, self._pen.write, _WIDTH)
+        written = Lines(lines.lines, [*map(JAVASCRIPT.given, lines.results)])
+        self._printed[name] = _JAVASCRIPT.written(name, [node.text for node in parameters], written, result)
 
-    def _needed(self, text: str) -> Iterator[str]:
-        """The declarations that a text calls for, and what these call for: first the tables', then the lifted ones."""
+    def _lifted(self, node: Node, operands: Sequence[Fragment]) -> Fragment:
+        if node.op is None:
+            return self._pen.write(node, operands)
+        return call(self._function(node.op, len(operands), lifted=True), len(operands)).of(operands)
+
+    def _needed(self, result: str) -> tuple[list[str], list[str]]:
+        """What the program calls for, and what that calls for: declarations of tables, and functions to be lifted."""
         found: set[str] = set()
-        waiting = [text]
+        waiting = [result, *self._printed.values()]
         while waiting:
             for name in {*_NAME.findall(waiting.pop())} - found:
                 found.add(name)
-                waiting.append(_lifted(name) if name.startswith("$") else self._primitives.get(name, ""))
-        yield from (source for name, source in self._primitives.items() if name in found)
-        yield from (_lifted(name) for name in sorted(found) if name.startswith("$"))
-
-
-def _lifted(name: str) -> str:
-    return f"const {name} = lift({name[1:]});\n"
-
-
-def _number(text: str) -> str:
-    """A constant in JavaScript, from its text."""
-    number = read(text)
-    return "NaN" if number != number else "Infinity" if number == inf else repr(number).removesuffix(".0")
+                waiting.append("lift" if name.startswith("$") else self._primitives.get(name, ""))
+                if name.startswith("$") and name[1:] not in self._printed:
+                    op = registered(name[1:])
+                    waiting.append(self._printed[self._function(op, op.least, lifted=False)])
+        declarations = [source for name, source in self._primitives.items() if name in found]
+        return declarations, sorted(name[1:] for name in found if name.startswith("$"))
 
 
 def _string(text: str) -> str:

@@ -1,5 +1,7 @@
 // What both passes compute at one point, and what can be said about each step.
 
+const WHOLE = 1e-9; // how far a sum may be from 1 that is one of probabilities
+
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
 class Computation {
   constructor({ values, adjoints, contributions }) {
@@ -7,6 +9,8 @@ class Computation {
     this.adjoints = adjoints;
     this.given = contributions;
     this.arrived = new Set([record.output]);
+    this.uses = record.nodes.map(() => 0);
+    for (const { to, nothing } of this.given.flat()) if (!nothing) this.uses[to]++;
     const totals = new Map();
     const used = new Map();
     for (const i of record.backward) {
@@ -14,9 +18,9 @@ class Computation {
         if (!given.nothing) {
           totals.set(given.to, totals.has(given.to) ? sum(totals.get(given.to), given.amount) : given.amount);
           this.arrived.add(given.to);
+          used.set(given.to, (used.get(given.to) ?? 0) + 1);
         }
-        used.set(given.to, (used.get(given.to) ?? 0) + 1);
-        given.use = used.get(given.to);
+        given.use = used.get(given.to) ?? 0;
         given.total = totals.get(given.to) ?? given.amount;
       }
     }
@@ -99,7 +103,7 @@ class Computation {
       case "use":
         return String(this.handed(i, of).use);
       case "uses":
-        return String(users[node.inputs[of]].length);
+        return String(this.uses[node.inputs[of]]);
       default:
         return brief(this.#number(i, what, of));
     }
@@ -113,6 +117,10 @@ class Computation {
         return this.values[record.nodes[i].inputs[of]];
       case "adjoint":
         return this.adjoints[i];
+      case "value at":
+        return this.values[of];
+      case "adjoint at":
+        return this.adjoints[of];
       case "share":
         return this.#chosen(i)[0].local;
       default:
@@ -126,9 +134,23 @@ class Computation {
         return Number(this.arrived.has(i));
       case "truth":
         return Number(this.values[i] !== 0);
+      case "absent": {
+        const { nothing, local } = this.handed(i, of);
+        return Number(nothing && !areFinite([local, this.adjoints[i]]));
+      }
+      case "finite":
+        return Number(areFinite([this.handed(i, of).amount]));
+      case "whole":
+        return Number(Math.abs([this.values[of]].flat(Infinity).reduce((a, b) => a + b, 0) - 1) < WHOLE);
+      case "minus one":
+        return Number(this.adjoints[of] === -1);
+      case "kink":
+        return Number(record.nodes[i].ends.includes(this.values[record.nodes[i].inputs[of]]));
+      case "saturated":
+        return Number(record.nodes[i].ends.some((end) => Math.abs(this.values[i] - end) < record.near));
       case "use": {
-        const { use, to } = this.handed(i, of);
-        return users[to].length === 1 ? 0 : use < users[to].length ? 1 : 2;
+        const { use, to, nothing } = this.handed(i, of);
+        return this.uses[to] === 1 || nothing ? 0 : use < this.uses[to] ? 1 : 2;
       }
       default: {
         const [first] = this.#chosen(i);
@@ -154,6 +176,11 @@ for (let node = record.nodes.length - 1; node >= 0; node--) {
 
 /** Whether a node takes gradient. */
 const takesGradient = (i) => record.nodes[i].adjoint !== null;
+
+/** Whether numbers, and all elements of arrays, are finite; null is not. */
+function areFinite(numbers) {
+  return numbers.flat(Infinity).every((x) => Number.isFinite(x));
+}
 
 /** Sum of two numbers or arrays. */
 function sum(a, b) {

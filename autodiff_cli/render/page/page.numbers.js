@@ -4,7 +4,8 @@
 
 /** What the page shows, as it was written into it. */
 const record = JSON.parse(document.getElementById("record").textContent, (key, value) =>
-  key === "value" || key === "adjoint" || key === "local" || key === "amount" ? read(value) : value);
+  key === "value" || key === "adjoint" || key === "local" || key === "amount" || key === "jacobian"
+    ? read(value) : value);
 
 /** A number or an array of the data. */
 function read(value) {
@@ -17,7 +18,7 @@ function inFull(x) {
   if (Array.isArray(x)) return `[${x.map(inFull).join(", ")}]`;
   if (Number.isNaN(x)) return "nan";
   if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
-  return Object.is(x, -0) ? "-0" : String(x);
+  return String(x); // "0" also of a negative zero
 }
 
 /** A number or an array as people read it: few digits, and of a large array its shape and range. */
@@ -63,9 +64,11 @@ function parts(x, after) {
   return [mantissa.replace(".", ""), Number(power)];
 }
 
-/** A phrase with its slots filled in; `facts` has a text for every slot and knows which case is true. */
+/** A phrase with its slots filled in, without a minus sign before nothing but 0; `facts` has a text for every slot and
+ * knows which case is true. */
 function fill(phrase, facts) {
-  return phrase.map((part) => (typeof part === "string" ? part : filled(part, facts))).join("");
+  const text = phrase.map((part) => (typeof part === "string" ? part : filled(part, facts))).join("");
+  return text.replace(/(?<![^\s(,*×/^])-0(?![\w.])/gu, "0");
 }
 
 function filled([what, ...rest], facts) {

@@ -41,7 +41,9 @@ function change() {
 /** Everything at a point, by the evaluator, which has a rule for each operation of the formula. */
 function computed(point) {
   const { values, adjoints, contributions } = evaluator.run(point);
-  const plain = ({ local, amount, ...others }) => ({ ...others, local: nested(local), amount: nested(amount) });
+  const plain = ({ local, amount, jacobian = null, ...others }) => {
+    return { ...others, local: nested(local), amount: nested(amount), jacobian: nested(jacobian) };
+  };
   return new Computation({
     values: values.map(nested),
     adjoints: adjoints.map(nested),

@@ -1,0 +1,1 @@
+"""Passes that rewrite graphs: `simplify` for evaluating, `readable` for people."""

@@ -1,0 +1,71 @@
+"""Which backends there are, and the one that is meant."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import math
+from collections.abc import Callable
+
+from autodiff_cli.backends.protocol import Backend, RowGraphs
+from autodiff_cli.graph.shapes import shapes
+from autodiff_cli.graph.tape import Tape
+
+# Where compiling pays. Operations times rows: below, a whole fit on NumPy takes less time than it takes to load LLVM
+# and to compile. Numbers of a row: above, layers are so wide that NumPy's products of matrices are as fast.
+_WORTH = 2_000_000
+_WIDEST = 5_000
+
+
+def _numpy(threads: int | None) -> Backend:  # noqa: ARG001 - it runs on one
+    from autodiff_cli.backends.blocks import Blocks
+
+    return Blocks()
+
+
+def _llvm(threads: int | None) -> Backend:
+    from autodiff_cli.backends.llvm.kernel import Llvm
+
+    return Llvm(threads)
+
+
+# How each is made, given the most threads that it may use (None: as many as there are cores).
+BACKENDS: dict[str, Callable[[int | None], Backend]] = {"numpy": _numpy, "llvm": _llvm}
+NAMES = ("auto", *BACKENDS)
+
+
+def backend(name: str = "numpy", threads: int | None = None) -> Backend:
+    """The backend of a name.
+
+    Raises:
+        KeyError: if there is none.
+        ImportError: if it needs what is not installed.
+
+    >>> backend().name
+    'numpy'
+    """
+    return BACKENDS[name](threads)
+
+
+@functools.cache
+def compiles() -> bool:
+    """Whether there is what compiled kernels need."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+def suited(name: str, threads: int | None, graphs: RowGraphs, rows: int) -> Backend:
+    """The backend of a name; for `auto` the one that is faster for graphs over so many rows.
+
+    >>> from autodiff_cli.language.lowering import read
+    >>> suited("auto", None, RowGraphs([read("a*x").output], {"x"}), 100).name
+    'numpy'
+    """
+    if name != "auto":
+        return backend(name, threads)
+    numbers = sum(map(math.prod, shapes(Tape(graphs.outputs), graphs.leaves)))
+    if numbers <= _WIDEST and numbers * rows >= _WORTH and compiles():
+        # An installation that is broken is left alone; `autodiff doctor` says what is wrong with it.
+        with contextlib.suppress(ImportError, OSError, RuntimeError):
+            return backend("llvm", threads)
+    return backend("numpy", threads)

@@ -1,0 +1,101 @@
+"""Gradient methods step by step, on kernels for sums: what every backend can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.fold import slices
+from autodiff_cli.backends.protocol import Array, Backend, Columns, Descent, Point, RowGraphs, State
+from autodiff_cli.backends.update import GRADIENT, RATE, STEP, THETA, Update
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.numbers.arrays.table import quiet
+
+
+def shuffled(generator: np.random.Generator, rows: int) -> NDArray[np.intp]:
+    """The order in which an epoch goes through the rows. Every backend takes this one, so that all agree.
+
+    >>> sorted(shuffled(np.random.default_rng(0), 4).tolist())
+    [0, 1, 2, 3]
+    """
+    return generator.permutation(rows)
+
+
+def views(theta: Array, parameters: Mapping[str, Shape]) -> dict[str, Any]:
+    """The parameters by name: numbers, and arrays in the memory of `theta`, where they lie one after the other.
+
+    >>> views(np.array([1.0, 2.0, 3.0]), {"a": (), "v": (2,)})["v"]
+    array([2., 3.])
+    """
+    found: dict[str, Any] = {}
+    start = 0
+    for name, shape in parameters.items():
+        size = math.prod(shape)
+        found[name] = theta[start : start + size].reshape(shape) if shape else theta[start]
+        start += size
+    return found
+
+
+class Stepper:
+    """Takes single steps: the numbers of the parameters are the rows of its kernel.
+
+    >>> from autodiff_cli.backends.choice import backend
+    >>> from autodiff_cli.graph.node import variable
+    >>> step = Update(variable("theta") - variable("rate") * variable("gradient"))
+    >>> state = State.begun(np.array([1.0, 2.0]), step)
+    >>> Stepper(backend(), step).step(state, 0.5, np.array([1.0, 4.0]))
+    >>> state.theta
+    array([0.5, 0. ])
+    """
+
+    def __init__(self, backend: Backend, update: Update) -> None:
+        names = {THETA, GRADIENT, *update.memory}
+        self._kernel = backend.rows(RowGraphs([update.theta, *update.memory.values()], names))
+        self._names = (THETA, *update.memory)
+        self._moved = np.empty((len(self._names), 0))
+
+    def step(self, state: State, rate: float, gradient: Array) -> None:
+        """Move a state on."""
+        state.steps += 1
+        prepared = self._kernel.prepare({RATE: rate, STEP: float(state.steps)})
+        if self._moved.shape != state.numbers.shape:
+            self._moved = np.empty_like(state.numbers)
+        columns = dict(zip(self._names, state.numbers, strict=True))
+        columns[GRADIENT] = gradient
+        self._kernel.write(prepared, columns, self._moved)
+        state.numbers[...] = self._moved
+
+
+class EpochLoop:
+    """Epochs as a loop over batches: see `EpochKernel`."""
+
+    def __init__(self, backend: Backend, descent: Descent, recompute_every: int | None = None) -> None:
+        self._sums = backend.sums(descent.loss, recompute_every=recompute_every)
+        self._stepper = Stepper(backend, descent.update)
+        self._weight = descent.weight
+        self._shapes = {name: descent.loss.leaves.get(name, ()) for name in descent.parameters}
+
+    def run(
+        self, state: State, rate: float, point: Point, columns: Columns, batch_rows: int, generator: np.random.Generator
+    ) -> float:
+        """See `EpochKernel.run`."""
+        names = self._sums.names.intersection(columns)
+        rows = next(iter(columns.values())).shape[-1]
+        order = shuffled(generator, rows)
+        drawn = {name: columns[name][..., order] for name in names}
+        losses = []
+        for part in slices(rows, batch_rows):
+            batch = {name: column[..., part] for name, column in drawn.items()}
+            weight = float(part.stop - part.start) if self._weight is None else float(np.sum(batch[self._weight]))
+            if not weight:
+                continue  # it says nothing
+            mean = self._sums.sums({**point, **views(state.theta, self._shapes)}, batch, part.stop - part.start)
+            with quiet():
+                mean /= weight
+            losses.append(float(mean[0]))
+            self._stepper.step(state, rate, mean[1:])
+        return float(np.mean(losses))

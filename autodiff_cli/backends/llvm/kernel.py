@@ -1,0 +1,137 @@
+"""The backend: graphs become compiled code when they are first run, for the types that the columns have."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.descent import EpochLoop
+from autodiff_cli.backends.fold import fold
+from autodiff_cli.backends.llvm.machine.runner import Runner
+from autodiff_cli.backends.llvm.machine.threads import cores
+from autodiff_cli.backends.llvm.plans.items import Plan, Stage
+from autodiff_cli.backends.llvm.plans.layout import is_total
+from autodiff_cli.backends.llvm.plans.plan import planned
+from autodiff_cli.backends.llvm.target import Processor, host
+from autodiff_cli.backends.protocol import Columns, Descent, EpochKernel, Point, RowGraphs
+from autodiff_cli.numbers.arrays.table import quiet
+
+Array = NDArray[np.float64]
+
+_BLOCK = 8192  # rows
+_SHORTEST = 512
+_NUMBERS = 65_536  # that the values of a block may have before it gets shorter
+_PARTIALS = 2**22  # numbers that the sums of blocks may have before they are added up
+
+
+class Llvm:
+    """The backend `llvm`: see `Backend`.
+
+    Args:
+        threads: how many to use, at most; None for as many as there are cores.
+        width: how many doubles a vector has; None for the most.
+    """
+
+    name = "llvm"
+
+    def __init__(self, threads: int | None = None, width: int | None = None) -> None:
+        self._threads = threads or cores()
+        self._target = host(width)
+
+    def sums(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> CompiledSums:  # noqa: ARG002
+        """See `Backend.sums`. No value of a row outlives its strip, so none has to be computed again."""
+        return CompiledSums(graphs, self._target, self._threads)
+
+    def rows(self, graphs: RowGraphs) -> CompiledRows:
+        """See `Backend.rows`."""
+        return CompiledRows(graphs, self._target, self._threads)
+
+    def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> EpochKernel:
+        """See `Backend.epochs`."""
+        return EpochLoop(self, descent, recompute_every)
+
+
+class CompiledSums:
+    """Sums over rows: see `SumKernel`."""
+
+    def __init__(self, graphs: RowGraphs, target: Processor, threads: int) -> None:
+        plan = planned(graphs, summed=True)
+        self.names = _names(plan)
+        self.block_rows = _block_rows(plan)
+        self._numbers = plan.numbers
+        self._runner = Runner(plan, target, threads, self.block_rows, summed=True)
+
+    def sums(self, point: Point, columns: Columns, rows: int) -> Array:
+        """See `SumKernel.sums`."""
+        if not rows:
+            return np.zeros(self._numbers)
+        runner = self._runner
+        with runner.lock:
+            runner.bind(columns, rows)
+            values = runner.point(point)
+            if rows <= self.block_rows:
+                out = np.empty(self._numbers)
+                runner.run(values, out.ctypes.data, 0, 1)
+                return out
+            return self._folded(values, -(-rows // self.block_rows))
+
+    def _folded(self, values: Array, blocks: int) -> Array:
+        size = 8 * self._numbers
+
+        def group(first: int, end: int) -> Array:
+            partials: Array = np.empty((end - first, self._numbers))
+            self._runner.run(values, (partials.ctypes.data - first * size) % 2**64, first, end)
+            step = 1
+            while step < len(partials):  # the tree of `fold`, level by level
+                partials[: len(partials) - step : 2 * step] += partials[step :: 2 * step]
+                step *= 2
+            total: Array = partials[0]
+            return total
+
+        most = max(1, _PARTIALS // self._numbers)
+        with quiet():
+            return fold((group(*part) for part in self._runner.groups(blocks, most)), np.add)
+
+
+class CompiledRows:
+    """A value per row: see `RowKernel`."""
+
+    def __init__(self, graphs: RowGraphs, target: Processor, threads: int) -> None:
+        plan = planned(graphs, summed=False)
+        self.names = _names(plan)
+        self.block_rows = _block_rows(plan)
+        self.numbers = graphs.numbers
+        self.places = graphs.places
+        self._runner = Runner(plan, target, threads, self.block_rows, summed=False)
+
+    def prepare(self, point: Point) -> Array:
+        """See `RowKernel.prepare`."""
+        return self._runner.point(point)
+
+    def write(self, prepared: Array, columns: Columns, out: Array) -> None:
+        """See `RowKernel.write`."""
+        rows = out.shape[-1]
+        if not rows:
+            return
+        if out.shape != (self.numbers, rows) or out.dtype != np.float64 or (rows > 1 and out.strides[1] != 8):
+            raise ValueError(f"values are written to an array of {self.numbers}x{rows} doubles, rows side by side")
+        with self._runner.lock:
+            self._runner.bind(columns, rows)
+            blocks = -(-rows // self.block_rows)
+            for first, end in self._runner.groups(blocks, blocks):
+                self._runner.run(prepared, out.ctypes.data, first, end, out.strides[0])
+
+
+def _names(plan: Plan) -> frozenset[str]:
+    return frozenset(leaf.name for leaf in (*plan.columns, *plan.points))
+
+
+def _block_rows(plan: Plan) -> int:
+    """Fewer where a row has many numbers; and where sums are added up in memory, since those of blocks go in pairs."""
+    by_row = [item for item in plan.items if item.level is Stage.ROW]
+    widest = max((item.size for item in by_row if not is_total(item)), default=1)
+    sums = sum(is_total(item) for item in by_row)
+    shorter = max(widest / (_NUMBERS / _BLOCK), sums / 32)
+    return int(2 ** round(math.log2(max(_SHORTEST, min(_BLOCK, _BLOCK / max(1.0, shorter))))))

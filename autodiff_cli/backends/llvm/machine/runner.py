@@ -1,0 +1,126 @@
+"""Compiled code at work: blocks of rows, shared between threads."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.llvm.machine.binding import Bound
+from autodiff_cli.backends.llvm.machine.calls import Calls
+from autodiff_cli.backends.llvm.machine.compile import Machine
+from autodiff_cli.backends.llvm.machine.threads import together
+from autodiff_cli.backends.llvm.plans.cost import seconds_per_row
+from autodiff_cli.backends.llvm.plans.items import Plan
+from autodiff_cli.backends.llvm.plans.layout import ALIGNMENT, laid_out
+from autodiff_cli.backends.llvm.plans.nests import nests
+from autodiff_cli.backends.llvm.target import Processor
+from autodiff_cli.backends.llvm.writing.program import JOB, written
+from autodiff_cli.backends.protocol import Columns, Point
+
+Array = NDArray[np.float64]
+
+_LONG = 0.05  # seconds of a call into compiled code, about: after it comes the turn of Ctrl-C
+_ALONE = 150e-6  # seconds of work, about, that one thread does alone
+_LEAST = 1e-9  # seconds that a block takes
+_NOBODY = 2**62  # beyond any block
+
+_POINT, _COLUMNS, _OUT, _ROWS, _NEXT, _END, _STRIDE = range(len(JOB))
+
+
+class Runner:
+    """A plan ready to run, for one caller at a time.
+
+    Args:
+        threads: how many to use, at most.
+        block: how many rows a block has.
+        summed: whether sums are handed out, one set per block; else values by row.
+
+    Attributes:
+        lock: to hold by whoever uses it.
+    """
+
+    def __init__(self, plan: Plan, target: Processor, threads: int, block: int, *, summed: bool) -> None:
+        self.plan = plan
+        self.lock = threading.Lock()
+        self._target = target
+        self._threads = threads
+        self._block = block
+        self._summed = summed
+        self._nests = nests(plan)
+        self._layout = laid_out(plan, self._nests, target.width)
+        self._calls = Calls(plan, self._layout.strip)
+        self._machines: dict[tuple[str, ...], Machine] = {}
+        self._memories: list[NDArray[np.uint64]] = []
+        self._addresses: list[int] = []
+        self._job = np.zeros(len(JOB), np.uint64)
+        self._bound: Bound | None = None
+        self._run: Any = None
+        self._pace = max(_LEAST, seconds_per_row(plan, target.width) * block)  # seconds per block
+        self._names = [leaf.name for leaf in plan.points]
+        self._has_arrays = any(leaf.shape for leaf in plan.points)
+
+    def point(self, values: Point) -> Array:
+        """The numbers of a point, one after the other."""
+        given = [values[name] for name in self._names]
+        if not self._has_arrays:
+            return np.array(given, np.float64)
+        return np.concatenate([np.ravel(each) for each in given], dtype=np.float64)
+
+    def bind(self, columns: Columns, rows: int) -> None:
+        """Take these columns, and compile for their types if that is not done."""
+        if self._bound is not None and self._bound.is_of(columns, rows):
+            return
+        bound = Bound(self.plan.columns, columns, rows)
+        if bound.types not in self._machines:
+            text = written(
+                self._target, self.plan, self._nests, self._layout, bound.types, self._block, summed=self._summed
+            )
+            self._machines[bound.types] = Machine(text, self._target)
+        self._run = self._machines[bound.types].function("run")
+        self._bound = bound
+        self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
+
+    def groups(self, blocks: int, most: int) -> Iterator[tuple[int, int]]:
+        """Blocks in groups that are computed at a time: as many as take a while, a power of two."""
+        fitting = min(most, _LONG * self._threads / self._pace)
+        size = 2 ** max(0, int(math.log2(max(1.0, fitting))))
+        return ((start, min(start + size, blocks)) for start in range(0, blocks, size))
+
+    def run(self, point: Array, out: int, first: int, end: int, stride: int = 0) -> None:
+        """Compute the blocks from `first` up to `end`.
+
+        Args:
+            out: the address of what is handed out.
+            stride: how many bytes the numbers of a row are apart there.
+        """
+        job = self._job
+        job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = point.ctypes.data, out, first, end, stride
+        count = min(self._threads, end - first) if (end - first) * self._pace > _ALONE else 1
+        while len(self._memories) < count:
+            self._get_memory()
+        begun = time.perf_counter()
+        if count == 1:
+            self._run(job.ctypes.data, self._addresses[0])
+        else:
+            works = [partial(self._run, job.ctypes.data, address) for address in self._addresses[:count]]
+            together(works, self._stop)
+        self._pace = max(_LEAST, (time.perf_counter() - begun) * count / (end - first))
+        self._calls.check()
+
+    def _stop(self) -> None:
+        self._job[_NEXT] = _NOBODY
+
+    def _get_memory(self) -> None:
+        """Memory for one more thread."""
+        memory = np.zeros((self._layout.size + ALIGNMENT) // 8, np.uint64)
+        start = -memory.ctypes.data % ALIGNMENT
+        memory[start // 8] = self._calls.address
+        self._memories.append(memory)
+        self._addresses.append(memory.ctypes.data + start)

@@ -1,0 +1,1 @@
+"""A plan written down as LLVM's text."""

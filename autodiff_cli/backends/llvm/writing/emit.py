@@ -1,0 +1,211 @@
+"""Nests of loops written down: over elements, over the rows of a strip, the instructions inside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from autodiff_cli.backends.llvm.functions.basic import larger, smaller
+from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode
+from autodiff_cli.backends.llvm.plans.items import Arranged, Called, Each, Effect, Input, Leaf, Plan, Stage
+from autodiff_cli.backends.llvm.plans.layout import is_total
+from autodiff_cli.backends.llvm.plans.nests import Nest, is_direct
+from autodiff_cli.backends.llvm.writing.cells import LoopCell, Memory
+from autodiff_cli.backends.llvm.writing.listing import Listing, Order, ordered
+from autodiff_cli.graph.op import Shape
+
+
+class Index(NamedTuple):
+    """Where a loop over elements stands: at a counter (None where it is written out) and a number to add."""
+
+    counter: str | None
+    shift: int
+
+
+Tile: TypeAlias = tuple[Sequence[Index], ...]  # for each axis, the indices that are written out beside each other
+
+# What a reduction begins with, and how it goes on.
+_START = {Effect.ADD: 0.0, Effect.MULTIPLY: 1.0, Effect.LARGEST: -math.inf, Effect.SMALLEST: math.inf}
+_COMBINE: dict[Effect, Callable[[Vector, Vector], Vector]] = {
+    Effect.ADD: lambda a, b: a + b,
+    Effect.MULTIPLY: lambda a, b: a * b,
+    Effect.LARGEST: larger,
+    Effect.SMALLEST: smaller,
+}
+
+_TILE = 4  # by as many: sums of products over rows that share their factors
+_SPARE = 8  # registers for all else than sums
+
+
+class Deed(NamedTuple):
+    """What is done with a value in each pass: an item's effect on a cell."""
+
+    number: int
+    effect: Effect
+    cell: LoopCell
+    value: Vector
+
+
+def emit(memory: Memory, plan: Plan, nest: Nest) -> None:
+    """Write a nest of items `Each` down."""
+    items = [plan.items[k] for k in nest.numbers]
+    for k, item in zip(nest.numbers, items, strict=True):
+        assert isinstance(item, Each)
+        if item.effect in _START:
+            _fill(memory, k, item.level, item.size, _START[item.effect])
+    is_outer = len(nest.shape) == 2 and all(is_total(item) for item in items)
+    sizes = (_TILE, _TILE) if is_outer else (1,) * len(nest.shape)
+    for tile in tiles(memory, nest.shape, sizes):
+        _body(memory, plan, nest, tile)
+
+
+def emit_arranged(memory: Memory, plan: Plan, number: int) -> None:
+    """Write down how an array is put together from its parts."""
+    item = plan.items[number]
+    assert isinstance(item, Arranged)
+    if not item.is_full:
+        _fill(memory, number, item.level, item.size, 0.0)
+    for given, shape, offset, strides in zip(item.inputs, item.shapes, item.offsets, item.strides, strict=True):
+        for tile in tiles(memory, shape, (1,) * len(shape)):
+            code = VectorCode()
+            indices = tuple(axis[0] for axis in tile)
+            cell = cell_at(number, offset, strides, indices)
+            _carry_out(memory, item.level, [Deed(number, Effect.KEEP, cell, _input(memory, code, given, indices))])
+
+
+def emit_called(memory: Memory, plan: Plan, number: int) -> None:
+    """Write down a call of Python: the item's number, where its inputs and its result lie, how many rows there are."""
+    item = plan.items[number]
+    assert isinstance(item, Called)
+    text = memory.text
+    places = [None if isinstance(given, float) else memory.begin(given.source) for given in item.inputs]
+    arguments = memory.arguments()
+    for k, place in enumerate(places):
+        if place is not None:
+            text.do(f"store ptr {place}, ptr {text.put(f'getelementptr i64, ptr {arguments}, i64 {k}')}, align 8")
+    called = text.put("load ptr, ptr %memory, align 8")
+    rows = "%span" if item.level is Stage.ROW else "1"
+    text.do(f"call void {called}(i64 {number}, ptr {arguments}, ptr {memory.begin(number)}, i64 {rows})")
+
+
+def _fill(memory: Memory, number: int, level: Stage, size: int, value: float) -> None:
+    """Put a number into all elements of an array."""
+    for tile in tiles(memory, (size,), (1,)):
+        cell = cell_at(number, 0, (1,), (tile[0][0],))
+        _carry_out(memory, level, [Deed(number, Effect.KEEP, cell, VectorCode().vector(value))])
+
+
+def tiles(memory: Memory, shape: Shape, sizes: Sequence[int], chosen: Tile = ()) -> Iterator[Tile]:
+    """Loops over a shape. What is written between two tiles is inside of them."""
+    axis = len(chosen)
+    if axis == len(shape):
+        memory.forget()
+        yield chosen
+        return
+    length, size = shape[axis], sizes[axis]
+    whole = length // size * size
+    if whole > size:
+        with memory.text.loop("0", str(whole), size) as loop:
+            yield from tiles(memory, shape, sizes, (*chosen, [Index(loop.index, k) for k in range(size)]))
+    elif whole:
+        yield from tiles(memory, shape, sizes, (*chosen, [Index(None, k) for k in range(size)]))
+    if whole < length:
+        yield from tiles(memory, shape, sizes, (*chosen, [Index(None, k) for k in range(whole, length)]))
+
+
+def cell_at(source: int | Leaf, offset: int, strides: Sequence[int], indices: Sequence[Index]) -> LoopCell:
+    """The element at these indices."""
+    shift = offset + sum(index.shift * stride for index, stride in zip(indices, strides, strict=True))
+    terms = tuple(
+        (index.counter, stride) for index, stride in zip(indices, strides, strict=True) if index.counter and stride
+    )
+    return LoopCell(source, shift, terms)
+
+
+def _input(memory: Memory, code: VectorCode, given: Input, indices: Sequence[Index]) -> Vector:
+    """An input of an item, as a vector."""
+    if isinstance(given, float):
+        return code.vector(given)
+    cell = cell_at(given.source, given.offset, given.strides, indices)
+    return code.make("load", Lane.FLOAT, detail=cell, varies=memory.is_by_row(cell))
+
+
+def _body(memory: Memory, plan: Plan, nest: Nest, tile: Tile) -> None:
+    """All items of a nest at the indices of one tile."""
+    code = VectorCode()
+    deeds: list[Deed] = []
+    for indices in itertools.product(*tile):
+        made: dict[int, Vector] = {}
+        for k in nest.numbers:
+            item = plan.items[k]
+            assert isinstance(item, Each)
+            vectors = [
+                made[given.source]
+                if not isinstance(given, float) and given.source in made and is_direct(plan.items, given)
+                else _input(memory, code, given, indices)
+                for given in item.inputs
+            ]
+            value = item.compute(*vectors)
+            assert value is not None
+            made[k] = value
+            if item.effect is not Effect.KEEP or memory.keeps(k):
+                deeds.append(Deed(k, item.effect, cell_at(k, item.offset, item.strides, indices), value))
+    _carry_out(memory, nest.level, deeds)
+
+
+def _carry_out(memory: Memory, level: Stage, deeds: Sequence[Deed]) -> None:
+    """Compute the values, once or for each vector of rows in the strip, and do with them what is to be done."""
+    order = Order([deed.value for deed in deeds])
+    listing = Listing(memory.module, memory.text, memory.load)
+    for vector in order.loads:
+        memory.locate(vector.detail)
+    for deed in deeds:
+        memory.locate(deed.cell, deed.effect)
+    listing.put_all(order.fixed)
+    if level is not Stage.ROW:
+        for deed in deeds:
+            _do_once(memory, deed, listing.name(deed.value))
+        return
+    sums = [deed for deed in deeds if deed.effect is Effect.TOTAL]
+    in_registers = len(sums) <= memory.target.registers - _SPARE
+    with memory.rows() as loop:
+        floats = memory.module.floats
+        names = [loop.carry(memory.text.name(), floats, "zeroinitializer") for _ in sums if in_registers]
+        under_way = iter(names)
+        listing.put_all(order.early)
+        for deed in deeds:
+            listing.put_all(order.needed(deed.value))
+            value = listing.name(deed.value)
+            if deed.effect is Effect.TOTAL and in_registers:
+                loop.hand_on(memory.text.put(f"fadd contract {floats} {next(under_way)}, {value}"))
+            else:
+                _do_by_row(memory, deed, value)
+    for deed, total in zip(sums, loop.reached, strict=False):
+        memory.add(deed.cell, total)
+
+
+def _do_once(memory: Memory, deed: Deed, value: str) -> None:
+    if deed.effect in _COMBINE:
+        vector = deed.value.code.make("load", Lane.FLOAT, detail=deed.cell)
+        value = _combined(memory, deed.effect, memory.load(vector), value)
+    memory.store_once(deed.cell, value, deed.effect)
+
+
+def _do_by_row(memory: Memory, deed: Deed, value: str) -> None:
+    if deed.effect is Effect.TOTAL:
+        memory.add(deed.cell, value)
+        return
+    if deed.effect in _COMBINE:
+        value = _combined(memory, deed.effect, memory.present(deed.cell), value)
+    memory.store(deed.cell, value, deed.effect)
+
+
+def _combined(memory: Memory, effect: Effect, before: str, value: str) -> str:
+    """One more step of a reduction."""
+    code = VectorCode()
+    found = _COMBINE[effect](*[code.make("argument", Lane.FLOAT, detail=name, varies=True) for name in (before, value)])
+    listing = Listing(memory.module, memory.text, lambda vector: vector.detail)
+    listing.put_all(ordered([found]))
+    return listing.name(found)

@@ -1,0 +1,226 @@
+"""Instructions put into an order and written down as LLVM's text.
+
+The order follows what the results need, one after the other, so that few values are alive at a time. Only calls of the
+mathematical library come first, with all that they need: a call spills every register, sums under way included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from autodiff_cli.backends.llvm.functions.vectors import Aside, Lane, Vector
+from autodiff_cli.backends.llvm.target import Processor
+from autodiff_cli.backends.llvm.writing.text import Text
+
+# Functions that are one instruction, or few, by LLVM's names.
+_INTRINSICS = frozenset(("sqrt", "floor", "ceil", "roundeven", "copysign", "fma", "fabs"))
+
+# What may be fused: a product and a sum. Nothing else is taken lightly; least of all that there is no nan.
+_FUSED = "contract "
+
+ATTRIBUTES = "#0"  # of functions that work on vectors
+
+
+class ModuleText:
+    """The text of a module under way: its functions, and what they call.
+
+    Args:
+        target: the processor.
+    """
+
+    def __init__(self, target: Processor) -> None:
+        self.target = target
+        self._functions: list[str] = []
+        self._declarations: dict[str, None] = {}
+        self._asides: dict[Aside, str] = {}
+
+    @property
+    def floats(self) -> str:
+        """The type of a vector of doubles."""
+        return self.type(Lane.FLOAT)
+
+    def type(self, kind: Lane) -> str:
+        """The type of a vector."""
+        return f"<{self.target.width} x {kind.value}>"
+
+    def add(self, text: Text) -> None:
+        """A function that is finished."""
+        self._functions.append(text.close())
+
+    def declare(self, signature: str) -> None:
+        """A function from elsewhere: `double @exp(double)`."""
+        self._declarations[f"declare {signature} #1"] = None
+
+    def declare_memset(self) -> None:
+        """LLVM's function that fills memory."""
+        self._declarations["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"] = None
+
+    def across(self, text: Text, vector: str) -> str:
+        """A line that adds the lanes of a vector up."""
+        name = f"@llvm.vector.reduce.fadd.v{self.target.width}f64"
+        self.declare(f"double {name}(double, {self.floats})")
+        return text.put(f"call reassoc double {name}(double -0.0, {self.floats} {vector})")
+
+    def aside(self, aside: Aside) -> str:
+        """The name of the function for code that is seldom needed."""
+        if aside not in self._asides:
+            name = self._asides[aside] = f"@aside{len(self._asides)}"
+            count = aside.key[-1]
+            places = ", ".join(f"{self.floats} %a{k}" for k in range(count))
+            text = Text(f"define internal {self.floats} {name}({places}) noinline {ATTRIBUTES} {{")
+            listing = Listing(self, text, lambda vector: f"%a{vector.detail}")
+            listing.put_all(ordered([aside.found]))
+            text.do(f"ret {self.floats} {listing.name(aside.found)}")
+            self._functions.append("\n".join([*text.lines, "}\n"]))
+        return self._asides[aside]
+
+    def finished(self) -> str:
+        """The text of the whole module."""
+        bits = 64 * self.target.width
+        attributes = (
+            f'attributes #0 = {{ nounwind "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}" }}\n'
+            "attributes #1 = { nounwind willreturn memory(none) }\n"
+        )
+        head = f'target triple = "{self.target.triple}"\n'
+        return "\n".join([head, *self._declarations, "", *self._functions, attributes])
+
+
+class Listing:
+    """Writes instructions to a function.
+
+    Args:
+        load: writes what is needed to load something, and gives the name of the result.
+    """
+
+    def __init__(self, module: ModuleText, text: Text, load: Callable[[Vector], str]) -> None:
+        self._module = module
+        self._text = text
+        self._load = load
+        self._names: dict[Vector, str] = {}
+
+    def name(self, vector: Vector) -> str:
+        """The name of a result that is written down, or the text of a number."""
+        return f"splat (double {vector.detail})" if vector.op == "number" else self._names[vector]
+
+    def put_all(self, vectors: Iterable[Vector]) -> None:
+        """Write instructions down, each after its inputs."""
+        for vector in vectors:
+            if vector not in self._names and vector.op != "number":
+                self._names[vector] = self._put(vector)
+
+    def _put(self, vector: Vector) -> str:
+        put, floats = self._text.put, self._module.floats
+        names = [self.name(each) for each in vector.inputs]
+        match vector.op:
+            case "load" | "argument":
+                return self._load(vector)
+            case "fadd" | "fsub" | "fmul":
+                fused = "" if vector.detail == "rounded" else _FUSED
+                return put(f"{vector.op} {fused}{floats} {names[0]}, {names[1]}")
+            case "fdiv" | "frem":
+                return put(f"{vector.op} {floats} {names[0]}, {names[1]}")
+            case "fneg":
+                return put(f"fneg {floats} {names[0]}")
+            case "fabs":
+                return self._call("fabs", names)
+            case "fcmp":
+                return put(f"fcmp {vector.detail} {floats} {names[0]}, {names[1]}")
+            case "and" | "or":
+                return put(f"{vector.op} {self._module.type(Lane.TRUTH)} {names[0]}, {names[1]}")
+            case "not":
+                return put(f"xor {self._module.type(Lane.TRUTH)} {names[0]}, splat (i1 true)")
+            case "select":
+                masks = self._module.type(Lane.TRUTH)
+                return put(f"select {masks} {names[0]}, {floats} {names[1]}, {floats} {names[2]}")
+            case "call":
+                return self._call(vector.detail, names)
+            case "rarely":
+                return self._rarely(vector.detail, names)
+        raise NotImplementedError(vector.op)
+
+    def _call(self, name: str, arguments: Sequence[str]) -> str:
+        module, count = self._module, len(arguments)
+        floats = module.floats
+        symbol = f"llvm.{name}.v{module.target.width}f64" if name in _INTRINSICS else module.target.symbol(name, count)
+        if symbol is None:
+            return self._lane_by_lane(name, arguments)
+        module.declare(f"{floats} @{symbol}({', '.join([floats] * count)})")
+        return self._text.put(f"call {floats} @{symbol}({', '.join(f'{floats} {each}' for each in arguments)})")
+
+    def _lane_by_lane(self, name: str, arguments: Sequence[str]) -> str:
+        """The function of C's own library, for each number."""
+        put, floats = self._text.put, self._module.floats
+        self._module.declare(f"double @{name}({', '.join(['double'] * len(arguments))})")
+        result = "poison"
+        for lane in range(self._module.target.width):
+            lanes = [put(f"extractelement {floats} {each}, i64 {lane}") for each in arguments]
+            found = put(f"call double @{name}({', '.join(f'double {each}' for each in lanes)})")
+            result = put(f"insertelement {floats} {result}, double {found}, i64 {lane}")
+        return result
+
+    def _rarely(self, aside: Aside, names: Sequence[str]) -> str:
+        text, module = self._text, self._module
+        floats, masks, width = module.floats, module.type(Lane.TRUTH), module.target.width
+        needed, usual, *arguments = names
+        lanes = text.put(f"bitcast {masks} {needed} to i{width}")
+        any_lane = text.put(f"icmp ne i{width} {lanes}, 0")
+        before, slow, after = text.block, text.label(), text.label()
+        text.do(f"br i1 {any_lane}, label %{slow}, label %{after}")
+        text.begin(slow)
+        given = ", ".join(f"{floats} {each}" for each in arguments)
+        careful = text.put(f"call {floats} {module.aside(aside)}({given})")
+        chosen = text.put(f"select {masks} {needed}, {floats} {careful}, {floats} {usual}")
+        text.do(f"br label %{after}")
+        text.begin(after)
+        return text.put(f"phi {floats} [ {usual}, %{before} ], [ {chosen}, %{slow} ]")
+
+
+class Order:
+    """An order of instructions.
+
+    Args:
+        roots: the results that are wanted, in the order in which they are.
+
+    Attributes:
+        fixed: what is the same in every pass of the loop over rows.
+        early: the calls of the library that are not, and all that they need besides.
+        loads: all that is loaded.
+    """
+
+    def __init__(self, roots: Sequence[Vector]) -> None:
+        order = ordered(roots)
+        calls: set[Vector] = set()
+        for vector in reversed(order):
+            if vector in calls or (vector.op == "call" and vector.detail not in _INTRINSICS):
+                calls.add(vector)
+                calls.update(vector.inputs)
+        self.fixed = [vector for vector in order if not vector.varies]
+        self.early = [vector for vector in order if vector.varies and vector in calls]
+        self.loads = [vector for vector in order if vector.op == "load"]
+        self._done = {*self.fixed, *self.early}
+
+    def needed(self, root: Vector) -> list[Vector]:
+        """What else comes before a root, and itself, unless it has been asked for already."""
+        return ordered([root], self._done)
+
+
+def ordered(roots: Sequence[Vector], done: set[Vector] | None = None) -> list[Vector]:
+    """All that the roots need and they themselves, each after its inputs.
+
+    Args:
+        done: what is there already; what is found is added to it.
+    """
+    order: list[Vector] = []
+    there = set() if done is None else done
+    stack = list(roots)[::-1]
+    while stack:
+        vector = stack[-1]
+        waiting = [] if vector in there else [each for each in vector.inputs if each not in there]
+        if waiting:
+            stack.extend(reversed(waiting))
+            continue
+        stack.pop()
+        if vector not in there:
+            there.add(vector)
+            order.append(vector)
+    return order

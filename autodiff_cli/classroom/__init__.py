@@ -1,0 +1,1 @@
+"""What courses build by hand: `Value`, and networks of them."""

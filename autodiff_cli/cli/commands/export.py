@@ -1,0 +1,112 @@
+"""`autodiff export`: a formula and its derivatives as a function in another language."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Annotated
+
+import typer
+
+from autodiff_cli.cli.answer import Answer
+from autodiff_cli.cli.call import Call
+from autodiff_cli.cli.declarations import Expr, Json, Wrt
+from autodiff_cli.cli.errors import BadInput
+
+
+class Language(StrEnum):
+    """What can be written."""
+
+    C = "c"
+    FORTRAN = "fortran"
+    PYTHON = "python"
+    NUMPY = "numpy"
+    JAX = "jax"
+    TORCH = "torch"
+    JS = "js"
+    LATEX = "latex"
+
+
+_ENDINGS = {
+    ".c": Language.C, ".f90": Language.FORTRAN, ".py": Language.PYTHON, ".js": Language.JS, ".mjs": Language.JS,
+    ".tex": Language.LATEX,
+}  # fmt: skip
+
+
+def export(
+    context: typer.Context,
+    expression: Expr,
+    to: Annotated[Language | None, typer.Option("--to", help="The language; else by the ending of -o.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to a file, replaced as a whole; - is standard output."
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the function.")] = "f",
+    wrt: Wrt = None,
+    value_only: Annotated[bool, typer.Option("--value-only", help="Without derivatives.")] = False,
+    hessian: Annotated[bool, typer.Option("--hessian", help="Also all second derivatives.")] = False,
+    json: Json = False,
+) -> Answer:
+    """A formula and its derivatives as a function in another language.
+
+    The source needs nothing else: what the language's own library lacks stands in it. It computes what `grad` computes,
+    with the same conventions at kinks, the same nan and infinities, and 13 digits.
+
+    \b
+    c        double f(const double x[N], double gradient[N])
+    fortran  subroutine f(x, value, gradient)
+    python   f(x, y) -> (value, {"x": ...}), with math alone
+    numpy    the same of arrays, element by element
+    js       f({x, y}) -> {value, gradient}, a module without imports
+    jax      f(x, y), the value, for JAX to differentiate
+    torch    the same for PyTorch
+    latex    the value and its derivatives as equations
+
+    \b
+    Examples:
+      autodiff export "x*y + sin(x)" --to c
+      autodiff export "a*exp(-b*t)" --to numpy --wrt a,b -o decay.py
+      autodiff export "x^2*y" --to python --hessian --name curvature
+    """
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.export import exporters
+    from autodiff_cli.export.program import TooLargeError, Wanted
+    from autodiff_cli.render.report import Report
+
+    call = Call.of(context)
+    if call.values:
+        raise BadInput(f"export takes no values such as --{next(iter(call.values))}: the function takes them")
+    if value_only and (hessian or wrt is not None):
+        raise BadInput(f"--value-only leaves out what {'--hessian' if hessian else '--wrt'} asks for")
+    output = None if output == "-" else output
+    language = _language(to, output)
+    formula = inputs.formula(context, inputs.text_of(expression, call.environment), [])
+    names = None if wrt is None else inputs.chosen(formula, wrt)
+    try:
+        source = exporters.export(formula, language, Wanted(name, names, not value_only, hessian))
+    except (exporters.ExportError, TooLargeError) as error:
+        raise BadInput(str(error)) from None
+    document = {
+        "expression": formula.text,
+        "language": language.value,
+        "name": name,
+        "variables": formula.variables,
+        "source": source,
+    }
+    report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
+    return Answer(report, json, output=output)
+
+
+def _language(to: Language | None, output: str | None) -> Language:
+    """What is to be written: by its name, else by the ending of the file."""
+    if to is not None:
+        return to
+    languages = "|".join(Language)
+    if output is None:
+        raise BadInput(f"say in which language: --to {languages}")
+    ending = PurePath(output).suffix.lower()
+    if ending not in _ENDINGS:
+        raise BadInput(f"-o {output}: its ending names no language; say which with --to {languages}")
+    return _ENDINGS[ending]

@@ -1,0 +1,265 @@
+"""`autodiff train`: the parameters of a model, from data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autodiff_cli.cli.answer import Answer
+from autodiff_cli.cli.call import Call
+from autodiff_cli.cli.declarations import Assignments, Digits, Json
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.errors import BadInput, ExitStatus, Failure
+from autodiff_cli.cli.records import with_records
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.training.objective.losses import FAMILIES, HUBER_DELTA, LOSSES
+from autodiff_cli.training.options import (
+    EPOCHS,
+    LEARNING_RATE,
+    METHODS,
+    DataOptions,
+    LossOptions,
+    MethodOptions,
+    Options,
+    ParameterOptions,
+    ReportOptions,
+    ValidationOptions,
+    listed,
+)
+
+if TYPE_CHECKING:
+    from autodiff_cli.render.fits.epochs import EpochTable
+    from autodiff_cli.training.objective.model import Model
+
+_MODEL = "`target ~ prediction`, or an expression that is the loss of a row; - and @FILE as for EXPR."
+_DATA = "CSV, TSV, gzip of either, or Parquet; - reads it from standard input."
+_GRADIENT_METHODS = listed(OPTIMIZERS)
+
+# The options that are fields of records, by these names.
+_OPTIONS: dict[str, Any] = {
+    "optimizer": Annotated[str, typer.Option("--optimizer", metavar="NAME", help=f"{listed(METHODS)}.")],
+    "loss": Annotated[
+        str | None,
+        typer.Option(
+            "--loss", metavar="NAME", help=f"{listed(LOSSES)}; by default mse, and cross_entropy for classes."
+        ),
+    ],
+    "scale": Annotated[
+        float | None,
+        typer.Option("--scale", metavar="S", help="What robust losses measure residuals by; else they estimate it."),
+    ],
+    "huber_delta": Annotated[
+        float | None,
+        typer.Option("--huber-delta", metavar="D", help=f"Where huber bends, in scales; {HUBER_DELTA:g} by default."),
+    ],
+    "learning_rate": Annotated[
+        float | None,
+        typer.Option("--lr", metavar="RATE", help=f"The learning rate of {_GRADIENT_METHODS}; {LEARNING_RATE:g}."),
+    ],
+    "epochs": Annotated[
+        int | None,
+        typer.Option(
+            "--epochs",
+            metavar="N",
+            help=f"The most passes over the data; {EPOCHS} for gradient methods, until convergence for the others.",
+        ),
+    ],
+    "batch_size": Annotated[
+        int | None,
+        typer.Option("--batch-size", metavar="ROWS", help="Rows per step of gradient methods; all by default."),
+    ],
+    "seed": Annotated[int, typer.Option("--seed", metavar="N", help="Of all that is drawn at random.")],
+    "weights": Annotated[
+        str | None, typer.Option("--weights", metavar="COLUMN", help="Weights of the squared residuals.")
+    ],
+    "sigma": Annotated[
+        str | None, typer.Option("--sigma", metavar="COLUMN", help="Standard deviations instead: weights of 1/sigma^2.")
+    ],
+    "absolute_sigma": Annotated[
+        bool, typer.Option("--absolute-sigma", help="Take sigma as it is: do not scale errors by the residuals.")
+    ],
+    "validation": Annotated[
+        float | None,
+        typer.Option("--validation", metavar="FRACTION", help="Hold out this share of the rows, to judge by."),
+    ],
+    "patience": Annotated[
+        int | None,
+        typer.Option("--patience", metavar="N", help="End when the validation loss has not fallen for N epochs."),
+    ],
+    "family": Annotated[
+        str | None,
+        typer.Option(
+            "--family", metavar="NAME", help=f"The distribution of the target about the prediction: {listed(FAMILIES)}."
+        ),
+    ],
+    "likelihood": Annotated[
+        bool, typer.Option("--likelihood", help="The model, without ~, is minus the log-likelihood of a row.")
+    ],
+    "confidence": Annotated[
+        float, typer.Option("--confidence", metavar="PERCENT", help="The level of intervals, as 95 or 0.95.")
+    ],
+    "diagnosis": Annotated[
+        bool, typer.Option("--diagnose", help="Look for idle units, and for gradients that vanish or explode.")
+    ],
+    "recompute_every": Annotated[
+        int | None,
+        typer.Option(
+            "--recompute-every", metavar="K", help="Keep every K-th layer's values only: slower, in less memory."
+        ),
+    ],
+    "backend": Annotated[
+        str,
+        typer.Option("--backend", metavar="auto|numpy|llvm", help="What computes: compiled kernels where they pay."),
+    ],
+    "threads": Annotated[
+        int | None, typer.Option("--threads", metavar="N", help="The most that compiled kernels use; all by default.")
+    ],
+    "drop_missing": Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with an empty, nan or infinite cell.")
+    ],
+    "no_columns": Annotated[
+        bool, typer.Option("--no-columns", help="That the prediction reads no column of DATA is meant.")
+    ],
+}
+
+
+@with_records(
+    _OPTIONS,
+    rows=DataOptions,
+    losses=LossOptions,
+    method=MethodOptions,
+    held_out=ValidationOptions,
+    report=ReportOptions,
+)
+def train(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL, show_default=False)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
+    *,
+    rows: DataOptions,
+    losses: LossOptions,
+    method: MethodOptions,
+    held_out: ValidationOptions,
+    report: ReportOptions,
+    assignments: Assignments = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option("--fix", metavar="NAME[=VALUE]", help="Keep a parameter at its start or a value."),
+    ] = None,
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="MODEL.json", help="Write the model to a file, for `predict`.")
+    ] = None,
+    every: Annotated[int | None, typer.Option("--every", min=1, metavar="N", help="Show every N-th epoch.")] = None,
+    digits: Digits = None,
+    json: Json = False,
+) -> Answer:
+    """Fit a model's parameters to data.
+
+    A name of the model is a column if DATA has it, else a parameter; an option of its name says where it starts
+    (by default numbers at 1, arrays at random). Least squares by Levenberg-Marquardt is the default, with standard
+    errors; networks are fitted by adam.
+
+    \b
+    Examples:
+      autodiff train "y ~ a*exp(-b*x) + c" decay.csv
+      autodiff train "y ~ a*exp(-b*x)" decay.csv --a 2 --b 0.5 --sigma error
+      autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
+      autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
+      autodiff train "y ~ a*x + b" big.parquet --optimizer adam --lr 0.05 --batch-size 256
+      autodiff train "y ~ mlp(x, [32], tanh)" sine.csv --epochs 2000 --validation 0.2 --patience 50 --diagnose
+      autodiff train "species ~ softmax(mlp([a, b], [16], relu))" flowers.csv --save flowers.json
+      cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
+    """
+    from autodiff_cli.cli import inputs, options
+    from autodiff_cli.cli.data import bad_input, data_file, writing
+    from autodiff_cli.data.writing import check_writable
+    from autodiff_cli.render.fits.report import fit_report
+    from autodiff_cli.training.fit import Interrupted, fitted
+    from autodiff_cli.training.objective.model import Model
+
+    call = Call.of(context)
+    environment = call.environment
+    if model == data == "-":
+        raise BadInput("MODEL and DATA cannot both be standard input")
+    given = options.assignments(call.values, assignments or ())
+    kept = _kept(fix or (), given)
+    status = ExitStatus.DONE
+    if save is not None:
+        with writing(save):
+            check_writable(save)
+    with bad_input("--drop-missing leaves such rows out"):
+        file = data_file(data, environment)
+        read = Model.read(inputs.text_of(model, environment), file.names, {*given, *kept})
+        _check_names({**given, **kept}, read, context)
+        fixed = inputs.constant_values({name: text for name, text in kept.items() if text})
+        values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed)
+        table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
+        try:
+            fit = fitted(read, file, Options(values, rows, losses, method, held_out, report), table.add)
+        except Interrupted as interruption:
+            fit = interruption.fit
+            table.end()
+            environment.note("interrupted; these are the best parameters so far")
+            status = ExitStatus.INTERRUPTED
+        finally:
+            table.end()
+
+    def finish() -> None:
+        if fit.failure and status is ExitStatus.DONE:
+            raise Failure(fit.failure if save is None else f"{fit.failure}. {save} was not written")
+        if save is not None:
+            with writing(save):
+                fit.save(save)
+            environment.note(f"saved to {save}")
+
+    return Answer(fit_report(fit, digits, saved=save is not None), json, status, then=finish)
+
+
+def _kept(words: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
+    """The names of `--fix NAME[=VALUE]`, with the text of the value, empty where there is none."""
+    from autodiff_cli.cli import options
+    from autodiff_cli.language.lexer import canonical, is_name
+
+    kept = {}
+    for word in words:
+        name, equals, text = options.partition(word)
+        if not is_name(name) or (equals and not text):
+            raise BadInput(f"--fix takes NAME or NAME=VALUE, as --fix a=2, not `{word}`")
+        name = canonical(name)
+        if equals and name in given:
+            raise BadInput(f"`{name}` is given two values: `{given[name]}` and, by --fix, `{text}`")
+        kept[name] = text
+    return kept
+
+
+def _check_names(given: Iterable[str], model: Model, context: typer.Context) -> None:
+    from autodiff_cli.cli import inputs
+
+    for name in given:
+        if name not in model.parameters and name not in model.columns:
+            bound = model.program.source.names.values()
+            raise inputs.unknown(name, model.parameters, bound, "model has no parameter", context)
+
+
+def _epoch_table(
+    environment: Environment,
+    model: Model,
+    source: str,
+    every: int | None,
+    digits: int | None,
+    json: bool,
+    epochs: int | None,
+) -> EpochTable:
+    """The live table: on standard error if standard output is for a machine."""
+    from autodiff_cli.render.fits.epochs import Bar, EpochTable, columns_in_words
+    from autodiff_cli.render.paper import Paper
+
+    title = model.text, f"data: {source}, {columns_in_words(model.columns)}", *model.warnings
+    if json:
+        return EpochTable(Paper(environment.stderr), title, every, digits)
+    bar = None
+    if environment.terminal:
+        bar = Bar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
+    return EpochTable(environment.paper(), title, every, digits, bar)

@@ -1,0 +1,94 @@
+"""Where the bytes of a data file are."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from autodiff_cli.data.table import DataError
+
+_PIECE = 1 << 20  # bytes that are read at a time
+_START = 4  # bytes that tell formats apart
+_ZIPPED = b"\x1f\x8b"
+
+
+class ByteSource:
+    """The bytes of a file, of a pipe, or of standard input.
+
+    Args:
+        path: `-` stands for `stdin`. What a pipe gives is kept, so that it can be read again.
+        stdin: where `-` is read from.
+        once: leave what is in `stdin` there until it is read, as it arrives; then it is gone.
+
+    Attributes:
+        name: for messages.
+        start: the first bytes, before they are unzipped.
+        once: whether the bytes can be read only once.
+
+    Raises:
+        DataError: if there is no such file.
+    """
+
+    def __init__(self, path: str, stdin: BinaryIO | None = None, *, once: bool = False) -> None:
+        self.name = "standard input" if path == "-" else path
+        self._path = Path(path)
+        self.once = once
+        self._bytes: bytes | None = None
+        self._stream: io.BufferedReader | None = None
+        try:
+            if path == "-" and stdin is not None:
+                if once:
+                    self._stream = stdin if isinstance(stdin, io.BufferedReader) else io.BufferedReader(_raw(stdin))
+                else:
+                    self._bytes = _all_of(stdin)
+            elif not (self._path.is_file() or self._path.is_dir()):
+                with self._path.open("rb") as pipe:  # it gives its bytes only once
+                    self._bytes = _all_of(pipe)
+            self.start = self._peek()
+        except OSError as error:
+            raise self.unreadable(error) from None
+
+    @contextlib.contextmanager
+    def raw(self) -> Iterator[BinaryIO]:
+        """The bytes as they are."""
+        if self._stream is not None:
+            yield self._stream
+            return
+        with self._path.open("rb") if self._bytes is None else io.BytesIO(self._bytes) as stream:
+            yield stream
+
+    @contextlib.contextmanager
+    def text(self) -> Iterator[BinaryIO]:
+        """The bytes of a text, unzipped."""
+        with self.raw() as raw:
+            if not self.start.startswith(_ZIPPED):
+                yield raw
+                return
+            with gzip.GzipFile(fileobj=raw) as unzipped:
+                yield cast(BinaryIO, unzipped)
+
+    def unreadable(self, error: Exception, line: int | None = None) -> DataError:
+        """The error for bytes that cannot be read, or make no sense."""
+        known = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        reason = " ".join(known.split())
+        return DataError(f"{self.name}: {'' if line is None else f'line {line}: '}{reason}")
+
+    def _peek(self) -> bytes:
+        if self._stream is not None:
+            return self._stream.peek(_START)[:_START]
+        with self.raw() as stream:
+            return stream.read(_START)
+
+
+def _raw(stream: BinaryIO) -> Any:
+    """A stream of bytes as `BufferedReader` takes it."""
+    return stream
+
+
+def _all_of(stream: BinaryIO) -> bytes:
+    """All bytes, by steps between which an endless stream can be interrupted."""
+    return b"".join(iter(lambda: stream.read(_PIECE), b""))

@@ -1,0 +1,232 @@
+"""Data as a model sees it: named columns of floats, all of one length; perhaps one of labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autodiff_cli.language.errors import in_brief
+from autodiff_cli.language.lexer import canonical
+
+Array = NDArray[np.float64]
+
+_SHOWN = 5  # of several problems
+_LARGEST_LABEL = 2**63
+
+
+class DataError(ValueError):
+    """Data that cannot be used; the message says where it is wrong, and what stands there.
+
+    Attributes:
+        missing: whether all that is wrong are cells that are empty, nan or infinite, so that dropping rows would help.
+
+    >>> import autodiff_cli as ad
+    >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, float("nan")]})
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.data.table.DataError: row 2, column `y`: nan
+    """
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of float64, each of shape (rows,), or (…, rows) where a row has an array.
+
+    Attributes:
+        columns: by name.
+        rows: how many.
+        dropped: how many more there were, left out because a cell was missing.
+        labels: the column of labels, whole numbers or texts, if one was asked for.
+    """
+
+    columns: Mapping[str, Array]
+    rows: int
+    dropped: int = 0
+    labels: NDArray[Any] | None = None
+
+    def part(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Table:
+        """Some of the rows: a slice, row numbers, or a truth value for each."""
+        columns = {name: values[..., rows] for name, values in self.columns.items()}
+        return Table(columns, next(iter(columns.values())).shape[-1])
+
+
+class Record(NamedTuple):
+    """A row of a file as text.
+
+    Attributes:
+        place: `line 2`, or `row 1` of a file that has no lines.
+        cells: of every column, the empty ones too.
+    """
+
+    place: str
+    cells: list[str]
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """Where columns come from: memory, or a file."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all columns, in the form in which the language compares names."""
+
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
+        """The columns of these names.
+
+        Args:
+            drop_missing: leave out rows with a cell that is empty, nan or infinite; without it they are an error.
+            labels: one more column, which holds whole numbers or texts.
+
+        Raises:
+            DataError: for cells that are missing or hold no number, for columns of unequal length, for no rows.
+        """
+
+
+class Columns:
+    """A mapping of names to sequences of numbers (a dict, a data frame) as a Dataset."""
+
+    def __init__(self, data: Mapping[str, ArrayLike]) -> None:
+        self._data = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118 (data frames)
+        self.names = tuple(self._data)
+
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
+        """See `Dataset.load`. Integers, float32 and lists become float64."""
+        columns = {
+            name: numbers(values, f"column `{name}`")
+            for name, values in self._data.items()
+            if name in wanted and name != labels
+        }
+        named = None if labels is None else LabelColumn(labels, *as_labels(self._data[labels], labels))
+        if not columns and named is None:
+            raise DataError(f"the model uses no column of the data ({in_brief(self.names)})")
+        lengths = {name: len(values) for name, values in columns.items()}
+        if named is not None:
+            lengths[named.name] = len(named.values)
+        if len(set(lengths.values())) > 1:
+            said = in_brief([f"`{name}` has {length}" for name, length in lengths.items()])
+            raise DataError(f"the columns differ in length: {said}")
+        return complete(columns, drop_missing, labels=named)
+
+
+class LabelColumn(NamedTuple):
+    """A column of labels, and which of them are missing."""
+
+    name: str
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+
+
+def as_labels(values: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Labels as an array of whole numbers or of texts, and which are missing.
+
+    Raises:
+        DataError: for numbers that are not whole, and for halves of surrogate pairs.
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"column `{name}` has the shape {array.shape}; one label per row is needed")
+    if array.dtype.kind in "bi" or (array.dtype.kind == "u" and np.all(array < _LARGEST_LABEL)):
+        return array.astype(np.int64), np.zeros(len(array), dtype=np.bool_)
+    if array.dtype.kind in "fu":
+        return _whole(array.astype(np.float64), name)
+    cells = array.tolist()
+    gone = [cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()) for cell in cells]
+    missing = np.array(gone, dtype=np.bool_)
+    if all(absent or isinstance(cell, int | float) for cell, absent in zip(cells, gone, strict=True)):
+        return _whole(np.array([math.nan if absent else cell for cell, absent in zip(cells, gone, strict=True)]), name)
+    texts = ["" if absent else str(cell) for cell, absent in zip(cells, gone, strict=True)]
+    _check_unicode(texts, name)
+    return np.array(texts), missing
+
+
+def _check_unicode(texts: Sequence[str], name: str) -> None:
+    """Raise DataError for a text that no file can hold."""
+    for row, text in enumerate(texts, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"row {row}, column `{name}`: {text!r} is not Unicode text") from None
+
+
+def _whole(array: Array, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    missing = ~np.isfinite(array)
+    broken = ~missing & ((array != np.round(array)) | (np.abs(array) >= _LARGEST_LABEL))
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise DataError(
+            f"row {row + 1}, column `{name}`: a class is a whole number below 2^63 or a text, not {array[row]:g}"
+        )
+    return np.where(missing, 0, array).astype(np.int64), missing
+
+
+def numbers(values: ArrayLike, what: str) -> Array:
+    """The values as float64, of shape (rows,). Raises DataError, which calls them `what`, if they are not numbers."""
+    try:
+        array: NDArray[Any] = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(array.dtype)
+        array = array.astype(np.float64)  # of objects, None becomes nan
+    except (TypeError, ValueError):
+        raise DataError(f"{what} does not hold numbers only") from None
+    if array.ndim != 1:
+        raise DataError(f"{what} has the shape {array.shape}; one number per row is needed")
+    return np.ascontiguousarray(array)
+
+
+def as_floats(cells: object) -> Array:
+    """Values of an Arrow column as floats, nan where one is missing."""
+    return np.array(cells, dtype=np.float64)
+
+
+def as_texts(cells: Any) -> NDArray[np.object_]:
+    """Labels as they stand, without the blanks around them; None for those that are missing."""
+    return np.array([cell.strip() if isinstance(cell, str) else cell for cell in cells.to_pylist()], dtype=object)
+
+
+def complete(
+    columns: Mapping[str, Array], drop_missing: bool, where: str = "", labels: LabelColumn | None = None
+) -> Table:
+    """The columns as a table without missing cells. See `Dataset.load`.
+
+    Args:
+        where: what the message begins with (`"prices.parquet: "`).
+    """
+    missing = {name: ~np.isfinite(values) for name, values in columns.items()}
+    if labels is not None:
+        missing[labels.name] = labels.missing
+    bad = np.logical_or.reduce(list(missing.values()))
+    if not len(bad):
+        raise DataError(f"{where}there are no rows")
+    if not bad.any():
+        return Table(columns, len(bad), labels=None if labels is None else labels.values)
+    if not drop_missing:
+        problems = (
+            f"row {row + 1}, column `{name}`: {columns[name][row] if name in columns else 'no label'}"
+            for row in np.flatnonzero(bad)
+            for name in missing
+            if missing[name][row]
+        )
+        raise DataError(listing(problems, where), missing=True)
+    if bad.all():
+        raise DataError(f"{where}no row is left: every one has a cell that is missing")
+    kept = {name: values[~bad] for name, values in columns.items()}
+    dropped = int(np.count_nonzero(bad))
+    return Table(kept, len(bad) - dropped, dropped, None if labels is None else labels.values[~bad])
+
+
+def listing(problems: Iterable[str], where: str) -> str:
+    """The first few of several problems, one per line, and how many more there are."""
+    found = list(problems)
+    if len(found) == 1:
+        return where + found[0]
+    more = [f"… and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    return "\n  ".join([f"{where}{len(found)} problems:", *found[:_SHOWN], *more])

@@ -1,0 +1,182 @@
+"""Numbers that rounding has spoilt, and the right ones.
+
+Whether a number can be trusted is asked of floats first: everything is computed again with every result moved by a unit
+in the last place. What changes with that, is 0 or tiny although nothing was, or has overflowed on the way is in doubt;
+only then balls with proven digits say what is right, for the formula as it is written, at the floats that the values
+are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.explain.record import Caveat, Trace, shape_of
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.numbers.floats.moved import MOVED, TINY, start_moves
+from autodiff_cli.numbers.kind import Kind
+
+DIGITS = 12  # right ones, with which a number is right
+SHOWN = 15  # digits of the right number that are given
+DOUBT = 5e-13  # of a number: how far it may go when results are moved
+STARTS = (0, 13)  # of the moves, two ways: one alone may happen to keep a number
+
+VALUE = "value"  # what the value is called among the numbers of a trace
+
+Numbers = Mapping[str, float]
+
+
+def checked_right(trace: Trace) -> list[Caveat]:
+    """The warnings of a trace of numbers, with the right digits for whatever is spoilt."""
+    # Arrays that are declared, and that nothing of the output is made of, have zeros for ever.
+    point = {name: x for name, x in trace.point.items() if not shape_of(x)}
+    found = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
+    doubtful = [*in_doubt(found, lambda kind: _computed(trace, kind)), *_without_range(trace, found)]
+    if not doubtful:
+        return trace.warnings
+    right = right_numbers(trace.expression, point, {name: found[name] for name in dict.fromkeys(doubtful)})
+    if any(caveat.kind in ("singular", "domain") for caveat in trace.warnings):
+        right = {name: text for name, text in right.items() if text != "nan"}  # of an edge that floats round across
+    return with_right(trace.warnings, right, trace.tape.outputs[0], trace.labels[trace.tape.outputs[0]])
+
+
+def with_right(warnings: Sequence[Caveat], right: Mapping[str, str], node: int, label: str) -> list[Caveat]:
+    """Warnings, with the right numbers added to the one on precision or on an overflow, or in one of their own."""
+    if not right:
+        return [*warnings]
+    words = in_words(right)
+    told = [k for kind in ("precision", "overflow") for k, caveat in enumerate(warnings) if caveat.kind == kind]
+    if told:
+        k, caveat = told[0], warnings[told[0]]
+        said = caveat._replace(message=f"{caveat.message}; with all digits {words}", right={**caveat.right, **right})
+        return [*warnings[:k], said, *warnings[k + 1 :]]
+    message = f"{label}: rounding, or the range of floats, has spoilt what is printed; with all digits {words}"
+    return [*warnings, Caveat(node, "precision", message, right)]
+
+
+def in_words(right: Mapping[str, str]) -> str:
+    """The right numbers as a part of a sentence."""
+    return ", ".join(f"{_called(name)} is {text}" for name, text in right.items())
+
+
+def _called(name: str) -> str:
+    if name == VALUE:
+        return "the value"
+    if name in ("derivative", "directional"):
+        return f"the {name} derivative" if name == "directional" else "the derivative"
+    kind, _, names = name.partition(".")
+    row, _, column = names.partition(".")
+    return f"d^2/d{row}d{column}" if kind == "hessian" and column else f"d/d{name}"
+
+
+def _computed(trace: Trace, kind: Kind[float]) -> Numbers:
+    """The value and the gradient of a trace, computed with a kind of float."""
+    tape = trace.tape
+    values = forward(tape, kind, trace.point)
+    arrived = reverse(tape, kind, values, 1.0)
+    index, leaves = tape.index, trace.expression.leaves
+    slopes = {name: arrived[index[leaves[name]]] if leaves[name] in index else None for name in trace.wrt}
+    return {VALUE: values[tape.outputs[0]], **{name: 0.0 if x is None else x for name, x in slopes.items()}}
+
+
+def in_doubt(found: Numbers, compute: Callable[[Kind[float]], Numbers]) -> list[str]:
+    """The numbers that are not the same, but for their last digits, when results are moved.
+
+    Args:
+        compute: gives the same numbers with a kind of float.
+    """
+    doubtful: dict[str, None] = {}
+    for at in STARTS:
+        start_moves(at)
+        moved = compute(MOVED)
+        doubtful |= dict.fromkeys(name for name, x in found.items() if not _is_near(x, moved[name]))
+    return [*doubtful]
+
+
+def _is_near(x: float, moved: float) -> bool:
+    if math.isfinite(x):
+        return abs(x - moved) <= DOUBT * abs(x)
+    return x == moved or (math.isnan(x) and math.isnan(moved))
+
+
+def _without_range(trace: Trace, found: Numbers) -> list[str]:
+    """The numbers that the range of floats can have spoilt: after an overflow, those that are not finite; all where
+    something vanished that was not 0."""
+    if _has_vanished(trace):
+        return [*found]
+    overflows = any(caveat.kind in ("overflow", "singular") for caveat in trace.warnings)
+    return [name for name, x in found.items() if overflows and not math.isfinite(x)]
+
+
+def _has_vanished(trace: Trace) -> bool:
+    """Whether an amount is 0 or tiny although what it is made of is not."""
+    for arrived, several in zip(trace.arrived, trace.handed, strict=True):
+        if arrived and any(given.local and not given.is_nothing and abs(given.amount) < TINY for given in several):
+            return True
+    return False
+
+
+def right_numbers(expression: Formula, point: Mapping[str, Any], found: Numbers) -> dict[str, str]:
+    """The right digits of those among the value and the gradient that have fewer than 12.
+
+    A number is right if it is that at the floats that the values are, or at the decimals that these are written as:
+    `x - 0.3` at x = 0.3 is 0.
+
+    Args:
+        found: what floats give, by the name of the variable, and `VALUE`.
+    """
+    from autodiff_cli.autodiff.digits import evaluate
+    from autodiff_cli.graph.gradient import gradient_nodes
+
+    names = [name for name in found if name != VALUE]
+    slopes = gradient_nodes(expression.output, [expression.leaves[name] for name in names])
+    graphs = {VALUE: expression.output} if VALUE in found else {}
+    graphs |= dict(zip(names, slopes, strict=True))
+
+    def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+        chosen = {name: graphs[name] for name in names}
+        return dict(zip(chosen, evaluate([*chosen.values()], SHOWN, leaves=leaves).numbers, strict=True))
+
+    return corrected(found, point, exact)
+
+
+def corrected(
+    found: Numbers,
+    point: Mapping[str, float],
+    exact: Callable[[Mapping[str, Any], Iterable[str]], Mapping[str, Any]],
+) -> dict[str, str]:
+    """The right digits of those numbers that have fewer than 12 of them, be it at the floats that the values are or at
+    the decimals that these are written as.
+
+    Args:
+        found: the numbers as floats, at `point`.
+        exact: gives those of some names with proven digits, at fractions or balls by the names of the variables.
+    """
+    from autodiff_cli.numbers.balls.number import of_float, short_text
+    from autodiff_cli.numbers.balls.table import read
+
+    at_floats = exact({name: of_float(x) for name, x in point.items()}, found)
+    spoilt = {name: number for name, number in at_floats.items() if not _is_right(found[name], number)}
+    if not spoilt:
+        return {}
+    decimals = {name: read(repr(x)) if math.isfinite(x) else of_float(x) for name, x in point.items()}
+    at_decimals = exact(decimals, spoilt)
+    return {
+        name: short_text(number, SHOWN)
+        for name, number in spoilt.items()
+        if not _is_right(found[name], at_decimals[name])
+    }
+
+
+def _is_right(found: float, exact: Any) -> bool:
+    from autodiff_cli.numbers.balls.number import is_finite, nearest, of_float, relative_size
+
+    if not (is_finite(exact) and math.isfinite(found)):
+        near = nearest(exact)
+        return not is_finite(exact) and (found == near or (math.isnan(found) and math.isnan(near)))
+    if found == nearest(exact) and abs(found) >= TINY:
+        return True
+    return relative_size(of_float(found) - exact, exact) <= -DIGITS

@@ -1,0 +1,1 @@
+"""Formulas in other languages: the value and its derivatives as one function."""

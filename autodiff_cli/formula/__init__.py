@@ -1,0 +1,1 @@
+"""What is evaluated and differentiated, at points of numbers and arrays."""

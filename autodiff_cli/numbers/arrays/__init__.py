@@ -1,0 +1,1 @@
+"""NumPy arrays: the table, and a module per family of functions."""

@@ -1,0 +1,94 @@
+"""Balls as whole intervals: an operation on them gives a ball that holds its values at all points inside.
+
+Where a ball cannot say which side of a comparison holds, both do: a choice gives a ball that holds both branches. What
+may be undefined or unbounded inside is nan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from flint import arb
+
+from autodiff_cli.numbers.balls.elementary import Function, is_true
+from autodiff_cli.numbers.balls.number import NAN, ONE, ZERO, Number, Undecided, ball, is_finite, is_nan, working
+from autodiff_cli.numbers.balls.table import TABLE, read
+from autodiff_cli.numbers.kind import Kind
+
+
+@contextmanager
+def hulls(bits: int) -> Iterator[Kind[Number]]:
+    """Inside, intervals have ends of so many bits; gives the kind of number that they are."""
+    with working(bits):
+        yield _kind(bits)
+
+
+@lru_cache(maxsize=8)
+def _kind(bits: int) -> Kind[Number]:
+    table = {name: _widened(function, _WIDE.get(name)) for name, function in TABLE.items()}
+    return Kind(f"intervals with ends of {bits} bits", table, read)
+
+
+def union(a: Number, b: Number) -> Number:
+    """The smallest ball that holds both; nan if one is."""
+    return ball(a).union(ball(b)) if is_finite(a) and is_finite(b) else NAN
+
+
+_EITHER = arb(0.5, 0.5)  # 0 or 1
+
+
+def _widened(function: Function, wide: Function | None) -> Function:
+    """The function, and what holds where a ball is too wide for it."""
+
+    def at(*xs: Number) -> Number:
+        try:
+            return function(*xs)
+        except Undecided:
+            return NAN if wide is None or any(map(is_nan, xs)) else wide(*xs)
+
+    return at
+
+
+def _known(condition: Number) -> bool | None:
+    try:
+        return is_true(condition)
+    except Undecided:
+        return None
+
+
+def _and(a: Number, b: Number) -> Number:
+    known = {_known(a), _known(b)}
+    return ZERO if False in known else _EITHER if None in known else ONE
+
+
+def _or(a: Number, b: Number) -> Number:
+    known = {_known(a), _known(b)}
+    return ONE if True in known else _EITHER if None in known else ZERO
+
+
+def _where(condition: Number, a: Number, b: Number) -> Number:
+    known = _known(condition)
+    return union(a, b) if known is None else a if known else b
+
+
+def _step(name: str) -> Function:
+    """A function that rises in steps, from its values at both ends."""
+
+    def between(x: Number) -> Number:
+        low, high = ball(x).lower(), ball(x).upper()
+        return union(TABLE[name](low), TABLE[name](high)) if is_finite(x) else NAN
+
+    return between
+
+
+def _either(*_: Number) -> Number:
+    return _EITHER
+
+
+_WIDE: dict[str, Callable[..., Number]] = {
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "not"), _either),
+    **{name: _step(name) for name in ("sign", "heaviside", "floor", "ceil", "round")},
+    "and": _and, "or": _or, "where": _where,
+}  # fmt: skip

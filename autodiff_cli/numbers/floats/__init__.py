@@ -1,0 +1,1 @@
+"""Floats: the table, and a module per family of functions."""

@@ -1,0 +1,1 @@
+"""Graphs drawn in characters, and the walk through both passes."""

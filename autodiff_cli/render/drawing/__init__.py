@@ -1,0 +1,1 @@
+"""Graphs as drawings: SVG, Mermaid, DOT."""

@@ -1,0 +1,1 @@
+"""What fits say: the epochs as they pass, parameters and figures, networks, predictions."""

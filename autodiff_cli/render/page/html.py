@@ -1,0 +1,205 @@
+"""The page: both passes to play, step by step, in one HTML file that needs nothing else.
+
+The page shows the numbers of the record until its reader changes a value; from then on those of its own evaluator. Its
+Content-Security-Policy lets nothing run or load but its own script and style. The user's text comes in escaped, in the
+drawing, or as data that the script puts in place as text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from binascii import b2a_base64
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from autodiff_cli.explain.jacobians import has_jacobian, jacobian
+from autodiff_cli.explain.phrases import Phrase, data
+from autodiff_cli.explain.record import BackwardStep, Trace
+from autodiff_cli.explain.sentences import (
+    NEAR,
+    backward_phrase,
+    contribution_phrase,
+    ends,
+    forward_phrase,
+    name,
+    slope_formula,
+)
+from autodiff_cli.explain.views.groups import fold
+from autodiff_cli.graph.op import Gate
+from autodiff_cli.render.documents import number
+from autodiff_cli.render.drawing.diagrams import EVERYTHING, Drawing, View, drawable, drawing
+from autodiff_cli.render.drawing.svg import STYLE, graph
+from autodiff_cli.render.numbers import LARGEST_IN_TABLE, TABLE_DIGITS, Show, shows
+from autodiff_cli.render.page.evaluator import evaluator
+from autodiff_cli.render.text import shortened, visible
+
+_FOLDER = Path(__file__).parent
+_SCRIPTS = (
+    "page.numbers.js",
+    "page.computation.js",
+    "page.graph.js",
+    "page.quiz.js",
+    "page.details.js",
+    "page.values.js",
+)
+_LONGEST_TITLE = 100
+_MOST_PARTS = 25  # numbers and pieces between them, of a local derivative as a formula
+_ROOM = 9  # characters kept for a number that may change
+_MARGIN = 16  # around the graph, in pixels
+
+
+def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None) -> str:
+    """The page of a trace.
+
+    Args:
+        view: which part of the graph to draw; all steps are there in any case.
+        digits: how many digits of a number to show.
+
+    Raises:
+        TooLarge: for a graph of too many nodes.
+    """
+    show, shown = shows(digits)[1], digits or TABLE_DIGITS
+    opened = drawing(trace, view._replace(fold=False))
+    folds = [frame.members for frame in fold(opened.frames, trace.tape.outputs[0]).folds]
+    style = STYLE + _part("page.css")
+    script = "\n".join([*map(_part, _SCRIPTS), evaluator(trace), _part("page.js")])
+    title = shortened(drawable(trace.expression.text), _LONGEST_TITLE)
+    return _part("page.html").format(
+        policy="; ".join(
+            [
+                "default-src 'none'",
+                f"script-src '{_hash(script)}'",
+                f"style-src '{_hash(style)}'",
+                "base-uri 'none'",
+                "form-action 'none'",
+            ]
+        ),
+        title=escape(title),
+        style=style,
+        graph=_svg(opened, show),
+        folded=_svg(drawing(trace, view._replace(fold=True)), show) if folds else "",
+        data=_data(_document(trace) | {"folds": folds, "isFolded": bool(folds) and view.fold, "digits": shown}),
+        script=script,
+    )
+
+
+def _part(file: str) -> str:
+    return (_FOLDER / file).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """What a Content-Security-Policy knows a script or a style by."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{b2a_base64(digest, newline=False).decode()}"
+
+
+def _svg(drawn: Drawing, show: Show) -> str:
+    size, shapes = graph(drawn, show, _ROOM)
+    width, height = round(size.width) + 2 * _MARGIN, round(size.height) + 2 * _MARGIN
+    opening = (
+        f'<svg class="autodiff" role="group" aria-label="Graph of the formula" width="{width}" height="{height}" '
+        f'viewBox="{-_MARGIN} {-_MARGIN} {width} {height}">'
+    )
+    return "\n".join([opening, *shapes, "</svg>"])
+
+
+def _data(document: dict[str, Any]) -> str:
+    """A document as JSON that no markup can end."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _document(trace: Trace) -> dict[str, Any]:
+    steps = {step.node: step for step in trace.backward}
+    phrases: dict[Phrase, int] = {}
+    written = _Written(trace)
+    nodes = [_node(trace, i, steps.get(i), phrases) | written.span(i) for i in range(len(trace.tape))]
+    index, leaves = trace.tape.index, trace.expression.leaves
+    return {
+        "text": written.text,
+        "variables": [
+            {"name": drawable(name), "key": name, "node": index.get(leaves[name]), "value": number(value)}
+            for name, value in trace.point.items()
+        ],
+        "output": trace.tape.outputs[0],
+        "nodes": nodes,
+        "forward": [step.node for step in trace.forward],
+        "backward": [*steps],
+        "phrases": [data(phrase) for phrase in phrases],
+        "warnings": [drawable(caveat.message) for caveat in trace.warnings],
+        "largest": LARGEST_IN_TABLE,
+        "near": NEAR,
+    }
+
+
+def _node(trace: Trace, i: int, step: BackwardStep | None, phrases: dict[Phrase, int]) -> dict[str, Any]:
+    """All about a node but where it stands in the text. Phrases are given by their numbers, each said once."""
+
+    def listed(phrase: Phrase) -> int:
+        return phrases.setdefault(phrase, len(phrases))
+
+    node, adjoint = trace.tape.nodes[i], trace.adjoints[i]
+    known: dict[str, Any] = {
+        "label": drawable(trace.labels[i]),
+        "inputs": trace.tape.inputs[i],
+        "value": number(trace.values[i]),
+        "adjoint": number(adjoint),
+        "given": [] if step is None else [*_given(trace, step, phrases)],
+    }
+    if node.op is None:
+        return known | {"op": "variable" if node.is_input else "constant"}
+    known |= {"op": node.op.name, "name": drawable(name(trace, i)), "forward": listed(forward_phrase(trace, i))}
+    if ends(node.op):
+        known["ends"] = ends(node.op)
+    if node.op.summary:
+        known["summary"] = node.op.summary
+    return known if step is None else known | {"backward": listed(backward_phrase(trace, i))}
+
+
+def _given(trace: Trace, step: BackwardStep, phrases: dict[Phrase, int]) -> Iterator[dict[str, Any]]:
+    """What a node hands its inputs; `nothing` where structurally it is nothing."""
+    inputs = trace.tape.inputs[step.node]
+    has_formulas = step.op.gate is not Gate.ROUTE and all(
+        isinstance(trace.values[j], float) for j in (step.node, *inputs)
+    )
+    for given in step.contributions:
+        phrase = contribution_phrase(trace, step.node, given.position)
+        known = {
+            "position": given.position,
+            "to": given.to,
+            "local": number(given.local),
+            "amount": number(given.amount),
+            "nothing": given.is_nothing,
+            "phrase": phrases.setdefault(phrase, len(phrases)),
+        }
+        if has_jacobian(trace, step.node):
+            known["jacobian"] = number(jacobian(trace, step.node))
+        if has_formulas:
+            formula = slope_formula(step.op, len(inputs), given.position)
+            if len(formula) <= _MOST_PARTS:
+                known["formula"] = phrases.setdefault(formula, len(phrases))
+        yield known
+
+
+class _Written:
+    """The formula as the page shows it, and where its nodes stand there, in units of UTF-16 as scripts count."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._nodes = trace.tape.nodes
+        self._source = trace.expression.source
+        text = trace.expression.text if self._source is None else self._source.text
+        pieces = [visible(character) for character in text]
+        self.text = "".join(pieces)
+        self._places = [0]
+        for piece in pieces:
+            self._places.append(self._places[-1] + len(piece.encode("utf-16-le")) // 2)
+
+    def span(self, i: int) -> dict[str, Any]:
+        """Where a node was read, from and to; nothing for one that does not stand in the text."""
+        found = None if self._source is None else self._source.span(self._nodes[i])
+        return {} if found is None else {"span": [self._places[at] for at in found]}

@@ -1,0 +1,79 @@
+// The forward and the reverse pass, as `autodiff/forward.py` and `autodiff/reverse.py` have them.
+//
+// rows: one per operation, in topological order: [node, function, inputs, rule, wanted, live, isStructural, arranges,
+// isShown]. A rule is for the inputs at the positions `wanted`; those of them in `live` are handed something. An
+// elementwise operation's gives, from the output and the inputs, one local derivative each; a structural one's, from the
+// adjoint, the output and the inputs, one amount each. A null is structurally nothing. One that `arranges` does with what
+// is present of an adjoint as with the adjoint. Of one that `isShown`, contributions have its `jacobian` too.
+
+function passes(reached, constants, leaves, rows) {
+  const steps = rows.map(([node, apply, inputs, rule, wanted, live, isStructural, arranges, isShown]) => {
+    return { node, apply, inputs, rule, wanted, live: new Set(live), isStructural, arranges, isShown };
+  });
+
+  function forward(point) {
+    const values = new Array(reached.length);
+    for (const [i, number] of constants) values[i] = number;
+    for (const [i, name] of leaves) values[i] = read(point[name]);
+    for (const step of steps) values[step.node] = step.apply(...valuesOf(step.inputs, values));
+    return values;
+  }
+
+  function reverse(values) {
+    const arrived = values.map(() => null);
+    const contributions = values.map(() => []);
+    arrived[arrived.length - 1] = 1; // the output is the last node
+    for (let s = steps.length - 1; s >= 0; s--) {
+      const step = steps[s];
+      if (!reached[step.node]) continue;
+      for (const given of hand(step, values, arrived[step.node])) {
+        const { to } = given;
+        contributions[step.node].push(given);
+        if (!given.nothing) arrived[to] = arrived[to] === null ? given.amount : plus(arrived[to], given.amount);
+      }
+    }
+    const adjoints = arrived.map((adjoint, i) => (reached[i] ? adjoint ?? zero(values[i]) : null));
+    return { adjoints, contributions };
+  }
+
+  // The contributions of a node to its inputs that take a gradient.
+  function hand({ node, inputs, rule, wanted, live, isStructural, arranges, isShown }, values, adjoint) {
+    const given = valuesOf(inputs, values);
+    const passed = (arriving) => rule(arriving, values[node], ...given);
+    let found = wanted.map(() => null);
+    if (!isStructural) found = rule(values[node], ...given);
+    else if (adjoint !== null) found = passed(adjoint);
+    if (arranges && adjoint !== null) found = arranged(found, adjoint, values[node], passed);
+    return wanted.map((position, k) => {
+      const to = inputs[position];
+      const local = isStructural ? null : found[k] ?? 0;
+      const nothing = adjoint === null || found[k] === null || !live.has(position);
+      if (nothing) return { position, to, local, amount: zero(values[to]), nothing };
+      const amount = fitted(isStructural ? found[k] : times(local, adjoint), given[position]);
+      const shown = isShown ? { jacobian: jacobian(passed, values[node]) } : {};
+      return { position, to, local, amount, nothing, ...shown };
+    });
+  }
+
+  function run(point) {
+    const values = forward(point);
+    return { values, ...reverse(values) };
+  }
+
+  return { run };
+}
+
+// How each element of a value changes with each of the input: the adjoint that is 1 at one element brings out its row.
+function jacobian(passed, value) {
+  if (typeof value === "number") return passed(1)[0];
+  const ones = (k) => ({ shape: value.shape, data: Float64Array.from(value.data, (_, j) => Number(j === k)) });
+  const rows = Array.from(value.data, (_, k) => passed(ones(k))[0]);
+  const data = Float64Array.from(rows.flatMap((row) => [...row.data]));
+  return { shape: [...value.shape, ...rows[0].shape], data };
+}
+
+function valuesOf(nodes, values) {
+  const found = [];
+  for (let k = 0; k < nodes.length; k++) found.push(values[nodes[k]]);
+  return found;
+}

@@ -1,0 +1,1 @@
+"""What commands show: a report per record."""

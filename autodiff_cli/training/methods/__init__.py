@@ -1,0 +1,1 @@
+"""How it is made small: one module per kind of method."""

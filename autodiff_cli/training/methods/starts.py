@@ -1,0 +1,206 @@
+"""Starting values found in the data, for fits that end badly from where they were begun.
+
+Parameters in which the prediction is linear need none: for given values of the others the best ones are known (variable
+projection: Golub & Pereyra 1973). Frequencies are looked for one by one, as in a periodogram, with the model itself for
+its waves. All others are drawn at random from the places and sizes that the columns suggest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.methods.loop import Diverged, Epoch
+from autodiff_cli.training.methods.waves import Scan, Waves
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.structure import linear
+
+Array = NDArray[np.float64]
+
+_ROWS = 500  # that are looked at, drawn at random: even distances would take one frequency for another
+_DRAWS = 1500  # of all parameters that are not linear
+_WORK = 30_000_000  # rows times squares of parameters, in all: fewer draws where there are many
+_FREQUENCIES = 12_000  # of one parameter
+_PER_TURN = 3  # of them while a wave gains one turn over the range of the data
+_PEAKS = 3  # frequencies whose phases are tried
+_ROUNDS = 2  # through all parameters that are frequencies, if there are several
+_DESCENTS = 12  # from the best draws
+_EVALUATIONS = 60  # of the method, for each
+_SAME = 1e-6  # the relative distance of two losses that count as one
+_ENOUGH = 4  # times that the best loss is to be found
+_GOOD = 0.001  # of the target's variation: a loss below it will do
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A start, and where Levenberg-Marquardt gets from it, over a sample of the rows."""
+
+    start: Array
+    end: Array
+    loss: float
+
+
+def search(
+    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+) -> Found | None:
+    """The best of many starts; None if none of them can be used.
+
+    Args:
+        start: of shape (P,).
+        free: for each parameter, whether it may be tried elsewhere.
+        seed: of the generator that draws rows and values.
+    """
+    with quiet():
+        return _Search(objective, start, free, np.random.default_rng(seed), bounds or Bounds.none(len(start))).found()
+
+
+class _Search:
+    def __init__(
+        self, objective: Objective, start: Array, free: NDArray[np.bool_], generator: np.random.Generator, box: Bounds
+    ) -> None:
+        rows = generator.permutation(objective.rows)[:_ROWS]
+        self._sample = objective.restricted(np.sort(rows))
+        self._waves = Waves(objective)
+        self._start = start
+        model, layout = objective.model, objective.layout
+        leaves = [model.program.leaves[name] for name in layout.names if name not in model.shapes]
+        self._linear = free & layout.mask(linear(model.program.output, leaves, model.shapes))
+        self._drawn = free & ~self._linear
+        self._generator = generator
+        self._box = box
+        self._good = _GOOD * self._sample.mean_of_squares(self._sample.target_variation())
+
+    def found(self) -> Found | None:
+        """The best start."""
+        best: Found | None = None
+        times = 0
+        for theta in self._promising():
+            there = self._descended(theta)
+            if there is None:
+                continue
+            if best is None or there.loss < best.loss * (1 - _SAME):
+                best, times = there, 1
+            elif there.loss <= best.loss * (1 + _SAME):
+                times += 1
+            if best.loss < self._good or times >= _ENOUGH:
+                break
+        return best
+
+    def _promising(self) -> Iterator[Array]:
+        """The best of what is tried, the best first."""
+        waves = self._with_frequencies(self._start)
+        if waves is not None:
+            yield waves
+        drawn = [
+            theta for theta, _ in heapq.nsmallest(_DESCENTS, self._measured(self._draws(), self._linear), key=_left)
+        ]
+        if waves is None:
+            yield from drawn
+        else:
+            for theta in drawn[: _DESCENTS // 3]:
+                again = self._with_frequencies(theta)
+                yield theta if again is None else again
+
+    def _draws(self) -> Iterator[Array]:
+        """Values of the parameters that are not linear.
+
+        As likely as not, one is from the range of a column (a place). Else it is of the size of 1, of a column or its
+        spread, or of the reciprocal of these (a rate), within a factor of 100 either way, rarely so far, with either
+        sign.
+        """
+        count = int(np.count_nonzero(self._drawn))
+        if not count:
+            yield self._start
+            return
+        columns = np.array([self._sample.table.columns[name] for name in self._sample.model.columns])
+        sizes, generator = _sizes(columns), self._generator
+        low, high = columns.min(axis=1), columns.max(axis=1)
+        size = len(self._start)
+        for _ in range(min(_DRAWS, _WORK // (self._sample.rows * size * size) + 1)):
+            which = generator.integers(len(columns), size=count)
+            place = generator.uniform(low[which], high[which])
+            magnitude = generator.choice(sizes, count) * 10 ** generator.triangular(-2, 0, 2, count)
+            sign = generator.choice((1.0, 1.0, -1.0), count)
+            theta = self._start.copy()
+            theta[self._drawn] = np.where(generator.random(count) < 0.5, place, magnitude * sign)
+            yield theta
+
+    def _with_frequencies(self, theta: Array) -> Array | None:
+        """The point with the best frequencies, one after the other; None if there are none to look for."""
+        scans = [scan for scan in self._waves.scans(theta, _PER_TURN, _FREQUENCIES) if self._drawn[scan.place]]
+        for _ in range(_ROUNDS if len(scans) > 1 else len(scans)):
+            for scan in scans:
+                theta = self._scanned(theta, scan)
+        return theta if scans else None
+
+    def _scanned(self, theta: Array, scan: Scan) -> Array:
+        """The point with the best value of a frequency, and of the phases there."""
+        phases = [place for place, _ in self._waves.quarter(theta) if self._drawn[place]]
+        # A wave of any phase is one of two phases combined: the derivative towards the phase is the other one.
+        adjusted = self._linear.copy()
+        adjusted[phases] = True
+        points = (np.where(self._at(scan.place), value, theta) for value in scan.values)
+        found = heapq.nsmallest(_PEAKS, self._measured(points, adjusted, moved=False), key=_left)
+        turned = (point for peak, _ in found for point in self._turned(peak))
+        return min(self._measured(turned, self._linear), key=_left, default=(theta, 0.0))[0]
+
+    def _turned(self, theta: Array) -> Iterator[Array]:
+        """The point with its phases turned by eighths, all together."""
+        quarters = [(place, shift) for place, shift in self._waves.quarter(theta) if self._drawn[place]]
+        for eighths in range(8 if quarters else 1):
+            turned = theta.copy()
+            for place, shift in quarters:
+                turned[place] += eighths * shift / 2
+            yield turned
+
+    def _at(self, place: int) -> NDArray[np.bool_]:
+        chosen: NDArray[np.bool_] = np.arange(len(self._start)) == place
+        return chosen
+
+    def _measured(
+        self, points: Iterable[Array], adjusted: NDArray[np.bool_], *, moved: bool = True
+    ) -> Iterator[tuple[Array, float]]:
+        """Points, and the sums of squares that are left there by the best values of some parameters, were it linear in
+        them; with these values if they are to be moved."""
+        columns = np.flatnonzero(adjusted)
+        for point in points:
+            theta = self._box.clipped(point)
+            triangle = self._sample.triangle(theta)
+            if not np.isfinite(triangle).all():
+                continue
+            jacobian, residuals = triangle[:, columns], triangle[:, -1]
+            scale = np.sqrt(np.sum(np.square(jacobian), axis=0))
+            scale[scale == 0] = 1.0
+            step = np.linalg.lstsq(jacobian / scale, residuals, rcond=1e-10)[0] / scale
+            left = float(np.sum(np.square(residuals - jacobian @ step)))
+            if moved:
+                theta[columns] -= step
+            if np.isfinite(theta).all() and np.isfinite(left):
+                yield self._box.clipped(theta), left
+
+    def _descended(self, theta: Array) -> Found | None:
+        epochs: list[Epoch] = []
+        with contextlib.suppress(Diverged):
+            levenberg_marquardt(self._sample, theta, epochs.append, evaluations=_EVALUATIONS, bounds=self._box)
+        return Found(theta, epochs[-1].theta, epochs[-1].loss) if epochs else None
+
+
+def _left(measured: tuple[Array, float]) -> float:
+    """What points are compared by."""
+    return measured[1]
+
+
+def _sizes(columns: Array) -> Array:
+    """1, and how large the values of each column are and how far they spread, and one over that."""
+    typical = np.concatenate((np.sqrt(np.mean(np.square(columns), axis=1)), np.std(columns, axis=1)))
+    sizes = np.concatenate(([1.0], typical, 1 / typical))
+    usable: Array = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return usable

@@ -1,0 +1,1 @@
+"""What a fit makes small, as a function of the parameters."""

@@ -1,0 +1,35 @@
+"""The class column of a classification: labels to numbers and back."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.data.table import DataError
+
+Array = NDArray[np.float64]
+Classes: TypeAlias = tuple[int, ...] | tuple[str, ...]
+
+_MANY = 20  # classes that a column may well have; more are doubtful if there are half as many as rows
+
+
+def encoded(labels: NDArray[Any], name: str) -> tuple[Classes, Array]:
+    """The classes that occur, sorted (whole numbers by size, texts by their characters), and the position among them of
+    each label.
+
+    Args:
+        labels: one per row, from `Dataset.load`.
+        name: of their column.
+
+    Raises:
+        DataError: if there is only one class, or if there are so many that they are hardly classes.
+    """
+    found, codes = np.unique(labels, return_inverse=True)
+    classes, rows = found.tolist(), len(labels)
+    if len(classes) == 1:
+        raise DataError(f"column `{name}` has only one class, {classes[0]}: there is nothing to tell apart")
+    if len(classes) == rows or (len(classes) > _MANY and 2 * len(classes) > rows):
+        raise DataError(f"column `{name}` has {len(classes)} different values in {rows} rows: it is hardly a class")
+    return tuple(classes), codes.astype(np.float64)

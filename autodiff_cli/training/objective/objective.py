@@ -1,0 +1,354 @@
+"""The objective: what a fit makes small, as a function of the parameters alone.
+
+A (weighted) mean over rows is a sum of terms per row, so everything a fit asks for is computed per block of rows and
+combined by a fold: the loss and its gradient by adding, least squares by the QR factorization of stacked triangles.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autodiff_cli.backends.protocol import State
+from autodiff_cli.backends.update import Update
+from autodiff_cli.data.table import Dataset
+from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.objective.graphs import WEIGHT
+from autodiff_cli.training.objective.kernels import DIRECTION
+from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.losses import LOSSES, SCALE, LossKind
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.over_rows import ModelOverRows, triangular
+from autodiff_cli.training.objective.parameters import by_canonical_name
+from autodiff_cli.training.objective.preparing import Prepared, prepare
+from autodiff_cli.training.objective.structure import is_generalised_linear
+from autodiff_cli.training.objective.undefined import check_target
+from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
+
+Array = NDArray[np.float64]
+
+
+class Objective(ModelOverRows):
+    """The mean loss of a model over data, `Σ w·ℓ / Σ w`, and its gradient.
+
+    The loss of a row whose target is a vector is the mean over its components. A model `column ~ softmax(…)` tells
+    classes apart: the column holds whole numbers or texts, and the loss is the cross-entropy.
+
+    Args:
+        model: `target ~ prediction`, or an expression that is itself the loss of a row.
+        data: the columns by name, or a Dataset. Names of the model that it lacks are parameters.
+        loss: what a row costs, by the names of `losses.LOSSES`: by default `mse`. Without a `~` there is no choice; for
+            classes it is `cross_entropy`.
+        weights: one per row, or the name of the column that holds them; 1 by default.
+        sigma: standard deviations of the target instead: the weights are 1/sigma².
+        fixed: parameters that keep a value; None keeps the one that they start with.
+        drop_missing: leave out rows with a missing cell, which are an error otherwise.
+        no_columns: that the prediction reads no column is meant, though the data have some that it could read.
+        start: where parameters begin. Numbers that are not named begin at 1, arrays as `initial_arrays` draws them.
+        seed: of what is drawn.
+        recompute_every: compute again what lies within so many layers, instead of keeping it for the gradient.
+        scale: what robust losses (huber, logcosh, soft_l1, cauchy) measure residuals by.
+        huber_delta: where the loss huber bends, in such scales: 1.345 by default.
+        backend: `numpy`, `llvm` (compiled kernels), or `auto`: the one that is faster for the work.
+        threads: the most that compiled kernels use; by default all cores. The results have the same bits.
+
+    Attributes:
+        model: resolved: all shapes are known.
+        parameters: the names of the free parameters, in order of appearance.
+        layout: where their numbers lie in every `theta`, a vector of shape (P,).
+        fixed: the values of the others.
+        start: the `theta` to begin with.
+        given: the parameters whose start was given.
+        kernels: what is evaluated over rows.
+        family: the distribution of the target, where one was named.
+        is_likelihood: whether the model itself is minus a log-likelihood.
+        is_scale_estimated: whether the scale of a robust loss is for a fit to find.
+        loss: the name of the loss; empty where the model is its own.
+        classes: the labels, sorted, of a model that tells classes apart; else None.
+        table: the rows. Of a class column it holds positions among `classes`.
+
+    Raises:
+        ExpressionError: if the model cannot be read, if shapes do not fit, or if it lacks a name that has a value.
+        DataError: if the data cannot be used.
+        OptionError: for an unknown loss, or one that does not go with the model.
+
+    >>> objective = Objective("y ~ a*x + b", {"x": [0, 1, 2], "y": [1, 3, 5]})
+    >>> objective.parameters, objective.start
+    (('a', 'b'), array([1., 1.]))
+    """
+
+    def __init__(
+        self,
+        model: str | Model,
+        data: Mapping[str, ArrayLike] | Dataset,
+        loss: str | None = None,
+        weights: ArrayLike | str | None = None,
+        *,
+        sigma: ArrayLike | str | None = None,
+        fixed: Mapping[str, ArrayLike | None] | None = None,
+        drop_missing: bool = False,
+        no_columns: bool = False,
+        start: Mapping[str, ArrayLike] | None = None,
+        seed: int = 0,
+        recompute_every: int | None = None,
+        scale: float = 1.0,
+        huber_delta: float | None = None,
+        backend: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        options = Options(
+            ParameterOptions(by_canonical_name(start), by_canonical_name(fixed)),
+            DataOptions(weights, sigma, drop_missing=drop_missing, no_columns=no_columns),
+            LossOptions(loss, None if scale == 1 else scale, huber_delta),
+            MethodOptions(seed=seed, recompute_every=recompute_every, backend=backend, threads=threads),
+        )
+        self._take(prepare(model, as_dataset(data), options), scale)
+
+    @classmethod
+    def of(cls, model: str | Model, dataset: Dataset, options: Options) -> Objective:
+        """The objective for the options of a fit. Raises as making one does."""
+        objective = cls.__new__(cls)
+        objective._take(prepare(model, dataset, options), options.loss.scale)
+        return objective
+
+    def _take(self, prepared: Prepared, scale: float | None) -> None:
+        self.model = prepared.model
+        self.loss = prepared.loss
+        self.classes = prepared.classes
+        self.weighted = prepared.weighted
+        self.table = prepared.table
+        self.layout = prepared.layout
+        self.fixed = prepared.fixed
+        self.start = prepared.start
+        self.given = prepared.given
+        self.kernels = prepared.kernels
+        self.family = prepared.family
+        self.is_likelihood = prepared.likelihood
+        self.settings = {SCALE: 1.0 if scale is None else scale}  # of leaves that are nothing in the model
+        self.is_scale_estimated = scale is None
+        self._triangles: dict[bytes, Array] = {}  # the last one, by its theta
+        if self.has_residuals:
+            check_target(self)
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the model is `target ~ prediction`."""
+        return self.model.program.target is not None
+
+    @property
+    def kind(self) -> LossKind:
+        """What the loss is."""
+        if not self.loss:
+            return LossKind.LIKELIHOOD if self.is_likelihood else LossKind.OTHER
+        return LOSSES[self.loss].kind
+
+    @property
+    def scale(self) -> float:
+        """What robust losses measure residuals by."""
+        return self.settings[SCALE]
+
+    def set_scale(self, scale: float) -> None:
+        """Let robust losses measure residuals by another scale."""
+        self.settings[SCALE] = scale
+
+    @cached_property
+    def is_generalised_linear(self) -> bool:
+        """Whether the prediction is a function of something that is linear in all free parameters, so that the usual
+        losses have one minimum."""
+        leaves = [self.model.program.leaves[name] for name in self.parameters]
+        return self.has_target and is_generalised_linear(self.model.program.output, leaves, self.model.shapes)
+
+    @cached_property
+    def is_network(self) -> bool:
+        """Whether a parameter is free that belongs to a layer, below another one."""
+        has_layers = any(name in self.model.program.initial for name in self.parameters)
+        return has_layers and not self.is_generalised_linear
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether a target minus a prediction says something: not of classes."""
+        return self.has_target and self.classes is None
+
+    def epochs(self, update: Update) -> Callable[[State, float, int, np.random.Generator], float]:
+        """A function that runs an epoch of a gradient method over the rows: see `EpochKernel.run`.
+
+        Its arguments are where the method stands, the learning rate, the rows of a batch, and the generator that draws
+        them; it returns the mean of the batches' losses.
+
+        >>> from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+        >>> objective = Objective("y ~ a", {"y": [1, 1, 1, 1]}, start={"a": 0})
+        >>> state = State.begun(objective.start, OPTIMIZERS["sgd"])
+        >>> objective.epochs(OPTIMIZERS["sgd"])(state, 0.25, 2, np.random.default_rng(0))  # losses of 1 and of 1/4
+        0.625
+        >>> state.theta, state.steps
+        (array([0.75]), 2)
+        """
+        kernel = self.kernels.epochs(update)
+
+        def run(state: State, rate: float, batch_rows: int, generator: np.random.Generator) -> float:
+            return kernel.run(state, rate, {**self.fixed, **self.settings}, self.table.columns, batch_rows, generator)
+
+        return run
+
+    def without_corners(self) -> Objective | None:
+        """The same objective with its corners rounded, by no radius to begin with; None if it has none.
+
+        >>> rounded = Objective("y ~ a", {"y": [0, 2]}, loss="mae").without_corners()
+        >>> rounded.value([1]), rounded.with_radii(1.0, [1]).value([1])
+        (1.0, 1.4142135623730951)
+        """
+        kernels = self.kernels.without_corners
+        if kernels is None:
+            return None
+        smooth = copy.copy(self)
+        smooth.kernels = kernels
+        smooth.settings = {**self.settings, **dict.fromkeys(kernels.radii, 0.0)}
+        return smooth
+
+    def with_radii(self, part: float, theta: ArrayLike) -> Objective:
+        """The same with every corner rounded by a part of the mean size of what has the corner, at `theta`.
+
+        >>> rounded = Objective("y ~ a", {"y": [0, 2]}, loss="mae").without_corners()
+        >>> rounded.with_radii(0.1, [1]).value([1])
+        1.004987562112089
+        """
+        sizes = self.sums(self.kernels.corner_sizes, theta) / self.rows
+        smooth = copy.copy(self)
+        smooth.settings = {**self.settings, **dict(zip(self.kernels.radii, (part * sizes).tolist(), strict=True))}
+        return smooth
+
+    def value_and_grad(self, theta: ArrayLike) -> tuple[float, Array]:
+        """The mean loss and its gradient.
+
+        Args:
+            theta: values of the free parameters, of shape (P,).
+
+        Returns:
+            The loss, and an array of shape (P,). Where the loss is not defined they are nan; nothing is raised.
+
+        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value_and_grad([2])
+        (2.0, array([4.]))
+        """
+        total = self.sums(self.kernels.loss_and_slopes, theta)
+        with quiet():
+            total /= self.total_weight
+        return float(total[0]), total[1:]
+
+    def value(self, theta: ArrayLike) -> float:
+        """The mean loss alone.
+
+        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
+        2.0
+        """
+        return float(self.sums(self.kernels.loss, theta)[0]) / self.total_weight
+
+    def rss(self, theta: ArrayLike) -> float:
+        """The (weighted) sum of squared residuals over all components. Only with residuals."""
+        return float(np.sum(self.sums(self.kernels.squares, theta)))
+
+    def triangle(self, theta: ArrayLike) -> Array:
+        """The triangular factor R of the matrix [J | r], whose rows are those of the data times the root of the weight.
+
+        r is target minus prediction, J its derivative; a row with a vector has a row of the matrix for each component.
+        R, of shape (P+1, P+1), holds all that least squares needs: `Rᵀ·R = [J | r]ᵀ·[J | r]`. Its last column has the
+        length of the residuals. Only with residuals.
+        """
+        key = np.asarray(theta, dtype=np.float64).tobytes()
+        if key not in self._triangles:
+            self._triangles = {key: self._factorized(theta)}
+        return self._triangles[key]
+
+    def _factorized(self, theta: ArrayLike) -> Array:
+        width = self.layout.size + 1
+
+        def factor(block: Array, part: slice) -> Array:
+            if self.weighted:
+                block *= np.sqrt(self.table.columns[WEIGHT][part])
+            # (component, number, row) to one row of the matrix per component and row of data
+            return triangular(block.reshape(self.components, width, -1).swapaxes(0, 1).reshape(width, -1).T)
+
+        found = self.fold_rows(
+            self.kernels.residuals_and_slopes, theta, factor, lambda a, b: triangular(np.vstack((a, b)))
+        )
+        triangle = np.zeros((width, width))
+        triangle[: len(found)] = found
+        triangle.setflags(write=False)  # it is kept
+        return triangle
+
+    def mean_of_squares(self, rss: float) -> float:
+        """The mean loss that belongs to a weighted sum."""
+        return rss / (self.total_weight * self.components)
+
+    def target_variation(self) -> float:
+        """The (weighted) sum of squares of the target about its mean, component by component: what R² compares the
+        residuals with."""
+
+        def moments(target: Array, part: slice) -> tuple[float, Array, Array]:
+            weight = self.table.columns[WEIGHT][part] if self.weighted else np.ones(target.shape[-1])
+            count = float(np.sum(weight))
+            mean = np.sum(target * weight, axis=1) / count if count else np.zeros(self.components)
+            return count, mean, np.sum(weight * np.square(target - mean[:, None]), axis=1)
+
+        found = self.fold_rows(self.kernels.target, np.zeros(self.layout.size), moments, _join_moments)
+        return float(np.sum(found[2]))
+
+    def hessian(self, theta: ArrayLike) -> Array:
+        """The second derivatives of the (weighted) sum of the rows' losses, of shape (P, P)."""
+        layout = self.layout
+        hessian = np.empty((layout.size, layout.size))
+        for which, (name, shape) in enumerate(layout.shapes.items()):
+            kernel = self.kernels.curvatures(which)
+            place = layout.places[name]
+            for row, unit in zip(range(place.start, place.stop), np.eye(place.stop - place.start), strict=True):
+                moved = {DIRECTION: unit.reshape(shape)} if shape else {}
+                hessian[row] = self.sums(kernel, theta, moved)
+        return (hessian + hessian.T) / 2
+
+    def scores(self, theta: ArrayLike) -> Array:
+        """The triangular factor, of shape (P, P), of the matrix whose rows are the gradients of the rows' losses."""
+        width = self.layout.size
+
+        def factor(block: Array, part: slice) -> Array:
+            slopes = block[1:]
+            if self.weighted:
+                slopes *= self.table.columns[WEIGHT][part]
+            return triangular(slopes.T)
+
+        found = self.fold_rows(
+            self.kernels.row_loss_and_slopes, theta, factor, lambda a, b: triangular(np.vstack((a, b)))
+        )
+        triangle = np.zeros((width, width))
+        triangle[: len(found)] = found
+        return triangle
+
+    def curvature(self, theta: ArrayLike) -> Array:
+        """The second derivatives of the mean loss, of shape (P, P).
+
+        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).curvature([2])
+        array([[5.]])
+        """
+        return self.hessian(theta) / self.total_weight
+
+    def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:
+        """How many rows of each class (a row of the table) are taken for which (a column). Only with classes."""
+        assert self.classes is not None
+        count = len(self.classes)
+
+        def counts(values: Array, _: slice) -> NDArray[np.int64]:
+            cells = values[0].astype(np.intp) * count + np.argmax(values[1:], axis=0)
+            return np.bincount(cells, minlength=count * count).reshape(count, count)
+
+        return self.fold_rows(self.kernels.target_and_prediction, theta, counts, np.add)
+
+
+def _join_moments(a: tuple[float, Array, Array], b: tuple[float, Array, Array]) -> tuple[float, Array, Array]:
+    """Count, means and sums of squared deviations of two groups together: Chan, Golub & LeVeque 1983."""
+    count = a[0] + b[0]
+    if not count:
+        return a
+    gap = b[1] - a[1]
+    return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count

@@ -1,0 +1,89 @@
+"""From a model, data and options to all that an objective is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.choice import suited
+from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.data.table import Dataset, Table
+from autodiff_cli.training.objective.graphs import WEIGHT, chosen_loss, graphs
+from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
+from autodiff_cli.training.objective.kernels import Kernels
+from autodiff_cli.training.objective.labels import Classes, encoded
+from autodiff_cli.training.objective.loading import check_names, load
+from autodiff_cli.training.objective.meanings import check_reads_a_column
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.parameters import ParameterLayout, checked
+from autodiff_cli.training.options import Options
+
+Array = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What an objective is about. See `Objective` for the attributes."""
+
+    model: Model
+    loss: str
+    classes: Classes | None
+    weighted: bool
+    table: Table
+    layout: ParameterLayout
+    fixed: dict[str, Any]
+    start: Array
+    given: frozenset[str]
+    kernels: Kernels
+    family: str | None
+    likelihood: bool
+
+
+def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
+    """Read the model and the data, and make graphs of them.
+
+    Raises:
+        ExpressionError, DataError, OptionError: see `Objective`.
+    """
+    begun = {name: checked(name, value) for name, value in options.parameters.start.items()}
+    kept = {name: value if value is None else checked(name, value) for name, value in options.parameters.fixed.items()}
+    given = begun | {name: value for name, value in kept.items() if value is not None}
+    read = model if isinstance(model, Model) else Model.read(model, dataset.names, {**begun, **kept})
+    check_names({**begun, **kept}, read)
+    loss = chosen_loss(read, options.loss)
+    table = load(dataset, read, options.data)
+    classes: Classes | None = None
+    if table.labels is not None and read.class_column is not None:
+        classes, codes = encoded(table.labels, read.class_column)
+        table = Table({**table.columns, read.class_column: codes}, table.rows, table.dropped)
+    count = None if classes is None else len(classes)
+    resolved = read.resolved(given, count)
+    if not options.data.no_columns:
+        check_reads_a_column(resolved, dataset.names, options.data.columns, {*begun, *kept})
+    weighted = WEIGHT in table.columns
+    built = graphs(resolved, loss, options.loss, count, weighted)
+    values: dict[str, Any] = dict.fromkeys(resolved.parameters, NUMBER)
+    values |= initial_arrays(resolved.array_parameters, resolved.program.initial, options.method.seed)
+    values |= given
+    free = [name for name in resolved.parameters if name not in kept]
+    layout = ParameterLayout(free, resolved.shapes)
+    leaves = [resolved.program.leaves[name] for name in free]
+    loss_of_row = RowGraphs([built.weighted], {*resolved.columns, *built.gathered, WEIGHT}, built.leaves)
+    chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows)
+    return Prepared(
+        model=resolved,
+        loss=loss,
+        classes=classes,
+        weighted=weighted,
+        table=built.extended(table),
+        layout=layout,
+        fixed={name: values[name] for name in resolved.parameters if name in kept},
+        start=layout.gather([values[name] for name in free]),
+        given=frozenset(begun),
+        kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen),
+        family=options.loss.family,
+        likelihood=options.loss.likelihood,
+    )

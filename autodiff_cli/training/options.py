@@ -1,0 +1,185 @@
+"""The options of a fit, in groups, each checked where it is made. See `fit` for what each means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from autodiff_cli.backends.choice import NAMES, compiles
+from autodiff_cli.language.errors import suggest
+from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.training.objective.losses import FAMILIES, LOSSES
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+METHODS = ("auto", "lm", "lbfgs", *OPTIMIZERS)
+EPOCHS = 100  # of the gradient methods, where no number is given
+LEARNING_RATE = 0.01  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterOptions:
+    """What is known of parameters before a fit, by canonical names.
+
+    Attributes:
+        start: where they begin.
+        fixed: those that keep a value; None keeps the one that they would begin with.
+    """
+
+    start: Mapping[str, ArrayLike] = field(default_factory=dict)
+    fixed: Mapping[str, ArrayLike | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DataOptions:
+    """How the rows of the data count."""
+
+    weights: ArrayLike | str | None = None
+    sigma: ArrayLike | str | None = None
+    absolute_sigma: bool = False
+    drop_missing: bool = False
+    no_columns: bool = False
+
+    def __post_init__(self) -> None:
+        if self.weights is not None and self.sigma is not None:
+            raise OptionError("weights and sigma say the same thing in two ways (weights = 1/sigma²): give one of them")
+        if self.absolute_sigma and self.sigma is None:
+            raise OptionError("how to take sigma is said, but not sigma")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that these options name."""
+        return tuple(given for given in (self.weights, self.sigma) if isinstance(given, str))
+
+
+@dataclass(frozen=True, slots=True)
+class LossOptions:
+    """What a row costs; None is what was not asked for."""
+
+    loss: str | None = None
+    scale: float | None = None
+    huber_delta: float | None = None
+    family: str | None = None
+    likelihood: bool = False
+
+    def __post_init__(self) -> None:
+        if self.family is not None and self.family not in FAMILIES:
+            raise OptionError(_unknown("family", self.family, FAMILIES))
+        if self.family is not None and self.loss is not None:
+            raise OptionError("a family has its own loss: leave loss out")
+        if self.likelihood and (self.family is not None or self.loss is not None):
+            raise OptionError(
+                "likelihood says that the model is minus a log-likelihood itself: leave loss and family out"
+            )
+        if self.scale is not None and not 0 < self.scale < math.inf:
+            raise OptionError(f"the scale of residuals must be positive, not {self.scale:g}")
+        if self.huber_delta is not None and not 0 < self.huber_delta < math.inf:
+            raise OptionError(f"huber_delta must be positive, not {self.huber_delta:g}")
+        if self.loss is not None and self.loss not in LOSSES:
+            raise OptionError(_unknown("loss", self.loss, LOSSES))
+
+
+@dataclass(frozen=True, slots=True)
+class MethodOptions:
+    """How to look for the minimum."""
+
+    optimizer: str = "auto"
+    learning_rate: float | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    seed: int = 0
+    recompute_every: int | None = None
+    backend: str = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in METHODS:
+            raise OptionError(_unknown("optimizer", self.optimizer, METHODS))
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise OptionError(f"the learning rate must be positive, not {self.learning_rate:g}")
+        if self.epochs is not None and self.epochs < 0:
+            raise OptionError(f"the number of epochs cannot be negative: {self.epochs}")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise OptionError(f"a batch has at least one row, not {self.batch_size}")
+        if self.seed < 0:
+            raise OptionError(f"the seed cannot be negative: {self.seed}")
+        if self.batch_size is not None and self.optimizer in ("lm", "lbfgs"):
+            raise OptionError(f"{self.optimizer} sees all rows at once; mini-batches need one of {listed(OPTIMIZERS)}")
+        if self.recompute_every is not None and self.recompute_every < 1:
+            raise OptionError(f"recompute_every is at least one layer, not {self.recompute_every}")
+        if self.backend not in NAMES:
+            raise OptionError(_unknown("backend", self.backend, NAMES))
+        if self.backend == "llvm" and not compiles():
+            raise OptionError("the backend llvm needs llvmlite, which is not installed; numpy does without")
+        if self.threads is not None and self.threads < 1:
+            raise OptionError(f"there is at least one thread, not {self.threads}")
+
+    def check_used(self, method: str) -> None:
+        """Raise OptionError for an option that the method which runs does not have."""
+        if self.learning_rate is not None and method not in OPTIMIZERS:
+            raise OptionError(f"{method} finds its own steps; a learning rate is for {listed(OPTIMIZERS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationOptions:
+    """The rows held out of the fit, by which it is judged."""
+
+    validation: float | None = None
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        fraction, patience = self.validation, self.patience
+        if fraction is not None and not 0 < fraction < 1:
+            raise OptionError(f"validation takes a fraction of the rows, between 0 and 1, not {fraction:g}")
+        if patience is not None and fraction is None:
+            raise OptionError(
+                "patience waits for the validation loss to fall: it needs validation, as --validation 0.2"
+            )
+        if patience is not None and patience < 1:
+            raise OptionError(f"patience is at least one epoch, not {patience}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What a fit is to say of itself besides its parameters and their errors."""
+
+    diagnosis: bool = False
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if 1 < self.confidence < 100:
+            object.__setattr__(self, "confidence", self.confidence / 100)
+        if not 0 < self.confidence < 1:
+            raise OptionError(f"a level of confidence lies between 0 and 1, not at {self.confidence:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All of them."""
+
+    parameters: ParameterOptions = ParameterOptions()
+    data: DataOptions = DataOptions()
+    loss: LossOptions = LossOptions()
+    method: MethodOptions = MethodOptions()
+    validation: ValidationOptions = ValidationOptions()
+    report: ReportOptions = ReportOptions()
+
+
+def listed(names: Any, last: str = "or") -> str:
+    """Names in a sentence.
+
+    >>> listed(["mse", "mae", "bce"])
+    'mse, mae or bce'
+    """
+    *others, end = names
+    return f"{', '.join(others)} {last} {end}" if others else str(end)
+
+
+def _unknown(kind: str, name: str, known: Any) -> str:
+    close = suggest(name, known)
+    hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+    return f"there is no {kind} {name}; {hint}"

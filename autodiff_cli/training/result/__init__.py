@@ -1,0 +1,1 @@
+"""What a fit says of its parameters, and models on disk."""

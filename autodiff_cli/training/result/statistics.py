@@ -1,0 +1,215 @@
+"""What a fit says about its parameters, from the derivatives at the solution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.objective.graphs import WEIGHT
+from autodiff_cli.training.objective.losses import LossKind
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.result.covariance import inverse, inverse_hessian
+from autodiff_cli.training.result.figures import Figures, figures
+from autodiff_cli.training.result.gauge import gauge
+
+Array = NDArray[np.float64]
+
+MOST = 500  # free numbers, at most, for which a covariance, a matrix of all pairs, is worth its while
+_CERTAIN = 1e-8  # the loss of a row whose class is beyond doubt
+_ADRIFT = 10.0  # standard errors per value of a parameter that runs to infinity
+
+SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
+SCALED_WEIGHTED = "square roots of the diagonal of inv(J'WJ)*rss/dof"
+ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma taken as it is"
+LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
+DISPERSED = "square roots of the diagonal of the inverse Hessian of the summed loss, times the dispersion"
+GAUSSIAN = "square roots of the diagonal of the inverse Hessian of rss/2, times rss/dof"
+SANDWICH = "square roots of the diagonal of inv(H)*G'G*inv(H)*n/dof, of the Hessian and the gradients of the loss"
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """How well the parameters are known.
+
+    Attributes:
+        rss: the (weighted) sum of squared residuals; None for a model without a target.
+        dof: the numbers in the target, over all rows whose weight is not 0, minus those in the free parameters.
+        r_squared: 1 - rss / (the target's sum of squares about its mean); nan if the target does not vary, None
+            without one and for likelihoods, which have a deviance.
+        covariance: of shape (P, P), in the order of `theta`; nan where it is not known.
+        stderr: of each parameter by name; None where it is not known. Of an array it is an array, with nan for single
+            numbers that are not known.
+        definition: what `stderr` is, in words; empty if no parameter has one.
+        interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
+        reasons: a sentence for every None.
+        adrift: a sentence on parameters that have no finite best value, since the model separates classes completely.
+    """
+
+    rss: float | None
+    dof: int
+    r_squared: float | None
+    covariance: Array
+    stderr: dict[str, Any]
+    definition: str
+    interval_dof: int | None
+    reasons: tuple[str, ...]
+    adrift: str = ""
+    figures: Figures = field(default_factory=Figures)
+
+
+def statistics(
+    objective: Objective, theta: Array, absolute: bool = False, solved: bool = True, *, in_full: bool = False
+) -> Statistics:
+    """The statistics of a fit that ended at `theta`.
+
+    Args:
+        solved: whether the fit got to a solution; standard errors mean nothing elsewhere.
+        absolute: whether the weights are 1/σ² of known errors, so that the covariance is not scaled by rss/dof.
+        in_full: with the figures of the fit as a whole.
+    """
+    with quiet():
+        return _statistics(objective, theta, absolute, solved, in_full)
+
+
+def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool, in_full: bool) -> Statistics:
+    size = objective.layout.size
+    count = _count(objective)
+    dof = count - size
+    length, explained = None, None
+    if objective.has_residuals:
+        length = _length(objective, theta)
+        variation = objective.target_variation()
+        explained = 1 - length * length / variation if variation > 0 else math.nan
+    reason = _no_errors(objective, solved)
+    unknown: Array = np.broadcast_to(math.nan, (size, size))  # one nan in memory, however many pairs
+    found = _Errors(unknown, 1.0, "", [reason]) if reason else _errors(objective, theta, absolute, length or 0.0, dof)
+    spread = np.sqrt(np.diag(found.inverse)) * found.scale
+    stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(spread).items()}
+    known = any(error is not None for error in stderr.values())
+    return Statistics(
+        rss=None if length is None else length * length,
+        dof=dof,
+        r_squared=None if objective.kind is LossKind.LIKELIHOOD else explained,
+        covariance=found.inverse if reason else found.inverse * found.scale * found.scale,
+        stderr=stderr,
+        definition=found.definition if known else "",
+        interval_dof=None if absolute or objective.kind is LossKind.LIKELIHOOD else dof,
+        reasons=tuple(found.reasons),
+        adrift=_adrift(objective, theta, stderr),
+        figures=figures(objective, theta, length, count, dof, absolute) if in_full else Figures(),
+    )
+
+
+def _count(objective: Objective) -> int:
+    """How many numbers the target has, over all rows that count."""
+    rows = int(np.count_nonzero(objective.table.columns[WEIGHT])) if objective.weighted else objective.rows
+    return rows * objective.components
+
+
+def _length(objective: Objective, theta: Array) -> float:
+    """The root of the sum of squares, also where the squares vanish or overflow."""
+    if objective.layout.size > MOST or objective.is_network:
+        return math.sqrt(objective.rss(theta))
+    column = np.abs(objective.triangle(theta)[:, -1])
+    largest = float(column.max())
+    if not 0 < largest < math.inf:
+        return largest
+    return largest * float(np.sqrt(np.sum(np.square(column / largest))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """A covariance as an inverse matrix times the square of a scale, so that neither vanishes."""
+
+    inverse: Array
+    scale: float
+    definition: str
+    reasons: list[str]
+
+
+def _errors(objective: Objective, theta: Array, absolute: bool, length: float, dof: int) -> _Errors:
+    size, names = objective.layout.size, objective.layout.numbers
+    kind = objective.kind
+    if kind is LossKind.SQUARES and objective.family is None:
+        found, reasons = inverse(objective.triangle(theta)[:size, :size], names)
+        if absolute:
+            return _Errors(found, 1.0, ABSOLUTE, reasons)
+        definition = SCALED_WEIGHTED if objective.weighted else SCALED
+        return _scaled(found, length, dof, definition, reasons)
+    open_directions = gauge(objective, theta)
+    if open_directions is not None and open_directions.shape[1]:
+        return _within(objective.hessian(theta), open_directions)
+    found, reasons = inverse_hessian(objective.hessian(theta) * objective.components, names)
+    if kind is LossKind.SQUARES:
+        return _scaled(2 * found, length, dof, GAUSSIAN, reasons)
+    if kind is LossKind.ROBUST:
+        scores = objective.scores(theta) * objective.components
+        meat = found @ (scores.T @ scores) @ found
+        return _scaled(meat, math.sqrt(dof + size), dof, SANDWICH, reasons)
+    if objective.loss == "gamma":
+        dispersion = figures(objective, theta, None, dof + size, dof, absolute).dispersion or math.nan
+        return _Errors(found, math.sqrt(dispersion), DISPERSED, reasons)
+    return _Errors(found, 1.0, LIKELIHOOD, reasons)
+
+
+def _within(hessian: Array, open_directions: Array) -> _Errors:
+    """The covariance where the parameters have no part in some directions."""
+    size, count = open_directions.shape
+    basis = np.linalg.qr(np.hstack((open_directions, np.eye(size))))[0][:, count:size]
+    names = [f"direction {k + 1}" for k in range(basis.shape[1])]
+    found, reasons = inverse_hessian(basis.T @ hessian @ basis, names)
+    if reasons:
+        reasons = ["no standard errors: the data leave some of the parameters open"]
+    return _Errors(basis @ found @ basis.T, 1.0, f"{LIKELIHOOD}, with sums over the classes of 0", reasons)
+
+
+def _scaled(found: Array, length: float, dof: int, definition: str, reasons: list[str]) -> _Errors:
+    if dof > 0:
+        return _Errors(found, length / math.sqrt(dof), definition, reasons)
+    more = "no standard errors: there are no more rows than parameters, so that nothing tells the size of the errors"
+    return _Errors(np.full_like(found, math.nan), 1.0, "", [*reasons, more])
+
+
+def _no_errors(objective: Objective, solved: bool) -> str:
+    """Why there are no standard errors, in words; empty if there may be some."""
+    if not solved:
+        return "no standard errors: the fit did not get to a solution"
+    if objective.kind is LossKind.OTHER and not objective.has_target:
+        return "no standard errors: a loss that is an expression has no residuals, and --likelihood was not said"
+    if objective.is_network:
+        return "no standard errors: units of a layer can change places, so that data do not determine its parameters"
+    if objective.kind is LossKind.OTHER:
+        return f"no standard errors: the loss {objective.loss} is not a likelihood"
+    if objective.layout.size > MOST:
+        return f"no standard errors: there are more than {MOST} parameters"
+    return ""
+
+
+def _adrift(objective: Objective, theta: Array, stderr: dict[str, Any]) -> str:
+    """A sentence on classes that the model separates completely, so that parameters have no finite best value."""
+    if objective.loss not in ("bce", "cross_entropy") or objective.is_network:
+        return ""
+    values = objective.layout.values(theta)
+    running = [
+        name
+        for name, error in stderr.items()
+        if error is not None and bool(np.any(np.abs(error) > _ADRIFT * np.abs(values[name])))
+    ]
+    sure = objective.fold_rows(objective.kernels.row_loss, theta, lambda loss, _: int((loss < _CERTAIN).sum()), _plus)
+    if not running or not sure:
+        return ""
+    listed = ", ".join(f"`{name}`" for name in running)
+    rows = "1 row is" if sure == 1 else f"{sure} rows are"
+    return (
+        f"the model separates classes completely ({rows} predicted beyond doubt): {listed} would run to infinity, and "
+        "values and errors mean nothing"
+    )
+
+
+def _plus(a: int, b: int) -> int:
+    return a + b

@@ -1,0 +1,101 @@
+"""Losses that are no sums of squares, by L-BFGS; robust ones with the scale of the residuals, estimated along."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
+from autodiff_cli.training.methods.quasi_newton import lbfgs_with_corners
+from autodiff_cli.training.methods.starts import search
+from autodiff_cli.training.objective.losses import LossKind
+from autodiff_cli.training.objective.meanings import without_end
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import MethodOptions
+from autodiff_cli.training.progress import Progress
+from autodiff_cli.training.result.residuals import are_systematic, robust_scale
+from autodiff_cli.training.squares import CLEARLY, better_starts, guessed
+
+Array = NDArray[np.float64]
+
+_ROUNDS = 200  # of fitting and measuring the scale again
+_SAME = 1e-9  # the relative change of a scale that counts as none
+_NOTHING = 1e-12  # of the spread of the target: no scale at all
+
+
+def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    """Minimise the loss of a model, whatever it is; again from values found in the data if it ends badly.
+
+    Raises:
+        Diverged: if the loss is not defined at the start.
+    """
+    outcome = _minimised(objective, objective.start, options, progress)
+    if options.epochs is None and guessed(objective) and _ends_badly(objective, outcome):
+        found = search(objective, objective.start, objective.layout.mask(guessed(objective)), options.seed)
+        if found is not None and _is_better(objective, found.end, outcome.theta):
+            progress.warnings.append(better_starts(objective, found.end))
+            outcome = _minimised(objective, found.end, options, progress)
+    if not outcome.is_endless:
+        return outcome
+    hint = without_end(objective.model)
+    return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
+
+
+def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
+    """Whether another start may lead elsewhere: of a model that compares a target with a prediction."""
+    if not objective.has_residuals:
+        return False
+    return not outcome.converged or are_systematic(objective, outcome.theta)
+
+
+def _is_better(objective: Objective, theta: Array, than: Array) -> bool:
+    if objective.kind is LossKind.ROBUST:
+        return robust_scale(objective, theta) < CLEARLY * robust_scale(objective, than)
+    return objective.value(theta) < CLEARLY * objective.value(than)
+
+
+def _minimised(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        return _robust(objective, start, options, progress)
+    return lbfgs_with_corners(objective, start, progress.record, options.epochs)
+
+
+def _robust(objective: Objective, theta: Array, options: MethodOptions, progress: Progress) -> Outcome:
+    """Fit and measure the scale by turns, until it is that of the residuals of the fit: Huber 1981, section 7.8.
+
+    The objective keeps the scale that was found.
+    """
+    begun = 0
+    outcome = Outcome(theta, False)
+    spread = math.sqrt(objective.mean_of_squares(objective.target_variation()))
+    for _ in range(_ROUNDS):
+        scale = robust_scale(objective, theta)
+        if scale <= _NOTHING * spread:
+            progress.warnings.append(
+                "at least half of the rows are fitted exactly, so that the residuals have no scale; --scale gives one"
+            )
+            return outcome if begun else Outcome(theta, True)
+        if begun and abs(scale / objective.scale - 1) <= _SAME:
+            break
+        objective.set_scale(scale)
+        left = None if options.epochs is None else options.epochs - begun
+        reached: list[int] = []
+        outcome = lbfgs_with_corners(objective, theta, _continued(progress.record, begun, reached), left)
+        begun, theta = begun + reached[-1], outcome.theta
+        if not outcome.converged:
+            break
+    return outcome
+
+
+def _continued(observe: Observer, begun: int, reached: list[int]) -> Observer:
+    """Tells epochs on with numbers that go on, and keeps their own."""
+
+    def told(epoch: Epoch) -> None:
+        reached.append(epoch.number)
+        if epoch.number or not begun:
+            observe(dataclasses.replace(epoch, number=begun + epoch.number))
+
+    return told

@@ -1,0 +1,108 @@
+"""Least squares, from where they are begun or from values found in the data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.methods.loop import Diverged, Outcome
+from autodiff_cli.training.methods.starts import Found, search
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.structure import linear
+from autodiff_cli.training.options import MethodOptions
+from autodiff_cli.training.progress import Progress
+from autodiff_cli.training.result.residuals import are_systematic
+from autodiff_cli.training.result.statistics import statistics
+
+Array = NDArray[np.float64]
+
+_POOR = 0.9  # R² below which default starts are not trusted
+_PERFECT = 0.999999  # R² above which no other start can help
+CLEARLY = 0.99  # of the loss: the most that another start may leave to be preferred
+
+
+def least_squares(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    """Levenberg-Marquardt, and again from values found in the data if it ends badly.
+
+    Raises:
+        Diverged: if the loss is not defined at the start, and no better start is found.
+    """
+    first: Outcome | Diverged
+    try:
+        first = levenberg_marquardt(objective, objective.start, progress.record, options.epochs)
+    except Diverged as error:
+        first = error
+    if options.epochs is None and (isinstance(first, Diverged) or _ends_badly(objective, first)):
+        first = _searched(objective, options, progress, first)
+    if isinstance(first, Diverged):
+        raise first
+    _doubt(objective, progress, first)
+    return first
+
+
+def numbers(objective: Objective) -> list[str]:
+    """The parameters that are numbers, for which other starts can be looked for."""
+    return [name for name, shape in objective.layout.shapes.items() if not shape]
+
+
+def guessed(objective: Objective) -> list[str]:
+    """Those of them for which no start was given."""
+    return [name for name in numbers(objective) if name not in objective.given]
+
+
+def better_starts(objective: Objective, theta: Array) -> str:
+    """What is said of starts that were found."""
+    point = objective.point(theta)
+    values = ", ".join(f"{name} = {point[name]:.4g}" for name in numbers(objective))
+    return f"the starting values led to a bad fit; better ones were found in the data: {values}"
+
+
+def _searched(
+    objective: Objective, options: MethodOptions, progress: Progress, first: Outcome | Diverged
+) -> Outcome | Diverged:
+    """What a search for starts leads to, if that is clearly better."""
+    if not numbers(objective):
+        return first
+    free = objective.layout.mask(guessed(objective) or numbers(objective))
+    found = search(objective, objective.start, free, options.seed)
+    loss = progress.last.loss if progress.last else math.inf
+    if found is None or not objective.value(found.end) < CLEARLY * loss:
+        return first
+    return _again(objective, progress, found)
+
+
+def _again(objective: Objective, progress: Progress, found: Found) -> Outcome:
+    """From a start found in a sample of the rows; from its end, should all of the rows lead elsewhere."""
+    progress.warnings.append(better_starts(objective, found.start))
+    outcome = levenberg_marquardt(objective, found.start, progress.record)
+    if progress.reached.loss <= objective.value(found.end) / CLEARLY:
+        return outcome
+    return levenberg_marquardt(objective, found.end, progress.record)
+
+
+def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
+    found = statistics(objective, outcome.theta)
+    explained = found.r_squared
+    if found.dof <= 0 or explained is None or explained > _PERFECT:
+        return False
+    if not outcome.converged or found.reasons:
+        return True
+    return bool(guessed(objective)) and explained < _POOR
+
+
+def _doubt(objective: Objective, progress: Progress, outcome: Outcome) -> None:
+    """Say so if a fit explains little of what there is to explain."""
+    explained = statistics(objective, outcome.theta).r_squared
+    if outcome.failure or explained is None or not explained < _POOR or not are_systematic(objective, outcome.theta):
+        return
+    share = f"{100 * max(explained, 0):.2g} % of the target's variation"
+    model, names = objective.model, objective.parameters
+    leaves = [model.program.leaves[name] for name in names]
+    is_linear = len(linear(model.program.output, leaves, model.shapes)) == len(names)
+    other = "Another model" if is_linear else "Other starting values, or another model,"
+    progress.warnings.append(
+        f"this fit is doubtful: it explains {share}, and what it leaves is not random. {other} may do better"
+    )

@@ -1,0 +1,108 @@
+"""Values by convention are printed with a condition, where it can hold and where it matters."""
+
+from __future__ import annotations
+
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.algebra.passes.truths import decided
+from autodiff_cli.language.lowering import read
+
+
+def derivative(text: str, name: str) -> str:
+    return str(ad.parse(text).derivative(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("x^n", "n", "where(x == 0 and n > 0, 0, x^n*log(x))"),
+        ("a*x^n + b", "n", "where(x == 0 and n > 0, 0, a*x^n*log(x))"),
+        ("0^(x - 1)", "x", "where(x > 1, 0, 0^(x - 1)*log(0))"),
+        ("hypot(x, y)", "x", "where(hypot(x, y) == 0, 0, x/hypot(x, y))"),
+        ("hypot(a*x, b*x)", "x", "t1 = hypot(a*x, b*x); where(t1 == 0, 0, x*(a^2 + b^2)/t1)"),
+    ],
+)
+def test_guards(text: str, name: str, expected: str) -> None:
+    assert derivative(text, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("2^x", "x", "2^x*log(2)"),
+        ("pi^x", "x", "pi^x*log(pi)"),
+        ("(1 + x^2)^n", "n", "(1 + x^2)^n*log(1 + x^2)"),
+        ("exp(x)^n", "n", "x*exp(x)^n"),
+        ("cosh(x)^n", "n", "cosh(x)^n*log(cosh(x))"),
+        ("(abs(x) + sqrt(2))^n", "n", "t1 = abs(x) + sqrt(2); t1^n*log(t1)"),
+        ("hypot(x, 2)", "x", "x/hypot(x, 2)"),
+        ("hypot(x, exp(y))", "x", "x/hypot(x, exp(y))"),
+        ("x^x", "x", "x^x*log(x) + x^x"),
+        ("x^sin(x)", "x", "x^sin(x)*log(x)*cos(x) + x^(sin(x) - 1)*sin(x)"),
+        ("v: 3; sum(2^v)", "v", "v: 3; 2^v*log(2)"),
+    ],
+)
+def test_a_condition_that_never_holds_is_not_printed(text: str, name: str, expected: str) -> None:
+    assert derivative(text, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("hypot(x, y)^2", "x", "2*x"),
+        ("hypot(x, y)*hypot(x, y)*y", "y", "2*y^2 + hypot(x, y)^2"),
+        ("log(hypot(x, y))", "x", "x/hypot(x, y)/hypot(x, y)"),
+        ("1/x^n", "n", "-x^-n*log(x)"),
+    ],
+)
+def test_a_guard_that_the_other_factors_need_not_is_not_printed(text: str, name: str, expected: str) -> None:
+    assert derivative(text, name) == expected
+
+
+def test_guards_in_a_sum_without_a_value_are_not_printed() -> None:
+    second = ad.parse("hypot(x, y)^2").derivative("x").derivative("x")
+    assert str(second) == "2"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("clip(x, 0, 1)", "x", "where(0 < x < 1, 1, 0)"),
+        ("clip(x, a, b)", "x", "where(a < x < b, 1, 0)"),
+        ("clip(z, z, x)", "z", "0"),
+        ("clip(z, z, x)", "x", "where(z > x, 1, 0)"),
+        ("where(1 > x > y, x^2, x)", "x", "where(1 > x > y, 2*x, 1)"),
+        ("where(x < 2 and 1 < x, x^2, x)", "x", "where(1 < x < 2, 2*x, 1)"),
+        ("where(x - 1 > 0, x^2, x)", "x", "where(x > 1, 2*x, 1)"),
+        ("where(2 - x >= 0, x^2, x)", "x", "where(x <= 2, 2*x, 1)"),
+        ("where(x > 0 or x > 0, x^2, x)", "x", "where(x > 0, 2*x, 1)"),
+        ("where(2 > 1 and x > 0, x^2, x)", "x", "where(x > 0, 2*x, 1)"),
+        ("where(not 0.1 > 0.5, x^2, x)", "x", "2*x"),
+        ("where(x < x, x^2, x)", "x", "1"),
+        ("where(x <= x, x^2, x)", "x", "where(x <= x, 2*x, 1)"),
+    ],
+)
+def test_conditions(text: str, name: str, expected: str) -> None:
+    assert derivative(text, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0.1 + 0 < 1", None),
+        ("0.1 < 1", True),
+        ("0.1 == 1e-1", True),
+        ("-2 < -1", True),
+        ("pi < 3", False),
+        ("nan == nan", None),
+        ("1e400 > 1", None),
+        ("x > x", False),
+        ("x >= x", None),
+        ("x + 1", None),
+    ],
+)
+def test_what_is_decided_before_anything_is_evaluated(text: str, expected: bool | None) -> None:
+    node = read(text).output
+    assert node.op is not None
+    assert decided(node.op, node.inputs) is expected

@@ -1,0 +1,79 @@
+"""Simplifying for evaluation changes no value and no shape; sharing makes equal nodes one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.table import share
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.shapes import shapes
+from autodiff_cli.graph.tape import Tape, topological
+from autodiff_cli.language.lowering import read
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.numbers.floats.table import FLOATS
+from tests.graphs import SHAPES, array_graphs, graphs
+
+points = st.fixed_dictionaries(dict.fromkeys("xyz", st.floats(-3, 3, allow_subnormal=False)))
+Drawn = tuple[Node, list[Node]]
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(graphs(), points)
+def test_simplifying_keeps_every_finite_value(drawn: Drawn, point: dict[str, float]) -> None:
+    output, _ = drawn
+    before, after = (forward(Tape([root]), FLOATS, point)[-1] for root in (output, simplify([output])[0]))
+    if math.isfinite(before):
+        assert math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(array_graphs())
+def test_simplifying_keeps_every_shape(drawn: Drawn) -> None:
+    before, after = Tape([drawn[0]]), Tape(simplify([drawn[0]], scalar=False))
+    assert shapes(before, SHAPES)[before.outputs[0]] == shapes(after, SHAPES)[after.outputs[0]]
+
+
+SIGNS = [
+    "-x + y", "x + -y", "0 - x", "x - 0", "x - -y", "-(x - y)", "--x", "-x*y", "x*-y", "-x/y", "x/-y",
+    "x*(1/y)", "(1/x)*y", "2*(3*x)", "x*(3*y)", "0 - (x - y)", "1*x", "x/1", "x*x", "-x - y",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SIGNS)
+def test_signs_and_quotients_keep_their_value(text: str) -> None:
+    output = read(text).output
+    before, after = (
+        forward(Tape([root]), FLOATS, {"x": 3.0, "y": 7.0})[-1] for root in (output, simplify([output])[0])
+    )
+    assert math.isclose(before, after, rel_tol=1e-15)
+
+
+def test_quotients_and_decimals_stay_what_they_are() -> None:
+    assert [to_text(simplify([read(text).output])[0]) for text in ("x*(1/2)", "x*(0.5/2)", "x*(6/2)")] == [
+        "x/2", "0.25*x", "3*x",
+    ]  # fmt: skip
+
+
+def test_numbers_beyond_all_bounds_stay() -> None:
+    assert to_text(simplify([read("1e999999999*x + 0").output])[0]) == "1e999999999*x"
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(graphs())
+def test_sharing_leaves_no_two_equal_nodes(drawn: Drawn) -> None:
+    nodes = topological(share([drawn[0]]))
+    keys = {(node.op, node.inputs, node.text, node.is_constant) for node in nodes}
+    assert len(keys) == len(nodes)
+
+
+def test_sharing_takes_elements_out_of_arrays_that_are_written_out() -> None:
+    (element,) = share([read("v = [[x, sin(x)], [y, x^2]]; v[0, 1]*v[1, 0] + v[1][1]").output])
+    assert to_text(element) == "sin(x)*y + x^2"
+    (row,) = share([read("[[x, y], [y, x]][1]").output])
+    assert to_text(row) == "[y, x]"

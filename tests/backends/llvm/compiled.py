@@ -1,0 +1,56 @@
+"""What the tests of compiled kernels share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.blocks import Blocks
+from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.llvm.target import host
+from autodiff_cli.backends.protocol import Backend, RowGraphs
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Shape
+
+Array = NDArray[np.float64]
+
+WIDTHS = [width for width in (2, 4, 8) if width <= host().width]
+every_width = pytest.mark.parametrize("width", WIDTHS)
+
+
+def by_row(
+    backend: Backend,
+    outputs: Sequence[Node],
+    columns: Mapping[str, NDArray[Any]],
+    point: Mapping[str, Any] | None = None,
+    leaves: Mapping[str, Shape] | None = None,
+) -> Array:
+    """The outputs of every row, one below the other."""
+    kernel = backend.rows(RowGraphs(outputs, columns.keys(), leaves or {}))
+    rows = next(iter(columns.values())).shape[-1]
+    out = np.full((kernel.numbers, rows), 12345.0)
+    kernel.write(kernel.prepare(point or {}), columns, out)
+    return out
+
+
+def summed(
+    backend: Backend,
+    outputs: Sequence[Node],
+    columns: Mapping[str, NDArray[Any]],
+    point: Mapping[str, Any] | None = None,
+    leaves: Mapping[str, Shape] | None = None,
+) -> Array:
+    """The sums of the outputs over all rows."""
+    kernel = backend.sums(RowGraphs(outputs, columns.keys(), leaves or {}))
+    return kernel.sums(point or {}, columns, next(iter(columns.values())).shape[-1])
+
+
+def both_ways(*arguments: Any, width: int | None = None) -> None:
+    """Compiled code and NumPy's blocks agree, by row and in sums."""
+    for way in (by_row, summed):
+        found, wanted = way(Llvm(1, width), *arguments), way(Blocks(), *arguments)
+        np.testing.assert_allclose(found, wanted, rtol=2e-13, atol=1e-13)

@@ -1,0 +1,94 @@
+"""The machine code is what was asked for: vectors of the full width, fused, nothing called that need not be."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.backends.llvm import target
+from autodiff_cli.backends.llvm.machine.compile import assembly
+from autodiff_cli.backends.llvm.plans.layout import laid_out
+from autodiff_cli.backends.llvm.plans.nests import nests
+from autodiff_cli.backends.llvm.plans.plan import planned
+from autodiff_cli.backends.llvm.target import Processor, host
+from autodiff_cli.backends.llvm.writing.program import written
+from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.language.lowering import read
+from tests.backends.llvm.compiled import WIDTHS
+
+X86 = pytest.mark.skipif(not host().triple.startswith("x86_64"), reason="needs an x86 processor")
+
+
+def text_of(expression: str, processor: Processor) -> str:
+    program = read(expression)
+    leaves = [leaf for name, leaf in program.leaves.items() if name not in "xy"]
+    graphs = RowGraphs(simplify([program.output, *gradient_nodes(program.output, leaves)]), {"x", "y"})
+    plan = planned(graphs, summed=True)
+    found = nests(plan)
+    layout = laid_out(plan, found, processor.width)
+    return written(processor, plan, found, layout, ("f8",) * len(plan.columns), 8192, summed=True)
+
+
+def inner_loop(expression: str, processor: Processor) -> str:
+    """The instructions of the loop over rows."""
+    listing = assembly(text_of(expression, processor), processor)
+    strip = re.search(r"^strip:(.*?)^\.Lfunc_end", listing, re.S | re.M)
+    assert strip
+    loop = re.search(r"^\.LBB\d+_\d+:(?:(?!^\.LBB).)*?\n\tjb\t", strip[1], re.S | re.M)
+    assert loop, strip[1]
+    return loop[0]
+
+
+@X86
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_loop_over_rows_works_on_whole_vectors(width: int) -> None:
+    register = {2: "xmm", 4: "ymm", 8: "zmm"}[width]
+    loop = inner_loop("(y - a - b*x)^2", host(width))
+    arithmetic = re.findall(r"\tv?(?:fn?m(?:add|sub)\d+|add|sub|mul)(p|s)d\t[^\n]*%(.)mm", loop)
+    assert arithmetic
+    assert set(arithmetic) == {("p", register[0])}
+
+
+@X86
+@pytest.mark.skipif(host().width < 4, reason="needs AVX2")
+def test_products_and_sums_are_fused() -> None:
+    loop = inner_loop("(y - a - b*x)^2", host(4))
+    assert len(re.findall(r"vfn?m(?:add|sub)", loop)) >= 3
+    assert "call" not in loop
+
+
+@X86
+@pytest.mark.skipif(not target._has_library(), reason="needs glibc's library of vectors")
+def test_what_several_formulas_have_in_common_is_called_once() -> None:
+    loop = inner_loop("(y - a*exp(-b*x) - c*sin(d*x))^2", host())
+    called = re.findall(r"_ZGV\w+_(\w+)", loop)
+    assert sorted(called) == ["cos", "exp", "sin"]
+    # a tanh and its slope, a softplus of both signs and its slopes: one exponential each
+    assert re.findall(r"_ZGV\w+_(\w+)", inner_loop("(y - a*tanh(b*x))^2", host())) == ["exp"]
+    loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", host())
+    assert sorted(re.findall(r"_ZGV\w+_(\w+)", loop)) == ["exp", "log1p"]
+
+
+def test_no_flag_assumes_that_nothing_is_nan_or_infinite() -> None:
+    text = text_of("(y - a*exp(-b*x)/x - max(a, x))^2", host())
+    assert not re.search(r"\b(nnan|ninf|nsz|arcp|afn|fast)\b", text)
+
+
+def test_other_processors_get_code_too() -> None:
+    """ARM's vectors hold two doubles; its functions are those of C."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    processor = Processor("aarch64-unknown-linux-gnu", "neoverse-n1", "", 2)
+    listing = assembly(text_of("(y - a*exp(-b*x))^2", processor), processor)
+    assert re.search(r"\tfmla\tv\d+\.2d", listing)
+    assert re.search(r"\tbl\texp", listing)
+
+
+def test_a_width_that_the_processor_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match="at most"):
+        host(16)

@@ -1,0 +1,171 @@
+"""Compiled kernels give what NumPy's blocks give: for formulas, for arrays, for any number of rows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodiff_cli.backends.blocks import Blocks
+from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.registry import registered
+from autodiff_cli.language.lowering import read
+from tests.backends.llvm.compiled import both_ways, by_row, every_width, summed
+from tests.backends.test_blocks import FORMULAS
+from tests.ops.test_structural import CASES, ROWS, Case, Setting, identity
+
+POINT = {"a": 0.7, "b": -1.3, "c": 2.1}
+LENGTHS = (1, 2, 3, 7, 8, 9, 16, 31, 1000, 1024, 1025, 8191, 8192, 8193, 20_001)
+
+
+@every_width
+@pytest.mark.parametrize("text", FORMULAS)
+@pytest.mark.parametrize("rows", LENGTHS)
+def test_any_number_of_rows(text: str, rows: int, width: int) -> None:
+    output = read(text).output
+    x = np.random.default_rng(rows).normal(size=rows)
+    both_ways([output, *gradient_nodes(output, [])], {"x": x}, POINT, width=width)
+
+
+@every_width
+@pytest.mark.parametrize("text", FORMULAS)
+def test_gradients_of_sums(text: str, width: int) -> None:
+    program = read(text)
+    leaves = [leaf for name, leaf in program.leaves.items() if name != "x"]
+    outputs = [program.output, *gradient_nodes(program.output, leaves)]
+    both_ways(outputs, {"x": np.linspace(-3, 3, 1001)}, POINT, width=width)
+
+
+@every_width
+@pytest.mark.parametrize("case", CASES, ids=identity)
+@pytest.mark.parametrize("rows", [1, 301])
+def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
+    """Of columns alone, of parameters alone, and of each mixture."""
+    setting = Setting(case)
+    output = (case.build or registered(case.name))(*setting.leaves)
+    generator = np.random.default_rng(3)
+    values = {name: generator.uniform(0.5, 1.5, (*shape, rows)) for name, shape in setting.sizes.items()}
+    names = [leaf.text for leaf in setting.leaves]
+    outputs = [output, setting.total, *setting.gradient(setting.total)]
+    for varying in itertools.product((True, False), repeat=len(names)):
+        columns = {name: values[name] for name, varies in zip(names, varying, strict=True) if varies}
+        columns["weights"] = values["weights"]
+        point = {name: values[name][..., 0] for name in names if name not in columns}
+        both_ways(outputs, columns, point, setting.sizes, width=width)
+
+
+@pytest.mark.parametrize("case", CASES, ids=identity)
+def test_operations_on_arrays_with_what_is_not_finite(case: Case) -> None:
+    setting = Setting(case)
+    outputs = [(case.build or registered(case.name))(*setting.leaves), *setting.gradient(setting.total)]
+    for bad in (np.nan, np.inf, -np.inf):
+        columns = {name: value.copy() for name, value in setting.point.items()}
+        columns["x0"][..., 1] = bad
+        found = by_row(Llvm(1), outputs, columns, {}, setting.sizes)
+        np.testing.assert_allclose(found, by_row(Blocks(), outputs, columns, {}, setting.sizes), rtol=1e-12)
+        assert np.isfinite(found[:, [0, *range(2, ROWS)]]).all()
+
+
+NETWORK = "tanh(V @ tanh(W @ [x, x^2] + b) + c)[0]"
+SIZES = {"W": (5, 2), "b": (5,), "V": (3, 5), "c": (3,)}
+
+
+@every_width
+@pytest.mark.parametrize("rows", [1, 4, 130, 600])
+def test_a_network(rows: int, width: int) -> None:
+    program = read(NETWORK)
+    generator = np.random.default_rng(0)
+    point = {name: generator.normal(size=shape) for name, shape in SIZES.items()}
+    outputs = [program.output, *gradient_nodes(program.output, [program.leaves[name] for name in SIZES], SIZES)]
+    both_ways(outputs, {"x": generator.normal(size=rows)}, point, SIZES, width=width)
+
+
+def test_wide_layers() -> None:
+    """Their gradients are added up after every strip."""
+    sizes = {"W": (70, 3), "b": (70,), "V": (33, 70), "x": (3,)}
+    leaves = {name: variable(name) for name in sizes}
+    tanh, total, square = (registered(name) for name in ("tanh", "sum", "square"))
+    hidden = tanh(registered("matmul")(leaves["W"], leaves["x"]) + leaves["b"])
+    output = total(square(registered("matmul")(leaves["V"], hidden)))
+    outputs = [output, *gradient_nodes(output, [leaves[name] for name in ("W", "b", "V")], sizes)]
+    generator = np.random.default_rng(0)
+    point = {name: generator.normal(size=sizes[name]) for name in ("W", "b", "V")}
+    for rows in (1, 9, 500, 1001):
+        both_ways(outputs, {"x": generator.normal(size=(3, rows))}, point, sizes)
+
+
+def test_a_choice_not_taken_leaks_nothing() -> None:
+    output = read("where(x > 0, sqrt(x), a*x)").output
+    a = variable("a")
+    outputs = [read("where(x > 0, log(x), x)").output, *gradient_nodes(output, [a])]
+    found = by_row(Llvm(1), outputs, {"x": np.array([-1.0, 0.0, 4.0])}, {"a": 2.0})
+    assert found[0].tolist() == [-1, 0, np.log(4)]
+    assert np.isfinite(found).all()
+
+
+def test_no_rows_sum_to_nothing() -> None:
+    kernel = Llvm(1).sums(RowGraphs([read("a*x").output], {"x"}))
+    assert kernel.sums({"a": 1.0}, {"x": np.empty(0)}, 0).tolist() == [0]
+
+
+def test_what_reads_no_column_counts_once_for_every_row() -> None:
+    kernel = Llvm(1).sums(RowGraphs([read("a").output, read("7").output], {"x"}))
+    for rows in (1, 5, 8195):
+        assert kernel.sums({"a": 0.5}, {"x": np.ones(rows)}, rows).tolist() == [rows / 2, 7 * rows]
+
+
+def test_more_sums_than_registers() -> None:
+    leaves = [variable(f"a{k}") for k in range(60)]
+    total: Node = constant("0")
+    for k, leaf in enumerate(leaves):
+        total = total + leaf * registered("sin")(constant(str(k)) * variable("x"))
+    outputs = [total, *gradient_nodes(total, leaves)]
+    point = {leaf.text: float(k) for k, leaf in enumerate(leaves)}
+    both_ways(outputs, {"x": np.linspace(0, 1, 5003)}, point)
+
+
+def test_thousands_of_operations() -> None:
+    """More than one pass over a strip can hold."""
+    x, node = variable("x"), variable("a")
+    for k in range(3000):
+        node = node * constant("0.999") + x * constant(str(k % 7))
+    both_ways([node], {"x": np.linspace(0, 1, 700)}, {"a": 0.3})
+
+
+def test_sums_have_the_digits_of_sums_in_pairs() -> None:
+    x = np.random.default_rng(1).normal(size=1_000_000) + 1e3
+    (found,) = summed(Llvm(1), [variable("x")], {"x": x})
+    exact = float(np.sum(x.astype(np.longdouble)))
+    assert abs(found - exact) <= 2e-15 * exact
+
+
+TWO = st.sampled_from(["({} + {})", "({} - {})", "({} * {})", "max({}, {})", "hypot({}, {})"])
+ONE = st.sampled_from(["sin({})", "tanh({})", "sigmoid({})", "abs({})", "({})^2", "relu({})"])
+
+
+def _filled(parts: tuple[str, ...]) -> str:
+    return parts[0].format(*parts[1:])
+
+
+programs = st.recursive(
+    st.sampled_from(["x", "y", "a", "b", "2", "0.5"]),
+    lambda inner: st.tuples(TWO, inner, inner).map(_filled) | st.tuples(ONE, inner).map(_filled),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=25, deadline=None, database=None, derandomize=True)
+@given(programs)
+def test_any_formula_and_its_gradient(text: str) -> None:
+    program = read(f"{text} + 0*x*y*a*b")
+    leaves = [program.leaves[name] for name in "ab"]
+    outputs = [program.output, *gradient_nodes(program.output, leaves)]
+    generator = np.random.default_rng(5)
+    columns = {"x": generator.normal(size=37), "y": generator.normal(size=37)}
+    both_ways(outputs, columns, {"a": 0.4, "b": -1.1})

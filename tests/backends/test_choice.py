@@ -1,0 +1,80 @@
+"""The backend that is meant, and the one that suits the work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.backends import choice
+from autodiff_cli.backends.choice import suited
+from autodiff_cli.backends.protocol import Backend, RowGraphs
+from autodiff_cli.language.lowering import read
+from autodiff_cli.training.options import OptionError
+from tests.support import run_cli
+
+GRAPHS = RowGraphs([read("(y - a*exp(-b*x))^2").output], {"x", "y"})
+
+
+def test_small_work_is_done_by_numpy_and_much_of_it_compiled() -> None:
+    assert suited("auto", None, GRAPHS, 1000).name == "numpy"
+    assert suited("auto", None, GRAPHS, 1_000_000).name == "llvm"
+    assert suited("numpy", None, GRAPHS, 1_000_000).name == "numpy"
+    assert suited("llvm", None, GRAPHS, 1).name == "llvm"
+
+
+def test_wide_layers_are_left_to_products_of_matrices() -> None:
+    sizes = {"W": (100, 100), "v": (100,)}
+    graphs = RowGraphs([read("W: 100x100; v: 100; sum(W @ v)*x").output], {"x"}, sizes)
+    assert suited("auto", None, graphs, 1_000_000).name == "numpy"
+
+
+def test_without_a_compiler_everything_is_done_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "compiles", lambda: False)
+    assert suited("auto", None, GRAPHS, 1_000_000).name == "numpy"
+
+
+def test_a_broken_compiler_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: int | None) -> Backend:
+        raise OSError("libllvmlite.so: cannot open shared object file")
+
+    monkeypatch.setitem(choice.BACKENDS, "llvm", broken)
+    assert suited("auto", None, GRAPHS, 1_000_000).name == "numpy"
+
+
+def test_both_backends_fit_alike() -> None:
+    x = np.linspace(0, 3, 500)
+    data = {"x": x, "y": 2 * np.exp(-1.3 * x) + 0.1 * np.sin(40 * x)}
+    for options in ({}, {"optimizer": "adam", "batch_size": 50, "epochs": 3}, {"loss": "huber"}):
+        fits = [ad.fit("y ~ a*exp(-b*x)", data, backend=name, **options) for name in ("numpy", "llvm")]  # type: ignore[arg-type]
+        for name in "ab":
+            assert fits[0].parameters[name] == pytest.approx(fits[1].parameters[name], rel=1e-9)
+
+
+def test_an_objective_gives_the_same_with_any_number_of_threads() -> None:
+    x = np.linspace(0, 3, 200_000)
+    data = {"x": x, "y": np.exp(-x)}
+    found = [
+        ad.Objective("y ~ a*exp(-b*x)", data, backend="llvm", threads=threads).value_and_grad([1.5, 0.5])
+        for threads in (1, 2, 5)
+    ]
+    assert all(value == found[0][0] and gradient.tobytes() == found[0][1].tobytes() for value, gradient in found)
+    value, gradient = ad.Objective("y ~ a*exp(-b*x)", data, backend="numpy").value_and_grad([1.5, 0.5])
+    np.testing.assert_allclose([value, *gradient], [found[0][0], *found[0][1]], rtol=1e-12)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    data = {"x": [1, 2], "y": [1, 2]}
+    with pytest.raises(OptionError, match="backend"):
+        ad.fit("y ~ a*x", data, backend="llmv")
+    with pytest.raises(OptionError, match="at least one thread"):
+        ad.fit("y ~ a*x", data, threads=0)
+
+
+def test_the_command_line_takes_both_options() -> None:
+    data = "x,y\n1,2\n2,4.1\n3,5.9\n4,8.2\n"
+    found = [run_cli(f"train 'y ~ a*x' - --json --backend {name} --threads 1", data).json for name in ("numpy", "llvm")]
+    assert found[0]["parameters"]["a"] == pytest.approx(found[1]["parameters"]["a"], rel=1e-12)
+    refused = run_cli("train 'y ~ a*x' - --backend cuda", data)
+    assert refused.status == 2
+    assert "cuda" in refused.stderr

@@ -1,0 +1,76 @@
+"""Epochs of a gradient method: all rows once, in a new order each time, one step per batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import Objective
+from autodiff_cli.backends.descent import shuffled
+from autodiff_cli.backends.protocol import State
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+
+RATE = 0.03
+ROWS = 10
+
+
+def data() -> dict[str, Any]:
+    generator = np.random.default_rng(3)
+    weights = generator.uniform(0, 2, ROWS)
+    return {"x": generator.normal(size=ROWS), "y": generator.normal(size=ROWS), "w": weights}
+
+
+def by_hand(columns: dict[str, Any], weights: Any, size: int, epochs: int) -> tuple[list[float], list[float]]:
+    """The losses and the parameters of gradient descent on `y ~ a*x + b`, row by row."""
+    generator, theta, losses = np.random.default_rng(7), np.array([1.0, 1.0]), []
+    for _ in range(epochs):
+        order, batches = shuffled(generator, ROWS), []
+        assert sorted(order) == [*range(ROWS)]
+        for start in range(0, ROWS, size):
+            rows = order[start : start + size]
+            x, y, w = columns["x"][rows], columns["y"][rows], weights[rows]
+            if not w.sum():
+                continue
+            residual = y - theta[0] * x - theta[1]
+            batches.append(np.sum(w * residual**2) / np.sum(w))
+            theta = theta + RATE * 2 * np.array([np.sum(w * residual * x), np.sum(w * residual)]) / np.sum(w)
+        losses.append(np.mean(batches))
+    return losses, theta.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, ROWS, 100])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_epochs_are_those_of_the_formula(size: int, weighted: bool) -> None:
+    columns = data()
+    if weighted:
+        columns["w"][:3] = 0  # alone in a batch they say nothing
+    objective = Objective("y ~ a*x + b", columns, weights="w" if weighted else None)
+    run, state = objective.epochs(OPTIMIZERS["sgd"]), State.begun(objective.start, OPTIMIZERS["sgd"])
+    generator = np.random.default_rng(7)
+    losses = [run(state, RATE, size, generator) for _ in range(5)]
+    expected, theta = by_hand(columns, columns["w"] if weighted else np.ones(ROWS), size, 5)
+    np.testing.assert_allclose(losses, expected, rtol=1e-13)
+    np.testing.assert_allclose(state.theta, theta, rtol=1e-12)
+    assert state.steps <= 5 * -(-ROWS // size)
+
+
+def test_the_order_is_new_in_every_epoch() -> None:
+    generator = np.random.default_rng(0)
+    orders = {tuple(shuffled(generator, 20)) for _ in range(10)}
+    assert len(orders) == 10
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_method_that_is_stopped_and_taken_up_again_goes_on_as_before(name: str) -> None:
+    objective, update = Objective("y ~ a*x + b + v@[x, 1]", data(), start={"v": [1, 2]}), OPTIMIZERS[name]
+    whole, parts = State.begun(objective.start, update), State.begun(objective.start, update)
+    one, other = np.random.default_rng(1), np.random.default_rng(1)
+    for _ in range(4):
+        objective.epochs(update)(whole, RATE, 3, one)
+    for _ in range(4):
+        parts = State(parts.numbers.copy(), parts.steps)
+        objective.epochs(update)(parts, RATE, 3, other)
+    np.testing.assert_array_equal(whole.numbers, parts.numbers)
+    assert whole.steps == parts.steps == 16

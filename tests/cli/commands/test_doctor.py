@@ -1,0 +1,34 @@
+"""`autodiff doctor` says which path is in use, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from autodiff_cli.backends import health
+from tests.support import run_cli
+
+
+def test_it_says_what_computes_here() -> None:
+    found = run_cli("doctor --json").json
+    assert found["backend"] == "llvm"
+    assert "doubles" in found["processor"]
+    assert found["threads"] >= 1
+    output = run_cli("doctor")
+    assert "compiled kernels (llvm)" in output
+    assert found["processor"] in output
+
+
+def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "compiles", lambda: False)
+    assert "numpy: llvmlite is not installed" in run_cli("doctor")
+
+
+def test_it_says_that_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    assert run_cli("doctor --json").json["cache"] == ""
+
+
+def test_values_are_refused() -> None:
+    refused = run_cli("doctor --x 3")
+    assert refused.status == 2
+    assert "it is about no point" in refused.stderr

@@ -1,0 +1,247 @@
+"""`autodiff grad` at many points: files and ranges, as CSV and as JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+import autodiff_cli as ad
+from tests.support import run_cli
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> str:
+    file = tmp_path / "points.csv"
+    file.write_text('id,x,y\na,2,3\n"b, too",1,0\n')
+    return str(file)
+
+
+# --- files
+
+
+def test_results_stand_beside_the_rows(points: str) -> None:
+    output = run_cli(["grad", "x*y + sin(x)", "--at", points])
+    assert output == (
+        "id,x,y,value,d_x,d_y\n"
+        f"a,2,3,{6 + math.sin(2)},{3 + math.cos(2)},2\n"
+        f'"b, too",1,0,{math.sin(1)},{math.cos(1)},1\n'
+    )
+    assert (output.status, output.stderr) == (0, "")
+
+
+def test_variables_without_a_column_have_values(points: str) -> None:
+    rows = rows_of(run_cli(["grad", "a*x", "--at", points, "--a", "pi", "--wrt", "a", "--digits", "3"]))
+    assert [(row["value"], row["d_a"]) for row in rows] == [("6.28", "2"), ("3.14", "1")]
+    assert "d_x" not in rows[0]
+    weighted = run_cli(["grad", "w[0]*x + w[1]*y", "--at", points, "--w", "[10, 1]", "--wrt", "x"])
+    assert [row["value"] for row in rows_of(weighted)] == ["23", "10"]
+
+
+def test_json_is_a_document_per_line(points: str) -> None:
+    first, second = map(json.loads, run_cli(["grad", "x*log(y)", "--at", points, "--json"]).splitlines())
+    assert first == {
+        "variables": {"x": 2.0, "y": 3.0},
+        "value": 2 * math.log(3),
+        "gradient": {"x": math.log(3), "y": 2 / 3},
+    }
+    assert second["value"] == "-inf"
+
+
+def test_standard_input_and_other_separators() -> None:
+    assert run_cli("grad x^2 --at -", stdin="\ufeffx\n3\n\n4\n") == "x,value,d_x\n3,9,6\n4,16,8\n"
+    assert run_cli("grad x*y --at -", stdin="x\ty\n3\t2\n") == "x,y,value,d_x,d_y\n3,2,6,2,3\n"
+
+
+def test_files_are_read_as_by_train(tmp_path: Path) -> None:
+    zipped, table = tmp_path / "points.csv.gz", tmp_path / "points.parquet"
+    zipped.write_bytes(gzip.compress(b'"x", y \n3,2\n'))
+    parquet.write_table(pa.table({"x": [3.0], "y": [2]}), table)
+    for path, header in ((zipped, "x, y "), (table, "x,y")):
+        assert run_cli(["grad", "x*y", "--at", str(path)]).splitlines()[0] == f"{header},value,d_x,d_y"
+        assert rows_of(run_cli(["grad", "x*y", "--at", str(path)]))[0]["value"] == "6"
+
+
+def test_a_column_of_a_constants_name_is_a_variable() -> None:
+    assert run_cli("grad e*x --at -", stdin="e,x\n3,2\n").startswith("e,x,value,d_e,d_x\n3,2,6,2,3\n")
+
+
+def test_points_that_are_not_finite_are_counted() -> None:
+    output = run_cli("grad log(x) --at -", stdin="x\n1\n0\n-1\n")
+    assert output.status == 0
+    assert output.stderr == "points where the value or a derivative is not a finite number: 2\n"
+
+
+def test_more_rows_than_a_block_holds() -> None:
+    count = 20_000
+    output = run_cli("grad x^2 --at -", stdin="x\n" + "".join(f"{k}\n" for k in range(count)))
+    assert output.splitlines()[-1] == f"{count - 1},{(count - 1) ** 2},{2 * (count - 1)}"
+    assert len(output.splitlines()) == count + 1
+
+
+def test_what_is_wrong_far_down_is_found_before_anything_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("x\n" + "1\n" * 20_000 + "a\n")
+    for more in ([], ["--json"]):
+        output = run_cli(["grad", "x^2", "--at", str(file), *more])
+        assert (output.status, output) == (2, "")
+        assert 'line 20002, column `x`: "a" is not a number' in output.stderr
+
+
+def test_standard_input_is_answered_as_it_arrives_and_a_bad_row_far_down_is_a_failure() -> None:
+    output = run_cli("grad x^2 --at -", stdin="x\n" + "1\n" * 20_000 + "a\n")
+    assert output.status == 1
+    assert output.startswith("x,value,d_x\n1,1,2\n")
+    assert 'line 20002, column `x`: "a" is not a number' in output.stderr
+
+
+# fmt: off
+BAD = [
+    ("x,y\n1\n",           "line 2: 1 cell, but the header has 2"),
+    ("x,y\n1,2\n\n1,a\n",  'line 4, column `y`: "a" is not a number'),
+    ("x,y\n1,\n",          "line 2, column `y`: empty"),
+    ("x,y\n1,1_0\n",       'column `y`: "1_0" is not a number'),
+    ("x,y\n",              "there are no rows"),
+    ("",                   "the file is empty"),
+    ("x;y\n1;2\n",         "separated by semicolons"),
+    ("x,y\n1,٣\n",         'column `y`: "٣" is not a number'),
+    ("1,2\n3,4\n",         "the first line holds numbers; it must hold the names of the columns"),
+    ("a,b\n1,2\n",         "no column is a variable of the expression (`x`, `y`); the columns are a, b"),
+    ("x\n1\n",             "no value for `y`"),
+    ("x,x,y\n1,2,3\n",     "more than once"),
+    ("x,y,value\n1,2,3\n", "there is a column `value` already"),
+    ("x,y,d_x\n1,2,3\n",   "there is a column `d_x` already"),
+]
+# fmt: on
+
+
+def test_a_cell_of_a_file_is_named_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text('x,"y"\n\n"1","2\n"\n3,4;\n')
+    output = run_cli(["grad", "x*y", "--at", str(file)])
+    assert (output.status, output) == (2, "")
+    assert 'points.csv: line 5, column `y`: "4;" is not a number' in output.stderr
+
+
+@pytest.mark.parametrize(("data", "message"), BAD)
+def test_what_is_wrong_with_the_points_is_named(data: str, message: str) -> None:
+    output = run_cli("grad x*y --at -", stdin=data)
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr
+
+
+# fmt: off
+WRONG = [
+    (["grad", "x*y", "--x", "2"],            "so it takes no value: leave --x out"),
+    (["grad", "x*y", "--x", "0:1:3"],        "--at is not"),
+    (["grad", "x*y", "--hessian"],           "--hessian is not"),
+    (["grad", "x*y", "--z", "2"],            "no variable `z`"),
+    (["grad", "sum(v)*x", "--v", "[1,2]"],   "--wrt"),
+    (["grad", "sum(x)"],                     "`x` is an array"),
+    (["grad", "[x, y]"],                     "array"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_options_that_do_not_go_with_a_file(words: Sequence[str], message: str, points: str) -> None:
+    output = run_cli([*words, "--at", points])
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    output = run_cli("grad x --at nowhere.csv")
+    assert (output.status, output) == (2, "")
+    assert "nowhere.csv" in output.stderr
+    assert "both" in run_cli("grad - --at -", stdin="x\n1\n").stderr
+
+
+# --- ranges
+
+
+def test_a_range_has_both_ends_and_short_decimals() -> None:
+    rows = rows_of(run_cli("grad x^2 --x 0:10:101"))
+    assert [row["x"] for row in rows] == [repr(k / 10).removesuffix(".0") for k in range(101)]
+    assert [*rows[3]] == ["x", "value", "d_x"]
+
+
+def test_ranges_go_over_all_combinations_the_last_one_fastest() -> None:
+    rows = rows_of(run_cli("grad x*y*z --x 0:1:2 --y 1:3:3 --z 2"))
+    found = [(row["x"], row["y"], row["value"], row["d_z"]) for row in rows]
+    products = itertools.product((0, 1), (1, 2, 3))
+    assert found == [(str(x), str(y), str(2 * x * y), str(x * y)) for x, y in products]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(-5, 5), st.floats(-5, 5), st.integers(2, 9))
+def test_each_point_is_as_if_it_were_alone(start: float, stop: float, count: int) -> None:
+    text = "where(x > y, x^2*y, sin(x) - y)"
+    lines = run_cli(["grad", text, "--x", f"{start}:{stop}:{count}", "--y=1/3", "--json"]).splitlines()
+    assert len(lines) == count
+    for document in map(json.loads, lines):
+        x = document["variables"]["x"]
+        value, gradient = ad.parse(text).value_and_grad(x=x, y=1 / 3)
+        assert document["value"] == pytest.approx(value, rel=1e-14)
+        assert document["gradient"] == pytest.approx(gradient, rel=1e-14)
+
+
+# fmt: off
+RANGES = [
+    ("0:1",        "a range is START:STOP:COUNT, as --x 0:10:101, not `0:1`"),
+    ("0:1:0",      "START:STOP:COUNT"),
+    ("0:1:2.5",    "START:STOP:COUNT"),
+    ("0:1:2:3",    "START:STOP:COUNT"),
+    ("0:inf:3",    "from one finite number to another"),
+    ("0:y:3",      "must be a number"),
+    ("[1,2]:3:4",  "from one finite number to another"),
+    ("0:1:99999999999999999999", "combinations"),
+    ("0:1:" + 5000 * "1", "is the most that can be counted"),
+    ("0:1:٣",      "START:STOP:COUNT"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("value", "message"), RANGES)
+def test_a_range_that_is_none_is_explained(value: str, message: str) -> None:
+    output = run_cli(["grad", "x", "--x", value])
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr
+
+
+def test_a_range_over_all_floats() -> None:
+    rows = rows_of(run_cli("grad x --x -1e308:1e308:5"))
+    assert [float(row["x"]) for row in rows] == [-1e308, -5e307, 0, 5e307, 1e308]
+
+
+def test_a_range_of_one_and_ends_that_are_expressions() -> None:
+    assert run_cli("grad x --x 2:5:1") == "x,value,d_x\n2,2,1\n"
+    assert rows_of(run_cli("grad x --x -pi:pi:3"))[0]["x"] == str(-math.pi)
+
+
+def test_arrays_may_be_the_same_at_all_points() -> None:
+    output = run_cli("grad sum(v*x) --v [1,2] --x 0:1:3 --wrt x")
+    assert (output.status, output) == (0, "x,value,d_x\n0,0,3\n0.5,1.5,3\n1,3,3\n")
+    for line, message in (
+        ("grad sum(v*x) --v [1,2] --x 0:1:3", "choose variables that are numbers with --wrt"),
+        ("grad 'v: 2; sum(v)' --v 0:1:3", "there is one number per point"),
+        ("grad v[0] --v 0:1:3", "there is one number per point"),
+    ):
+        refused = run_cli(line)
+        assert (refused.status, refused) == (2, "")
+        assert message in refused.stderr

@@ -1,0 +1,210 @@
+"""`autodiff predict` as it is typed: the data with one more column, and errors that name what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import autodiff_cli as ad
+from tests.support import Output, run_cli
+
+ROWS = "x,y,note\n0,1,first\n1,3,second\n2,4.5,third\n3,7,fourth\n"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return trained(tmp_path, "y ~ a + b*x", ROWS)
+
+
+def trained(tmp_path: Path, model: str, rows: str, *options: str) -> str:
+    (tmp_path / "rows.csv").write_text(rows)
+    path = str(tmp_path / "model.json")
+    output = run_cli(["train", model, str(tmp_path / "rows.csv"), "--save", path, "--json", *options])
+    assert output.status == 0, output.stderr
+    return path
+
+
+def table(output: str) -> list[dict[str, str]]:
+    return [*csv.DictReader(io.StringIO(output))]
+
+
+def refused(output: Output) -> str:
+    assert (output.status, output) == (2, "")
+    assert "Traceback" not in output.stderr
+    return output.stderr
+
+
+# --- answers
+
+
+def test_the_data_come_back_as_they_are_with_a_prediction(model: str, tmp_path: Path) -> None:
+    text = 'id,x,"a, b"\n007,1.50,"say ""hi"""\n008,2e0,\n'
+    (tmp_path / "new.csv").write_text(text)
+    output = run_cli(["predict", model, str(tmp_path / "new.csv")])
+    assert output.status == 0
+    assert [row["id"] for row in table(output)] == ["007", "008"]
+    assert [row["x"] for row in table(output)] == ["1.50", "2e0"]
+    assert table(output)[0]["a, b"] == 'say "hi"'
+    assert [*table(output)[0]] == ["id", "x", "a, b", "prediction"]
+    found = ad.load(model).predict({"x": [1.5, 2]})
+    assert [float(row["prediction"]) for row in table(output)] == found.tolist()
+
+
+def test_every_kind_of_data_gives_the_same(model: str, tmp_path: Path) -> None:
+    wanted = run_cli(["predict", model, str(tmp_path / "rows.csv")])
+    (tmp_path / "rows.tsv").write_text(ROWS.replace(",", "\t"))
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(ROWS.encode()))
+    assert run_cli(["predict", model, "-"], stdin=ROWS) == wanted
+    assert run_cli(["predict", model, str(tmp_path / "rows.tsv")]) == wanted
+    assert run_cli(["predict", model, str(tmp_path / "rows.csv.gz")]) == wanted
+    parquet.write_table(pa.table({"x": [0, 1], "note": [None, "n"]}), tmp_path / "rows.parquet")
+    rows = table(run_cli(["predict", model, str(tmp_path / "rows.parquet")]))
+    assert [row["note"] for row in rows] == ["", "n"]
+    assert [row["prediction"] for row in rows] == [row["prediction"] for row in table(wanted)[:2]]
+
+
+def test_json_and_a_file(model: str, tmp_path: Path) -> None:
+    document = run_cli(["predict", model, "-", "--json"], stdin="x\n1\n2\n").json
+    assert document["rows"] == 2
+    assert document["prediction"] == ad.load(model).predict({"x": [1, 2]}).tolist()
+    path = tmp_path / "out.csv"
+    quiet = run_cli(["predict", model, "-", "-o", str(path)], stdin="x\n1\n2\n")
+    assert (quiet.status, quiet) == (0, "")
+    assert path.read_text() == run_cli(["predict", model, "-"], stdin="x\n1\n2\n")
+
+
+def test_text_that_is_not_utf_8_comes_back_as_it_was(model: str, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_bytes(b"note,x\ncaf\xe9,1\n")
+    assert run_cli(["predict", model, str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv")]).status == 0
+    wanted = (tmp_path / "out.csv").read_bytes()
+    assert wanted.startswith(b"note,x,prediction\ncaf\xe9,1,")
+    autodiff = Path(sys.executable).with_name("autodiff")
+    done = subprocess.run(
+        [autodiff, "predict", model, "-"], input=b"note,x\ncaf\xe9,1\n", capture_output=True, check=True
+    )
+    assert done.stdout == wanted
+
+
+def test_a_prediction_that_is_not_finite_is_pointed_out(tmp_path: Path) -> None:
+    path = trained(tmp_path, "y ~ a*log(x + 1)", ROWS)
+    output = run_cli(["predict", path, "-"], stdin="x\n1\n-1\n-2\n")
+    assert [float(row["prediction"]) for row in table(output)][1:] == [-math.inf, pytest.approx(math.nan, nan_ok=True)]
+    assert "not a finite number: 2" in output.stderr
+    assert run_cli(["predict", path, "-", "--json"], stdin="x\n-1\n").json["prediction"] == ["-inf"]
+
+
+def test_a_prediction_that_reads_no_column_is_the_same_for_all(tmp_path: Path) -> None:
+    path = trained(tmp_path, "y ~ a", ROWS, "--no-columns")
+    rows = table(run_cli(["predict", path, "-"], stdin="z\n1\n2\n"))
+    assert [float(row["prediction"]) for row in rows] == pytest.approx([3.875, 3.875])
+
+
+def test_classes_are_labels_and_the_label_column_need_not_be_there(tmp_path: Path) -> None:
+    rows = "a,b,kind\n" + "".join(f"{k % 5},{10 * (k % 2)},{['low', 'high'][k % 2]}\n" for k in range(20))
+    path = trained(tmp_path, "kind ~ softmax(mlp([a, b], [4], tanh))", rows, "--epochs", "300")
+    output = run_cli(["predict", path, "-"], stdin="b,a\n0,1\n10,2\n")
+    assert [row["prediction"] for row in table(output)] == ["low", "high"]
+    unknown = run_cli(["predict", path, "-"], stdin="b,a,kind\n0,1,never seen\n")
+    assert table(unknown)[0]["prediction"] == "low"
+
+
+def test_several_targets_have_a_column_each(tmp_path: Path) -> None:
+    rows = "x,u,v\n0,1,5\n1,3,6\n2,5,7\n"
+    path = trained(tmp_path, "[u, log(v)] ~ [a + b*x, c + x*d]", rows)
+    output = run_cli(["predict", path, "-"], stdin="x\n3\n")
+    assert [*table(output)[0]] == ["x", "prediction_u", "prediction_log(v)"]
+    assert float(table(output)[0]["prediction_u"]) == pytest.approx(7)
+
+
+def test_a_column_that_the_model_does_not_read_may_hold_whole_texts(model: str, tmp_path: Path) -> None:
+    text = "x,note\n1,first\n2," + 200_000 * "z" + "\n"
+    for line in (["predict", model, "-"], ["grad", "x^2", "--at", "-"]):
+        output = run_cli(line, stdin=text)
+        assert (output.status, output.stderr) == (0, "")
+        assert output.splitlines()[2].startswith(text.splitlines()[2])
+    (tmp_path / "long.csv").write_text(text)
+    assert run_cli(["grad", "x^2", "--at", str(tmp_path / "long.csv")]).status == 0
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("command", ["predict", "grad"])
+def test_a_damaged_column_that_is_only_handed_through_is_known_before_rows_are_written(
+    command: str, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "new.parquet"
+    words = ["predict", model] if command == "predict" else ["grad", "x^2", "--at"]
+    columns = {"x": [1.0, 2.0], "note": pa.array([b"good", b"\xff"]).cast(pa.binary()).view(pa.string())}
+    parquet.write_table(pa.table(columns), path)
+    assert str(path) in refused(run_cli([*words, str(path)]))
+    columns["note"] = ["first " * 9, "second " * 9]
+    parquet.write_table(pa.table(columns), path, compression="none", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    start = content.index(b"first ")
+    content[start - 40 : start] = 40 * b"\xff"  # of the page's own header
+    path.write_bytes(content)
+    assert str(path) in refused(run_cli([*words, str(path)]))
+
+
+def test_rows_that_quotes_make_more_than_one_of_are_known_before_they_are_written(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autodiff_cli.data.files.DataFile.rows", lambda _: iter([["1"]]))
+    assert "it has 2 rows or 1" in refused(run_cli(["predict", model, "-"], stdin="x\n1\n2\n"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "the file is empty"),
+        ("x\n", "there are no rows"),
+        ("z,w\n1,2\n", "the model needs `x`; the columns are z, w"),
+        ("x,z\n1,2\n1\n", "line 3: 1 cell, but the header has 2"),
+        ("x\n1\ntwo\n", 'line 3, column `x`: "two" is not a number'),
+        ("x,z\n1,1\n,1\n", "line 3, column `x`: empty"),
+        ("x,prediction\n1,2\n", "there is a column `prediction` already"),
+    ],
+)
+def test_bad_data_is_status_2(data: str, message: str, model: str) -> None:
+    for more in ([], ["--json"]):
+        assert message in refused(run_cli(["predict", model, "-", *more], stdin=data))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("MODEL", "DATA missing"),
+        ("/nowhere.json -", "/nowhere.json: no such file"),
+        ("MODEL /nowhere.csv", "/nowhere.csv: no such file"),
+        ("rows.csv -", "not a model file"),
+        ("MODEL - --a 2", "takes no values"),
+        ("MODEL - --jsn", "--json"),
+    ],
+)
+def test_bad_words_are_status_2(words: str, message: str, model: str, tmp_path: Path) -> None:
+    words = words.replace("MODEL", model).replace("rows.csv", str(tmp_path / "rows.csv"))
+    assert message in refused(run_cli(f"predict {words}", stdin="x\n1\n"))
+
+
+def test_a_damaged_model_is_status_2(model: str) -> None:
+    document = json.loads(Path(model).read_text())
+    for damage in ({"version": 99}, {"parameters": {"a": [1, 2], "b": 1}}, {"model": "y ~"}):
+        Path(model).write_text(json.dumps({**document, **damage}))
+        assert model in refused(run_cli(["predict", model, "-"], stdin="x\n1\n"))
+
+
+def test_a_file_that_cannot_be_written_is_status_1(model: str, tmp_path: Path) -> None:
+    output = run_cli(["predict", model, "-", "-o", str(tmp_path / "none" / "out.csv")], stdin="x\n1\n")
+    assert output.status == 1
+    assert "cannot write" in output.stderr

@@ -1,0 +1,305 @@
+"""`autodiff trace --step` in a terminal of its own: what keys do, and that the terminal is given back as it was."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autodiff_cli.cli.keys import Key, decoded
+from tests.support import run_cli
+
+AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
+LINE = ["trace", "x*y + sin(x)", "--x", "2", "--y", "3"]
+GENEROUS = 60  # seconds after which something that should come is given up
+TAKEN, GIVEN_BACK = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+class Terminal:
+    """A pseudo-terminal, and a process that it controls."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self.resize(80, 24)
+        self.before = termios.tcgetattr(self.theirs)
+        self.written = b""
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def start(self, *words: str, stdin: Any = None, **variables: str) -> None:
+        self.process = subprocess.Popen(
+            words,
+            stdin=self.theirs if stdin is None else stdin,
+            stdout=self.theirs,
+            stderr=self.theirs,
+            env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **variables},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(1, termios.TIOCSCTTY, 0),
+        )
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.ours, keys)
+
+    def until(self, text: str | bytes) -> bytes:
+        """What is written up to a text, which must come; the next search begins behind it."""
+        wanted = text.encode() if isinstance(text, str) else text
+        deadline = time.monotonic() + GENEROUS
+        while wanted not in self.written:
+            assert select.select([self.ours], [], [], max(deadline - time.monotonic(), 0))[0], (wanted, self.written)
+            self.written += os.read(self.ours, 65536)
+        before, _, self.written = self.written.partition(wanted)
+        return before
+
+    def end(self) -> int:
+        """Wait for the process, whose terminal must then be as it was; its status."""
+        self.until(GIVEN_BACK)
+        while (status := self.process.poll()) is None:
+            if select.select([self.ours], [], [], 0.01)[0]:
+                self.written += os.read(self.ours, 65536)
+        assert termios.tcgetattr(self.theirs) == self.before
+        return status
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    found = Terminal()
+    yield found
+    if found.process.poll() is None:
+        found.process.kill()
+    found.process.wait()
+    os.close(found.ours)
+    os.close(found.theirs)
+
+
+def walking(terminal: Terminal, *options: str, **variables: str) -> None:
+    terminal.start(AUTODIFF, *LINE, "--step", *options, **variables)
+    terminal.until("the beginning")
+    terminal.until("q quit")
+
+
+def test_keys_lead_through_both_passes(terminal: Terminal) -> None:
+    walking(terminal)
+    for keys, place in (
+        (b"\x1b[C", "forward 1 of 3"),
+        (b"\x1bOC", "forward 2 of 3"),
+        (b" ", "forward 3 of 3"),
+        (b"l", "backward 1 of 3"),
+        (b"\x1b[D", "forward 3 of 3"),
+        (b"\x1b[F", "the end"),
+        (b"\x1b[C", "the end"),
+        (b"\x7f", "backward 3 of 3"),
+        (b"\x1b[1~", "the beginning"),
+        (b"  \x1b[1;5C  ", "backward 2 of 3"),
+    ):
+        terminal.type(keys)
+        terminal.until(place)
+    terminal.until("sin scales by its slope, cos(2) = -0.416147")
+    terminal.until("q quit")
+    terminal.type(b"?")
+    terminal.until("the step before")
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x1b", b"\x04"])
+def test_what_quits(terminal: Terminal, key: bytes) -> None:
+    walking(terminal)
+    terminal.type(key)
+    assert terminal.end() == 0
+    assert terminal.written == b""
+
+
+def test_ctrl_c_ends_with_130(terminal: Terminal) -> None:
+    walking(terminal)
+    terminal.type(b"\x03")
+    assert terminal.end() == 130
+    assert b"Traceback" not in terminal.written
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_to_end_is_obeyed_with_the_terminal_in_order(terminal: Terminal, number: signal.Signals) -> None:
+    walking(terminal)
+    terminal.process.send_signal(number)
+    assert terminal.end() == -number
+
+
+def test_after_a_crash_the_terminal_is_in_order(terminal: Terminal) -> None:
+    code = (
+        "import sys\n"
+        "from autodiff_cli.render.characters.walk import Walk\n"
+        "from autodiff_cli.cli.main import main\n"
+        f"sys.argv = ['autodiff', *{LINE!r}, '--step']\n"
+        "draw = Walk.screen\n"
+        "Walk.screen = lambda self, view, window: draw(self, view, window) if not view.at else 1 / 0\n"
+        "sys.exit(main())\n"
+    )
+    terminal.start(sys.executable, "-c", code)
+    terminal.until("q quit")
+    terminal.type(b" ")
+    assert terminal.end() == 1
+    assert b"ZeroDivisionError" in terminal.written
+
+
+SHELL = """
+import os, signal, subprocess, sys, termios
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+before = termios.tcgetattr(0)
+job = subprocess.Popen(sys.argv[1:], process_group=0)
+os.tcsetpgrp(0, job.pid)
+_, status = os.waitpid(job.pid, os.WUNTRACED)
+assert os.WIFSTOPPED(status)
+assert termios.tcgetattr(0) == before
+os.tcsetpgrp(0, os.getpgrp())
+print("stopped", flush=True)
+sys.stdin.readline()
+os.tcsetpgrp(0, job.pid)
+os.killpg(job.pid, signal.SIGCONT)
+_, status = os.waitpid(job.pid, 0)
+os.tcsetpgrp(0, os.getpgrp())
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_stopped_walk_gives_the_terminal_back_and_goes_on_where_it_was(terminal: Terminal) -> None:
+    terminal.start(sys.executable, "-c", SHELL, AUTODIFF, *LINE, "--step")
+    terminal.until("q quit")
+    terminal.type(b"  ")
+    terminal.until("forward 2 of 3")
+    terminal.until("q quit")
+    terminal.type(b"\x1a")
+    terminal.until(GIVEN_BACK)
+    terminal.until("stopped")
+    terminal.type(b"\n")
+    terminal.until(TAKEN)
+    terminal.until("forward 2 of 3")
+    terminal.until("q quit")
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
+def test_another_size_is_drawn_at_once(terminal: Terminal) -> None:
+    walking(terminal)
+    terminal.resize(100, 31)
+    terminal.until(b"\x1b[31;1H")
+    terminal.resize(20, 8)
+    drawn = terminal.until(b"\x1b[8;1H")
+    assert b"\x1b[9;1H" not in drawn.rpartition(b"\x1b[1;1H")[2]
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
+def test_the_expression_may_come_through_a_pipe(terminal: Terminal) -> None:
+    source, target = os.pipe()
+    os.write(target, b"x*y + sin(x)")
+    os.close(target)
+    terminal.start(AUTODIFF, "trace", "-", *LINE[2:], "--step", stdin=source)
+    os.close(source)
+    terminal.until("q quit")
+    terminal.type(b" ")
+    terminal.until("forward 1 of 3")
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
+def test_no_colour_where_it_is_not_wanted(terminal: Terminal) -> None:
+    terminal.start(AUTODIFF, *LINE, "--step", NO_COLOR="1")
+    codes = re.findall(rb"\x1b\[([\d;]*)m", terminal.until("q quit"))
+    assert codes
+    assert set(codes) <= {b"0", b"1", b"2", b"1;7"}
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
+def test_an_encoding_without_lines_gets_ascii(terminal: Terminal) -> None:
+    terminal.start(AUTODIFF, *LINE, "--step", PYTHONIOENCODING="ascii")
+    assert terminal.until("q quit").isascii()
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
+def test_options_apply_to_the_walk(terminal: Terminal) -> None:
+    terminal.start(AUTODIFF, *LINE, "--step", "--digits", "3", "--wrt", "y")
+    terminal.until("q quit")
+    terminal.type(b"G")
+    assert b"d/dx" not in terminal.until("d/dy = 2")
+    terminal.type(b"\x1b[A\x1b[Hq")
+    assert terminal.end() == 0
+
+
+def test_a_terminal_that_cannot_be_drawn_on_gets_the_plain_trace(terminal: Terminal) -> None:
+    terminal.start(AUTODIFF, *LINE, "--step", TERM="dumb")
+    shown = terminal.until("d/dy = 2")
+    assert b"\x1b" not in shown
+    assert shown.startswith(b"note: --step needs a terminal, but standard output")
+    assert terminal.process.wait() == 0
+
+
+def test_without_a_terminal_all_steps_are_printed(terminal: Terminal) -> None:
+    plain = subprocess.run([AUTODIFF, *LINE], capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL)
+    piped = subprocess.run([AUTODIFF, *LINE, "--step"], capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL)
+    assert (piped.returncode, piped.stdout) == (0, plain.stdout)
+    assert piped.stderr.startswith("note: --step needs a terminal")
+    terminal.start(AUTODIFF, *LINE, "--step", stdin=subprocess.DEVNULL)
+    assert b"but standard input is not a terminal" in terminal.until("d/dy")
+    assert terminal.process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--json"],
+        ["--format", "svg"],
+        ["--format", "text"],
+        ["-o", "x"],
+        ["--paths"],
+        ["--tape"],
+        ["--mode", "forward"],
+    ],
+)
+def test_step_excludes_what_is_not_for_a_terminal(options: list[str]) -> None:
+    output = run_cli([*LINE, "--step", *options])
+    assert (output.status, output) == (2, "")
+    assert output.stderr.startswith("error: --step cannot be combined with --paths")
+
+
+# fmt: off
+CODES = [
+    (b"",                     True,  [],                               b""),
+    (b"\x1b[C",               False, [Key.NEXT],                       b""),
+    (b"\x1b[1;2D",            False, [Key.PREVIOUS],                   b""),
+    (b"\x1b",                 False, [],                               b"\x1b"),
+    (b"\x1b",                 True,  [Key.QUIT],                       b""),
+    (b"\x1b[",                False, [],                               b"\x1b["),
+    (b"\x1b[1;",              False, [],                               b"\x1b[1;"),
+    (b"\x1b[1;",              True,  [],                               b""),
+    (b"\x1bO",                False, [],                               b"\x1bO"),
+    (b" \x1b[H\x1bOF?",       False, [Key.NEXT, Key.FIRST, Key.LAST, Key.HELP], b""),
+    (b"\x1b\x1b[C",           False, [Key.QUIT, Key.NEXT],             b""),
+    (b"\x1bx",                False, [],                               b""),
+    (b"\x1b[200~x\x1b[201~",  False, [],                               b""),
+    ("λz".encode(),           False, [],                               b""),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("data", "is_all", "keys", "rest"), CODES)
+def test_what_a_terminal_sends_is_read_as_keys(data: bytes, is_all: bool, keys: list[Key], rest: bytes) -> None:
+    assert decoded(data, is_all) == (keys, rest)
+    for k in range(len(data) if keys and not is_all else 0):  # and in two parts
+        first, begun = decoded(data[:k], is_all=False)
+        second, left = decoded(begun + data[k:], is_all=False)
+        assert (first + second, left) == (keys, rest)

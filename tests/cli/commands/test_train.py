@@ -1,0 +1,246 @@
+"""`autodiff train` as it is typed: what it prints, its JSON, its statuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.progress import Progress
+from tests.support import SETS, run_cli
+
+DATA = SETS / "nist"
+KEYS = {
+    "model", "rows", "parameters", "fixed", "stderr", "confidence", "covariance", "correlation", "loss", "rss", "dof",
+    "r_squared", "adjusted_r_squared", "rmse", "reduced_chi_squared", "log_likelihood", "aic", "aicc", "bic",
+    "durbin_watson", "residual_quantiles", "optimizer", "epochs", "converged", "formula", "history", "warnings",
+}  # fmt: skip
+ROWS = "x,y,s\n0,1,1\n1,3,1\n2,4,2\n3,8,2\n"
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> str:
+    path = tmp_path / "line.csv"
+    path.write_text(ROWS)
+    return str(path)
+
+
+def write(tmp_path: Path, content: str | bytes) -> str:
+    path = tmp_path / "data.csv"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+# --- answers
+
+
+def test_json_has_the_promised_keys_and_the_numbers_of_python(csv: str) -> None:
+    output = run_cli(["train", "y ~ a + b*x", csv, "--json"])
+    found = ad.fit("y ~ a + b*x", {"x": [0, 1, 2, 3], "y": [1, 3, 4, 8]})
+    assert output.status == 0
+    assert set(output.json) == KEYS
+    assert output.json["parameters"] == found.parameters
+    assert output.json["stderr"] == found.stderr
+    assert output.json["history"] == found.history
+    assert output.json["covariance"]["a"]["b"] == found.covariance[0, 1]
+    assert (output.json["rows"], output.json["dof"], output.json["converged"]) == (4, 2, True)
+    assert (output.json["optimizer"], output.json["warnings"]) == ("lm", [])
+
+
+def test_the_report_has_parameters_errors_losses_and_a_formula_to_paste(csv: str) -> None:
+    output = run_cli(["train", "y ~ a + b*x", csv])
+    report = run_cli(["train", "y ~ a + b*x", csv, "--json"]).json
+    assert output.status == 0
+    digits = run_cli(["train", "y ~ a + b*x", csv, "--digits", "17"])
+    lines = [line.split() for line in output.splitlines()]
+    for name, value in report["parameters"].items():
+        error, ends = report["stderr"][name], report["confidence"][name]
+        rounded = [f"{number:.2f}" for number in (value, error, *ends)]  # the errors are 0.79 and 0.42
+        assert [name, *rounded[:3], "to", rounded[3]] in lines
+        in_full = f"{value:.17g} {error:.17g}".split()
+        assert any([name, *in_full] == line[:3] for line in map(str.split, digits.splitlines()))
+    assert f"{report['history'][0]['loss']:.6g} before, {report['loss']:.6g} after" in output
+    assert "inv(J'J)*rss/dof" in output
+    assert "dof = 2" in output
+    formula = output.splitlines()[output.splitlines().index("fitted formula, ready for `autodiff grad`") + 1].strip()
+    grad = run_cli(["grad", formula, "--x", "3", "--json"])
+    assert grad.json["value"] == pytest.approx(report["parameters"]["a"] + 3 * report["parameters"]["b"], rel=1e-14)
+
+
+def test_the_table_of_epochs(csv: str) -> None:
+    def shown(*options: str) -> list[int]:
+        output = run_cli(["train", "y ~ a + b*x", csv, "--optimizer", "adam", *options])
+        table = output.split("loss\n", 1)[1].split("\n\n")[0]
+        return [int(line.split()[0]) for line in table.splitlines()]
+
+    assert shown("--epochs", "25") == [*range(11), 20, 25]
+    assert shown("--epochs", "25", "--every", "10") == [0, 10, 20, 25]
+    assert shown("--epochs", "3", "--every", "1") == [0, 1, 2, 3]
+
+
+def test_with_json_progress_is_on_standard_error(csv: str) -> None:
+    output = run_cli(["train", "y ~ a + b*x", csv, "--json"])
+    assert json.loads(output)
+    assert "epoch" in output.stderr
+    assert "loss" in output.stderr
+
+
+@pytest.mark.parametrize("content", [ROWS, ROWS.replace(",", "\t"), ROWS.replace("\n", "\r\n")])
+def test_standard_input(content: str) -> None:
+    assert run_cli("train 'y ~ a + b*x' - --json", stdin=content).json["rows"] == 4
+
+
+def test_the_model_from_a_file_and_gzip_data(tmp_path: Path) -> None:
+    (tmp_path / "model.txt").write_text("line = a + b*x\ny ~ line\n")
+    path = write(tmp_path, gzip.compress(ROWS.encode()))
+    assert run_cli(["train", f"@{tmp_path}/model.txt", path, "--json"]).json["parameters"]["b"] == pytest.approx(2.2)
+
+
+def test_starts_fixed_values_weights_and_sigma(csv: str) -> None:
+    def report(options: str) -> dict[str, object]:
+        output = run_cli(["train", "y ~ a + b*x", csv, "--json", *options.split()])
+        assert output.status == 0, output.stderr
+        return dict(output.json)
+
+    first = report("--a 3/2 --set b=2 --optimizer sgd --epochs 0")
+    assert first["parameters"] == {"a": 1.5, "b": 2.0}
+    assert report("--fix a=pi/2")["fixed"] == {"a": 1.5707963267948966}
+    assert report("--fix a --a 2")["fixed"] == {"a": 2.0}
+    assert report("--fix a")["fixed"] == {"a": 1.0}
+    weighted, sigma = report("--weights s"), report("--sigma s")
+    assert weighted["parameters"] != sigma["parameters"]
+    assert report("--sigma s --absolute-sigma")["stderr"] != sigma["stderr"]
+
+
+def test_the_same_seed_gives_the_same_document(csv: str) -> None:
+    line = ["train", "y ~ a + b*x", csv, "--optimizer", "adam", "--batch-size", "2", "--json"]
+    assert run_cli([*line, "--seed", "5"]) == run_cli([*line, "--seed", "5"])
+    assert run_cli([*line, "--seed", "5"]).json["parameters"] != run_cli([*line, "--seed", "6"]).json["parameters"]
+
+
+def test_a_column_replaces_a_constant_with_a_warning() -> None:
+    output = run_cli("train 'y ~ a*e' - --json", stdin="e,y\n1,2\n2,4\n")
+    assert output.json["parameters"] == pytest.approx({"a": 2})
+    assert "not the constant" in output.json["warnings"][0]
+
+
+def test_in_a_terminal_nothing_is_wider_than_it() -> None:
+    path = str(DATA / "Misra1a.csv")
+    for width in (40, 80):
+        output = run_cli(["train", "y ~ b1*(1 - exp(-b2*x))", path, "--b1", "250", "--b2", "5e-4"], terminal=width)
+        assert output.status == 0
+        copied = next(line for line in output.splitlines() if "238.942" in line and "exp" in line)
+        assert all(len(line) <= width for line in output.splitlines() if line != copied)
+        assert "\x1b[" not in output
+
+
+def test_a_long_run_in_a_terminal_has_a_bar(csv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autodiff_cli.render.fits.epochs.LONG", -1.0)
+    monkeypatch.setattr("autodiff_cli.render.fits.epochs.REFRESH", -1.0)
+    line = ["train", "y ~ a + b*x", csv, "--optimizer", "adam", "--epochs", "12"]
+    assert "epoch 11 " in run_cli(line, terminal=80)
+    assert "epoch 11 " not in run_cli(line)
+
+
+# --- failures
+
+
+def test_divergence_is_status_1_with_what_is_known(csv: str) -> None:
+    line = ["train", "y ~ a + b*x", csv, "--optimizer", "sgd", "--lr", "1e9"]
+    output = run_cli([*line, "--json"])
+    assert output.status == 1
+    assert output.json["converged"] is False
+    assert output.json["epochs"] == len(output.json["history"]) - 1
+    assert "smaller learning rate (--lr" in output.json["warnings"][-1]
+    plain = run_cli(line)
+    assert plain.status == 1
+    assert "diverged: the loss is inf in epoch" in plain.stderr
+    assert "fitted formula" in plain
+
+
+def test_ctrl_c_prints_and_saves_the_best_parameters(csv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Progress.record
+
+    def interrupted(self: Progress, epoch: object) -> None:
+        real(self, epoch)  # type: ignore[arg-type]
+        if len(self.history) == 8:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "record", interrupted)
+    line = ["train", "y ~ a + b*x", csv, "--optimizer", "adam"]
+    output = run_cli([*line, "--json"])
+    assert output.status == 130
+    assert output.json["converged"] is False
+    assert output.json["loss"] == pytest.approx(output.json["history"][-1]["loss"])
+    assert "best parameters" in output.stderr
+    assert "fitted formula" in run_cli([*line, "--save", str(tmp_path / "model.json")])
+    assert ad.load(tmp_path / "model.json").failure == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "the file is empty"),
+        ("x,y\n", "there are no rows"),
+        ("x,y\n1,2\n1\n", "line 3: 1 cell, but the header has 2"),
+        ("x,y\n1,2\n1,two\n", 'line 3, column `y`: "two" is not a number'),
+        (b"x,\xe9\n1,2\n", "not UTF-8"),
+        ("x,y\n1,2\n3,\n", "line 3, column `y`: empty\n--drop-missing"),
+        ("x,y\n1,2\n3,nan\n", "line 3, column `y`: nan\n--drop-missing"),
+        ("x,why\n1,2\n", "`y`, left of `~`, is not a column of the data (x, why)"),
+    ],
+)
+def test_bad_data_is_status_2_and_nothing_on_standard_output(
+    content: str | bytes, message: str, tmp_path: Path
+) -> None:
+    for more in ([], ["--json"]):
+        output = run_cli(["train", "y ~ a*x + b", write(tmp_path, content), *more])
+        assert (output.status, output) == (2, "")
+        assert message in output.stderr
+        assert "Traceback" not in output.stderr
+
+
+def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, "x,y\n1,2\n3,\n5,6\nnan,1\n7,9\n")
+    assert run_cli(["train", "y ~ a*x", path, "--drop-missing", "--json"]).json["rows"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("'y ~ a*' DATA", "column 7"),
+        ("'y ~ a*x' /nowhere.csv", "/nowhere.csv: no such file or directory"),
+        ("'y ~ a*x' /", "/: is a directory"),
+        ("'y ~ a*x'", "DATA missing"),
+        ("- -", "cannot both be standard input"),
+        ("'y ~ a*x' DATA --x 2", "`x` is a column of the data"),
+        ("'y ~ a*x' DATA --aa 2", "no parameter `aa`"),
+        ("'y ~ a*x' DATA --optimiser lm", "--optimizer"),
+        ("'y ~ a*x' DATA --optimizer lmm", "there is no optimizer lmm; did you mean lm?"),
+        ("'y ~ a*x' DATA --loss l2", "there is no loss l2; there are mse"),
+        ("'y ~ a*x' DATA --lr 0", "learning rate must be positive"),
+        ("'y ~ a*x' DATA --lr fast", "--lr"),
+        ("'y ~ a*x' DATA --epochs 1.5", "--epochs"),
+        ("'y ~ a*x' DATA --batch-size 2 --optimizer lm", "lm sees all rows at once"),
+        ("'y ~ a*x' DATA --weights w", "no column `w`"),
+        ("'y ~ a*x' DATA --weights s --sigma s", "give one of them"),
+        ("'y ~ a*x' DATA --absolute-sigma", "not sigma"),
+        ("'y ~ a*x' DATA --fix a", "every parameter is fixed"),
+        ("'y ~ a*x' DATA --fix a=1 --fix a=2", "--fix a is given twice"),
+        ("'y ~ a*x' DATA --fix a=1 --a 2", "`a` is given two values"),
+        ("'y ~ a*x' DATA --fix =2", "--fix takes NAME"),
+        ("'y ~ a*x' DATA --fix a=", "--fix takes NAME"),
+        ("'y ~ a*x' DATA --a one", "the value of `a`"),
+        ("'y ~ a*x' DATA --a 1 --a 2", "--a is given twice"),
+        ("'y ~ 2*x' DATA", "nothing to fit"),
+        ("'a*x' DATA --loss mae", "write the model as `target ~ prediction`"),
+    ],
+)
+def test_bad_input_is_status_2(words: str, message: str, csv: str) -> None:
+    output = run_cli(f"train {words.replace('DATA', csv)}")
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr
+    assert "Traceback" not in output.stderr

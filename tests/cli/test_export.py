@@ -1,0 +1,74 @@
+"""`autodiff export` at the command line; what it writes is compiled and run in `tests/export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autodiff_cli.cli.commands.export import Language
+from autodiff_cli.export.exporters import EXPORTERS
+from tests.support import run_cli
+
+
+def test_it_writes_to_standard_output_or_a_file_whose_ending_says_the_language(tmp_path: Path) -> None:
+    printed = run_cli(["export", "x*y", "--to", "js"])
+    assert printed.status == 0
+    file = tmp_path / "f.js"
+    assert run_cli(["export", "x*y", "-o", str(file)]).status == 0
+    assert file.read_text(encoding="utf-8") == str(printed)
+    assert str(run_cli(["export", "x*y", "-o", "-", "--to", "js"])) == str(printed)
+
+
+def test_a_document_has_the_source() -> None:
+    document = run_cli(["export", "y*x", "--to", "python", "--name", "area", "--json"]).json
+    assert {name: document[name] for name in ("expression", "language", "name", "variables")} == {
+        "expression": "y*x", "language": "python", "name": "area", "variables": ["y", "x"],
+    }  # fmt: skip
+    assert document["source"].startswith("def area(y, x):")
+
+
+def test_every_language_is_a_choice() -> None:
+    assert [language.value for language in Language] == [*EXPORTERS]
+    for language in Language:
+        assert run_cli(["export", "x*y + sin(x)", "--to", language.value]).status == 0
+
+
+def test_expressions_come_from_files_and_begin_with_a_minus(tmp_path: Path) -> None:
+    file = tmp_path / "formula.txt"
+    file.write_text("-x^2\n", encoding="utf-8")
+    assert str(run_cli(["export", f"@{file}", "--to", "c"])) == str(run_cli(["export", "-x^2", "--to", "c"]))
+
+
+SUM_OF_300 = " + ".join(f"x{k}^2" for k in range(300))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["x"], "say in which language: --to c|fortran|python|numpy|jax|torch|js|latex"),
+        (["x", "--to", "pascal"], "--to takes c, fortran, python, numpy, jax, torch, js or latex, not `pascal`"),
+        (["x", "-o", "f.txt"], "-o f.txt: its ending names no language"),
+        (["x", "--to", "c", "--name", "2f"], "`2f` cannot name a function in C"),
+        (["x*y", "--to", "c", "--wrt", "z"], "the expression has no variable `z`"),
+        (["x*y", "--to", "c", "--x", "3"], "export takes no values such as --x"),
+        (["x*y", "--to", "c", "--value-only", "--hessian"], "--value-only leaves out what --hessian asks for"),
+        (["x*y", "--to", "torch", "--hessian"], "PyTorch differentiates by itself"),
+        (["Si(x)", "--to", "jax"], "JAX has no `Si`; c, fortran, python, numpy, js and latex have it"),
+        (["sum(v)", "--to", "c"], "the code depends on the shape of `v`: declare it"),
+        (["[x, y]", "--to", "c"], "the output is an array of shape 2"),
+        ([SUM_OF_300, "--to", "c", "--hessian"], "code is written for at most 100 numbers: choose some with --wrt"),
+        (["2x", "--to", "c"], "2*x"),
+    ],
+)
+def test_bad_input_is_named(words: list[str], said: str) -> None:
+    result = run_cli(["export", *words])
+    assert result.status == 2
+    assert str(result) == ""
+    assert said in result.stderr
+
+
+def test_a_file_that_cannot_be_written_is_a_failure() -> None:
+    result = run_cli(["export", "x", "-o", "/nowhere/f.c"])
+    assert result.status == 1
+    assert "cannot write /nowhere/f.c" in result.stderr

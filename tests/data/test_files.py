@@ -1,0 +1,136 @@
+"""Data files: the same columns from every format, and every bad cell by line, column and text."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import threading
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.table import DataError, Table
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def load(content: bytes, wanted: Collection[str] = ("x", "y"), **options: Any) -> Table:
+    return DataFile("-", io.BytesIO(content)).load(wanted, **options)
+
+
+def rows_of(table: Table) -> list[list[float]]:
+    return [[float(column[i]) for column in table.columns.values()] for i in range(table.rows)]
+
+
+def as_parquet(columns: dict[str, list[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    parquet.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"x,y\n1,2\n3,4\n",
+        b"x,y\n1,2\n3,4",
+        b"x,y\r\n1,2\r\n3,4\r\n",
+        b"\xef\xbb\xbfx,y\n1,2\n3,4\n",
+        b'"x", y \n"1", 2\n3,"4"\n',
+        b"\nx,y\n\n1,2\n\n3,4\n\n",
+        b"x\ty\n1\t2\n3\t4\n",
+        gzip.compress(b"x,y\n1,2\n3,4\n", mtime=0),
+        gzip.compress(b"x\ty\n1\t2\n3\t4\n", mtime=0),
+        as_parquet({"x": [1, 3], "y": [2.0, 4.0]}),
+        b",x,y,,y 2\nrow,1,2,,a\nrow,3,4,,b\n",
+        b'x,"note,\n""long""",y\n1,"a\nb",2\n3,"c,d",4\n',
+        b"x,caf\xe9,y\n1,2,2\n3,4,4\n".replace(b"caf\xe9", "café".encode()),
+        b"x,name,y\n1,caf\xe9,2\n3,b,4\n",
+    ],
+)
+def test_every_form_of_the_same_data(content: bytes) -> None:
+    assert rows_of(load(content)) == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "standard input: the file is empty"),
+        (b"\n\n", "standard input: the file is empty"),
+        (b"x,y\n", "standard input: there are no rows"),
+        (b"1,2\n3,4\n", "standard input: the first line holds numbers; it must hold the names of the columns"),
+        (b"x;y\n1;2\n", "separated by semicolons; commas or tabs are needed"),
+        ("x,y\n1,2\n".encode("utf-16"), "line 1 is not UTF-8 text"),
+        (b"x,\xe9\n1,2\n", "line 1 is not UTF-8 text"),
+        (b"x,y\n1,\xff\n", "line 2, column `y`: text that is not UTF-8 is not a number"),
+        (b"x,y,x\n1,2,3\n", "the header names the column `x` more than once"),
+        (b"a,b\n1,2\n", r"the model uses none of its columns \(a, b\)"),
+        (b"x,y\n1,2\n3\n\n5,6,7\n", r"2 problems:\n  line 3: 1 cell, but .* 2\n  line 5: 3 cells, but .* 2$"),
+        (b'x,y\n1,"a\nb"\n2,z\n', '2 problems:\n  line 2, column `y`: "a\nb" is not .*\n  line 4, column `y`: "z"'),
+        (b"x,y\n1,1_0\n", 'line 2, column `y`: "1_0" is not a number'),
+        (b"x,y\n1," + b"a" * 99 + b"\n", 'column `y`: "a{39}…" is not a number'),
+        (b"x,y\n1,\nnan,2\n3,-inf\n", "3 problems:\n  line 2, .*y`: empty\n  line 3, .*x`: nan\n  line 4, .*y`: -inf"),
+        (b"x,y\n" + b"a,1\n" * 8, r"8 problems:(\n  line \d, column `x`: \"a\" is not a number){5}\n  … and 3 more$"),
+        (gzip.compress(b"x,y\n1,2\n", mtime=0)[:-9], r"standard input: line \d: Compressed file ended"),
+        (as_parquet({"x": [1, None], "y": [1, 2]}), "row 2, column `x`: nan"),
+        (as_parquet({"x": [1], "y": ["one"]}), "column `y` holds values of type string, not numbers"),
+        (as_parquet({"x": [1], "y": [1]})[:-5], "Parquet"),
+    ],
+)
+def test_what_cannot_be_used_is_named(content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load(content)
+
+
+def test_missing_cells_can_be_left_out_but_not_text() -> None:
+    content = b"x,y\n1,\n2,NA\n ,3\n4,nan\n5,6\n7,inf\n"
+    table = load(content, drop_missing=True)
+    assert (rows_of(table), table.dropped) == ([[5, 6]], 5)
+    with pytest.raises(DataError) as missing:
+        load(content)
+    assert missing.value.missing
+    with pytest.raises(DataError) as text:
+        load(content + b"?,1\n", drop_missing=True)
+    assert str(text.value) == 'standard input: line 8, column `x`: "?" is not a number'
+    assert not text.value.missing
+
+
+def test_missing_files_and_directories(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere.csv: no such file or directory"):
+        DataFile(str(tmp_path / "nowhere.csv"))
+    with pytest.raises(DataError, match="is a directory"):
+        DataFile(str(tmp_path))
+
+
+def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(b"x,y\n1,2\n",))
+    writer.start()
+    assert rows_of(DataFile(str(path)).load({"x", "y"})) == [[1, 2]]
+    writer.join()
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(FINITE, st.integers(-(10**15), 10**15)), min_size=1))
+def test_numbers_are_read_as_they_were_written(rows: list[tuple[float, int]]) -> None:
+    text = "x,y\n" + "\n".join(f"{x!r},{y}" for x, y in rows)
+    assert rows_of(load(text.encode())) == [[x, y] for x, y in rows]
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=60), st.sampled_from([b"", b"x,y\n", b"x\ty\n1\t", b"\x1f\x8b", b"PAR1"]))
+def test_no_bytes_raise_anything_but_a_data_error(content: bytes, beginning: bytes) -> None:
+    try:
+        table = load(beginning + content)
+    except DataError:
+        return
+    assert all(np.isfinite(column).all() for column in table.columns.values())

@@ -1,0 +1,59 @@
+"""Columns from memory: what is taken, and how what cannot be used is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli.data.table import Columns, DataError
+
+
+def test_integers_float32_booleans_and_lists_become_float64() -> None:
+    data = {"a": [1, 2], "b": np.array([1, 2], np.float32), "c": np.array([3, 4], np.int8), "d": [True, False]}
+    table = Columns(data).load({"a", "b", "c", "d"})
+    assert table.rows == 2
+    assert {name: (column.dtype, column.tolist()) for name, column in table.columns.items()} == {
+        "a": (np.float64, [1, 2]),
+        "b": (np.float64, [1, 2]),
+        "c": (np.float64, [3, 4]),
+        "d": (np.float64, [1, 0]),
+    }
+
+
+def test_only_the_columns_asked_for_are_looked_at() -> None:
+    table = Columns({"x": [1.0], "name": ["text"], "long": [1, 2, 3]}).load({"x"})
+    assert [*table.columns] == ["x"]
+
+
+def test_names_are_compared_in_one_form() -> None:
+    assert Columns({"é": [1.0], "µ": [2.0]}).names == ("é", "μ")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"x": [1, 2], "y": [1, 2, 3]}, "differ in length: `x` has 2, `y` has 3"),
+        ({"x": [], "y": []}, "no rows"),
+        ({"x": [[1, 2]], "y": [1]}, r"`x` has the shape \(1, 2\)"),
+        ({"x": 3.0, "y": [1]}, r"`x` has the shape \(\)"),
+        ({"x": ["1", "2"], "y": [1, 2]}, "`x` does not hold numbers"),
+        ({"x": [1j, 2], "y": [1, 2]}, "`x` does not hold numbers"),
+        ({"x": [[1, 2], [3]], "y": [1, 2]}, "`x` does not hold numbers"),
+        ({"x": [1, np.nan], "y": [np.inf, 2]}, r"2 problems:\n  row 1, column `y`: inf\n  row 2, column `x`: nan"),
+        ({"x": [1, None], "y": [1, 2]}, "row 2, column `x`: nan"),
+        ({"z": [1]}, r"uses no column of the data \(z\)"),
+    ],
+)
+def test_what_cannot_be_used_is_named(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Columns(data).load({"x", "y"})
+
+
+def test_rows_with_missing_cells_can_be_left_out() -> None:
+    data = Columns({"x": [1, np.nan, 3, 4], "y": [1, 2, np.inf, 4]})
+    table = data.load({"x", "y"}, drop_missing=True)
+    assert (table.rows, table.dropped, table.columns["x"].tolist()) == (2, 2, [1, 4])
+    with pytest.raises(DataError, match="no row is left"):
+        Columns({"x": [np.nan]}).load({"x"}, drop_missing=True)

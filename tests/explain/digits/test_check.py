@@ -1,0 +1,201 @@
+"""A check accepts derivatives, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from autodiff_cli.autodiff import digits
+from autodiff_cli.explain.digits.check import Check, Verdict, check
+from autodiff_cli.front import Expression, parse
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.ops import all_ops
+from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.structural import norm
+from tests.graphs import SMOOTH, graphs
+
+
+def checked(text: str, **point: str) -> Check:
+    expression = parse(text)
+    return check(expression, {name: parse(value).output for name, value in point.items()}, expression.variables)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "orders"),
+    [
+        ("x*y + sin(x)", {"x": "2", "y": "1/3"}, {"x": 2, "y": math.inf}),
+        ("x^3", {"x": "0"}, {"x": 3}),
+        ("x^1.5", {"x": "0"}, {"x": 1.5}),
+        ("3*x", {"x": "1e10"}, {"x": math.inf}),
+        ("x + x^6", {"x": "0"}, {"x": 6}),
+        ("x*(gamma(y) + x^9)", {"x": "0", "y": "1/3"}, {"x": 10, "y": math.inf}),
+        ("sin(x)", {"x": "1e-300"}, {"x": 2}),
+        ("gelu(x)*tanh(x)", {"x": "-0.75"}, {"x": 2}),
+        ("gamma(x)", {"x": "2.5"}, {"x": 2}),
+    ],
+)
+def test_derivatives_agree(text: str, point: dict[str, str], orders: dict[str, float]) -> None:
+    found = checked(text, **point)
+    assert found.agrees
+    assert {finding.variable: finding.order for finding in found.findings} == pytest.approx(orders, abs=1e-6)
+    assert {finding.verdict for finding in found.findings} == {Verdict.AGREES}
+
+
+def test_a_remainder_that_is_nothing_takes_few_digits_and_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    precision = digits.precision
+    monkeypatch.setattr(digits, "precision", lambda bits, **how: asked.append(bits) or precision(bits, **how))
+    assert checked("y*gamma(z)", y="1.14", z="0.187").agrees
+    assert max(asked) < 700 * math.log2(10)
+    assert len(asked) < 30
+
+
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@given(graphs(ops=SMOOTH, names="xy", most=6))
+def test_every_smooth_expression_agrees(graph: tuple[Node, list[Node]]) -> None:
+    output, leaves = graph
+    expression = Expression(output, {leaf.text: leaf for leaf in leaves})
+    assert check(expression, {"x": parse("0.37").output, "y": parse("-1.21").output}, ("x", "y")).agrees
+
+
+def test_a_wrong_rule_is_found_although_floats_and_reference_share_it() -> None:
+    x = variable("x")
+    wrong = Op(name="wrong_sine", least=1, most=1, rule=lambda z, t: (exp(t),), expansion=lambda t: sin(t))
+    found = check(Expression(wrong(x), {"x": x}), {"x": parse("0.7654321").output}, ["x"])
+    assert not found.agrees
+    assert found.findings[0].order == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "words"),
+    [
+        ("abs(x)", {"x": "0"}, "on the left the slope is -1, on the right the slope is 1; by convention 0 is taken"),
+        ("max(x, 2)", {"x": "2"}, "by convention 0.5 is taken"),
+        ("where(x >= 0, x, 2*x)", {"x": "0"}, "on the left the slope is 2"),
+        ("floor(x) + x", {"x": "2"}, "on the left it jumps"),
+        ("abs(x - 0.3)", {"x": "0.1 + 0.2"}, "by convention"),
+    ],
+)
+def test_a_kink_is_explained_and_not_accused(text: str, point: dict[str, str], words: str) -> None:
+    found = checked(text, **point)
+    assert found.agrees
+    assert found.findings[0].verdict is Verdict.KINK
+    assert words in found.findings[0].note
+
+
+def test_what_has_no_finite_derivative_is_told_with_its_reason() -> None:
+    (finding,) = checked("sqrt(x)", x="0").findings
+    assert (finding.verdict, finding.order) == (Verdict.UNDEFINED, None)
+    assert "sqrt(x)" in finding.note
+    (finding,) = checked("exp(x)", x="1000").findings
+    assert finding.verdict is Verdict.OVERFLOW
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "right"),
+    [
+        ("(1 - cos(x))/x^2", {"x": "1e-8"}, {"x": "-8.33333333333333e-10"}),
+        ("silu(x)", {"x": "-1.2784645427610738"}, {"x": "-1.06523891511704e-18"}),
+        ("(x + y)/(x - y)", {"x": "3e-8", "y": "-0.17"}, {}),
+        ("log((1 - x)/(1 + x))", {"x": "1e-9"}, {}),
+        ("1/(x + 1) - 1/x", {"x": "1e13"}, {"x": "1.99999999999970e-39"}),
+    ],
+)
+def test_a_number_without_right_digits_is_spoilt_and_the_right_ones_stand_beside_it(
+    text: str, point: dict[str, str], right: dict[str, str]
+) -> None:
+    found = checked(text, **point)
+    spoilt = {finding.variable: finding.note for finding in found.findings if finding.verdict is Verdict.SPOILT}
+    assert spoilt.keys() == right.keys()
+    assert found.agrees is not bool(right)
+    for name, digits_ in right.items():
+        assert digits_ in spoilt[name]
+
+
+@pytest.mark.parametrize(("text", "digits_"), [("(1 + x) - 1", 7), ("exp(x) - 1", 16)])
+def test_digits_that_are_right_are_counted(text: str, digits_: int) -> None:
+    (finding,) = checked(f"({text})^2", x="1e-9").findings
+    assert finding.verdict is Verdict.AGREES
+    assert digits_ == 16 or f"{digits_} digits are right" in finding.note
+
+
+@pytest.mark.parametrize(("text", "point"), [("1/x", "1e300"), ("x^2", "1.1e-320"), ("exp(-x)", "745")])
+def test_what_floats_are_too_coarse_for_agrees(text: str, point: str) -> None:
+    (finding,) = checked(text, x=point).findings
+    assert finding.verdict is Verdict.AGREES
+    assert "too small for a float" in finding.note
+
+
+def test_an_underflow_on_the_way_to_a_derivative_that_floats_have_differs() -> None:
+    assert not checked("(x*1e-200*1e-200)^2*1e300*1e300", x="1").agrees
+
+
+def test_an_overflow_on_the_way_to_a_finite_derivative_is_one() -> None:
+    assert not checked("exp(x)/exp(999)", x="1000").agrees
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("sum(tanh(W @ x))", {"W": "[[0.1, 0.2], [0.3, 1/3]]", "x": "[1, 2/7]"}),
+        ("norm(v)*t", {"v": "[3, -4, 0]", "t": "2"}),
+        ("logsumexp(softmax(v) + mean(v))", {"v": "[1, 2, 3]"}),
+        ("prod(concat(v, [2, 0.5])) + max(v)", {"v": "[1.5, -2]"}),
+        ("M: 2x2; u: 2; dot(u, transpose(M) @ u)/M[0, 1]", {"M": "[[1, 2], [3, 4]]", "u": "[0.1, -1/3]"}),
+    ],
+)
+def test_every_element_of_an_array_is_checked(text: str, point: dict[str, str]) -> None:
+    found = checked(text, **point)
+    assert {finding.verdict for finding in found.findings} == {Verdict.AGREES}
+    shapes = {name: np.shape(found.trace.gradient[name]) for name in found.trace.wrt}
+    assert len(found.findings) == sum(math.prod(shape) for shape in shapes.values())
+
+
+def test_elements_are_called_as_the_language_writes_them() -> None:
+    found = checked("sum(A @ x)*t", A="[[1, 2]]", x="[3, 4]", t="5")
+    assert [finding.variable for finding in found.findings] == ["A[0, 0]", "A[0, 1]", "x[0]", "x[1]", "t"]
+    assert [finding.gradient for finding in found.findings] == [15.0, 20.0, 5.0, 10.0, 11.0]
+
+
+def test_a_wrong_rule_of_an_operation_on_arrays_is_found() -> None:
+    v = variable("v")
+    wrong = replace(norm, name="wrong_norm", expansion=norm.__call__, vjp=lambda s, g, z, x: (g * x,))
+    found = check(Expression(wrong(v), {"v": v}, shapes={"v": (2,)}), {"v": parse("[1, 0.25]").output}, ["v"])
+    assert [finding.verdict for finding in found.findings] == [Verdict.DIFFERS, Verdict.DIFFERS]
+
+
+def test_a_kink_at_an_element() -> None:
+    kinks = {finding.variable: finding.verdict for finding in checked("max(v)", v="[1, 1, 0]").findings}
+    assert kinks == {"v[0]": Verdict.KINK, "v[1]": Verdict.KINK, "v[2]": Verdict.AGREES}
+
+
+def test_arrays_that_are_too_large_are_refused_with_the_limit() -> None:
+    text, value = "sum(outer(v, v))", parse("[1, 2, 3, 4]").output
+    with pytest.raises(ExpressionError, match=r"more than 10 operations.*`most=`"):
+        check(parse(text), {"v": value}, ["v"], most=10)
+    assert check(parse(text), {"v": value}, ["v"], most=1000).agrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.accepts(1) and not op.helper and not op.structural])
+def test_functions_of_one_number_hold_from_tiny_to_huge(op: Op) -> None:
+    x = variable("x")
+    expression = Expression(op(x), {"x": x})
+    for power in range(-20, 21):
+        for sign in ("", "-"):
+            found = check(expression, {"x": parse(f"{sign}1e{power}").output}, ["x"])
+            assert found.agrees, (power, found.findings)
+
+
+def test_of_a_number_that_should_be_0_no_digit_is_right() -> None:
+    weights = "[[1, 0, 1e-08], [-0.03607455437053324, -2.1, -0.9]]"
+    found = checked("mean(softmax(A @ v))", A=weights, v="[-1.7464886571418035, -2.41, 0.007484754113589]")
+    spoilt = [finding.note for finding in found.findings if finding.verdict is Verdict.SPOILT]
+    assert spoilt
+    assert all("no digit is right; it is 0" in note for note in spoilt)

@@ -1,0 +1,99 @@
+"""Bounds over intervals hold everywhere inside."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+
+from autodiff_cli.explain.digits.enclosure import Interval, enclosure
+from autodiff_cli.explain.digits.right import VALUE
+from autodiff_cli.front import Expression, parse
+from autodiff_cli.graph.node import Node
+from autodiff_cli.numbers.balls.number import of_float
+from tests.graphs import graphs
+from tests.support import run_cli
+
+Ends = tuple[float, float]
+
+
+def bounds(expression: Expression, ends: dict[str, Ends]) -> dict[str, Ends]:
+    intervals: dict[str, Interval] = {name: (of_float(low), of_float(high)) for name, (low, high) in ends.items()}
+    return enclosure(expression, intervals, expression.variables).bounds
+
+
+@pytest.mark.parametrize(
+    ("text", "ends", "value", "slope"),
+    [
+        ("x^2", (1.5, 2.5), (2.25, 6.25), (3.0, 5.0)),
+        ("x^3", (-1.0, 2.0), (-1.0, 8.0), (0.0, 12.0)),
+        ("exp(x)", (0.0, 1.0), (1.0, math.e), (1.0, math.e)),
+        ("x*(1 - x)", (0.0, 1.0), (0.0, 0.25), (-1.0, 1.0)),
+        ("abs(x)", (-1.0, 1.0), (0.0, 1.0), (-1.0, 1.0)),
+        ("floor(x) + relu(x)", (-1.5, 1.5), (-2.0, 2.5), (0.0, 1.0)),
+        ("where(x > 0, x^2, -x)", (-1.0, 2.0), (0.0, 4.0), (-1.0, 4.0)),
+        ("x % 1", (0.25, 0.75), (0.25, 0.75), (1.0, 1.0)),
+    ],
+)
+def test_bounds_are_close_to_the_least_and_the_largest(text: str, ends: Ends, value: Ends, slope: Ends) -> None:
+    found = bounds(parse(text), {"x": ends})
+    assert found[VALUE] == pytest.approx(value, abs=6e-3)
+    assert found["x"] == pytest.approx(slope, abs=2e-2)
+    assert found[VALUE][0] <= value[0] + 1e-15
+    assert found[VALUE][1] >= value[1] - 1e-15
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(names="xy", most=7))
+def test_value_and_gradient_lie_between_the_bounds(graph: tuple[Node, list[Node]]) -> None:
+    output, leaves = graph
+    expression = Expression(output, {leaf.text: leaf for leaf in leaves})
+    ends = {"x": (-0.75, 1.25), "y": (0.5, 0.625)}
+    found = bounds(expression, {name: ends[name] for name in expression.variables})
+    inside = [(low + (high - low) * part for part in (0.0, 0.3, 0.5, 0.875, 1.0)) for low, high in ends.values()]
+    for x, y in itertools.product(*map(list, inside)):
+        point = {"x": x, "y": y}
+        value, slopes = expression.value_and_grad({name: point[name] for name in expression.variables})
+        for name, number in {VALUE: value, **slopes}.items():
+            low, high = found[name]
+            slack = 1e-9 * max(1.0, abs(number))
+            assert math.isnan(number) or low - slack <= number <= high + slack, (name, point, number, low, high)
+
+
+def test_what_may_be_undefined_has_no_bounds_and_a_warning() -> None:
+    document = json.loads(run_cli('grad "1/x" --x=-1..2 --json'))
+    assert document["enclosure"] == {"value": ["-inf", "inf"], "x": ["-inf", "inf"]}
+    assert [warning["kind"] for warning in document["warnings"]] == ["domain"]
+
+
+def test_a_branch_that_is_not_taken_does_no_harm() -> None:
+    assert bounds(parse("where(x > 1, x, log(x - 5))"), {"x": (2.0, 3.0)}) == {VALUE: (2.0, 3.0), "x": (1.0, 1.0)}
+
+
+def test_ends_are_decimals_and_bounds_are_rounded_outwards() -> None:
+    document = json.loads(run_cli('grad "x*y" --x 0.1..0.3 --y 1 --json'))
+    assert document["variables"] == {"x": [0.1, 0.3], "y": 1.0}
+    low, high = document["enclosure"]["value"]
+    assert (low, high) == (math.nextafter(0.1, 0), math.nextafter(0.3, 1))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ('grad "x" --x 3..2', "LOW..HIGH"),
+        ('grad "x" --x 1..inf', "one finite number to another"),
+        ('grad "x" --x 1..', "value of `x`"),
+        ('grad "sum(v)" --v 1..2', "has arrays"),
+        ('grad "x" --x 1..2 --hessian', "--hessian"),
+        ('grad "x" --x 1..2 --precision 30', "--precision"),
+        ('grad "x*y" --x 1..2', "no value for `y`"),
+        ('trace "x" --x 1..2', "an interval, as `1..2`, is for `grad`"),
+    ],
+)
+def test_what_is_no_interval_is_refused(words: str, message: str) -> None:
+    answer = run_cli(words)
+    assert (answer.status, answer) == (2, "")
+    assert message in answer.stderr

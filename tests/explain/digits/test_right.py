@@ -1,0 +1,123 @@
+"""Every number that is printed has 12 right digits, or the right ones stand beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from flint import arb, ctx
+from hypothesis import given, settings
+
+from autodiff_cli.explain.digits.right import VALUE
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import Expression, parse
+from autodiff_cli.graph.node import Node
+from tests.graphs import SMOOTH, graphs
+
+# Formulas of published collections on rounding (Hamming 1987, "Numerical methods for scientists and engineers", chapter
+# 3, and others), where floats lose digits, and which numbers are spoilt.
+SPOILT = [
+    ("(1 - cos(x))/x^2", {"x": 1e-8}, {VALUE: "0.5", "x": "-8.33333333333333e-10"}),
+    ("exp(x) - 1", {"x": 2e-6}, {VALUE: "2.00000200000133e-6"}),
+    ("(x + y)/(x - y)", {"x": 3e-8, "y": -0.17}, {"y": "2.07612383472439e-6"}),
+    ("sin(x + y) - sin(x)", {"x": -54770.0, "y": 1e-9}, {VALUE: "8.64660237975496e-10"}),
+    ("1/(x + 1) - 1/x", {"x": 36208.0}, {"x": "4.21306727885378e-14"}),
+    ("(1 + x) - 1", {"x": 1e-20}, {VALUE: "1e-20"}),
+    ("sqrt(x + 1) - sqrt(x)", {"x": 1e13}, {VALUE: "1.58113883008415e-7", "x": "-7.90569415042036e-21"}),
+    ("log((1 - x)/(1 + x))", {"x": 1e-9}, {VALUE: "-2e-9"}),
+    ("exp(-x)", {"x": 1000.0}, {VALUE: "5.07595889754946e-435", "x": "-5.07595889754946e-435"}),
+    ("exp(x)/exp(999)", {"x": 1000.0}, {VALUE: "2.71828182845905", "x": "2.71828182845905"}),
+    # the slope towards the deviation vanishes within the rule, before it is multiplied
+    (
+        "normal_cdf(0.25, 0, y*x)",
+        {"x": -0.5, "y": -1e200},
+        {"x": "3.98942280401433e-201", "y": "1.99471140200716e-401"},
+    ),
+    ("exp(x)", {"x": 1000.0}, {VALUE: "1.97007111401705e+434", "x": "1.97007111401705e+434"}),
+    (
+        "(-b + sqrt(b^2 - 4*a*c))/(2*a)",
+        {"a": 1.0, "b": 1e8, "c": 1.0},
+        {VALUE: "-1e-8"},
+    ),
+]
+RIGHT = [
+    ("x*y + sin(x)", {"x": 2.0, "y": 3.0}),
+    ("x^2 - 4", {"x": 2.0}),
+    ("(x - 0.3)^2", {"x": 0.3}),
+    ("sin(x)", {"x": 1e22}),
+    ("log(x)", {"x": 0.0}),
+    ("log(x)", {"x": -1.0}),
+    ("sqrt(x)^2", {"x": 0.0}),
+    ("abs(x)*relu(x)", {"x": -3.0}),
+    ("where(x > 0, x, (x + 1e-15) - x)", {"x": 1.3}),
+    ("lambertw(x)", {"x": -0.36787944117144233}),
+    ("gamma(x)*erf(x)/tanh(x)", {"x": 3.7}),
+]
+
+
+def right(found: Trace) -> dict[str, str]:
+    return {name: text for warning in found.warnings for name, text in warning.right.items()}
+
+
+@pytest.mark.parametrize(("text", "point", "expected"), SPOILT)
+def test_the_right_digits_stand_beside_what_is_spoilt(
+    text: str, point: dict[str, float], expected: dict[str, str]
+) -> None:
+    found = right(trace(parse(text), point))
+    assert {name: found.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(("text", "point"), RIGHT)
+def test_nothing_is_said_of_what_is_right(text: str, point: dict[str, float]) -> None:
+    assert right(trace(parse(text), point)) == {}
+
+
+def test_what_floats_compute_rightly_needs_nothing_more() -> None:
+    program = "import sys; from autodiff_cli.cli.main import main; main(); sys.exit('flint' in sys.modules)"
+    for text, expected in (("x*y + sin(x)", 0), ("(1 - cos(x))*y", 1)):
+        words = ["grad", text, "--x", "1e-8", "--y", "3"]
+        done = subprocess.run([sys.executable, "-c", program, *words], check=False, capture_output=True)
+        assert done.returncode == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(ops=SMOOTH, names="xy", most=10))
+def test_no_number_is_silently_wrong(graph: tuple[Node, list[Node]]) -> None:
+    output, leaves = graph
+    expression = Expression(output, {leaf.text: leaf for leaf in leaves})
+    point = {"x": 1e-7, "y": -1.000000001}
+    found = trace(expression, {name: point[name] for name in expression.variables})
+    said = right(found)
+    exact = _independent(expression, point)
+    for name, x in {VALUE: found.value, **found.gradient}.items():
+        ball = exact[name]
+        if ball is not None and ball.is_finite() and ball.rel_accuracy_bits() > 60:
+            shown = arb(said[name]) if name in said else arb(x)
+            with ctx.workprec(200):
+                assert abs(shown - ball) <= abs(ball) * arb("1e-11"), (name, x, said)
+
+
+def _independent(expression: Expression, point: dict[str, float]) -> dict[str, arb | None]:
+    """Value and gradient by balls alone, from forward mode: no graph of a gradient, no doubt to clear."""
+    from autodiff_cli.autodiff.forward import forward, tangents
+    from autodiff_cli.numbers.balls.number import Undecided, ball, of_float
+    from autodiff_cli.numbers.balls.table import precision
+
+    with precision(600) as kind:
+        try:
+            values = forward(expression.tape, kind, {name: of_float(x) for name, x in point.items()})
+            slopes = {
+                name: tangents(expression.tape, kind, values, {name: of_float(1.0)})[-1]
+                for name in expression.variables
+            }
+        except Undecided:
+            return dict.fromkeys((VALUE, *expression.variables))
+        return {VALUE: ball(values[-1]), **{name: None if x is None else ball(x) for name, x in slopes.items()}}
+
+
+def test_an_array_that_the_output_is_not_made_of_has_zeros_for_a_gradient() -> None:
+    found = trace(parse("v: 2; a = sum(v); exp(x) - 1"), {"v": [1.0, 2.0], "x": 2e-6})
+    assert found.gradient["v"].tolist() == [0.0, 0.0]
+    assert [caveat.right for caveat in found.warnings] == [{VALUE: "2.00000200000133e-6"}]

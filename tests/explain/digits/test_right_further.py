@@ -1,0 +1,59 @@
+"""Derivatives beyond the gradient, and those at many points, have 12 right digits or the right ones beside them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from autodiff_cli.explain.digits.right_rows import RightRows
+from autodiff_cli.formula.points import Gradients
+from autodiff_cli.front import parse
+from tests.support import run_cli
+
+
+def right(words: str) -> dict[str, str]:
+    warnings = json.loads(run_cli(f"grad {words} --json"))["warnings"]
+    return {name: text for warning in warnings for name, text in warning.get("right", {}).items()}
+
+
+@pytest.mark.parametrize(("text", "x", "order"), [("sin(x)/x", "1.25", 10), ("(1 - cos(x))/x^2", "0.01", 3)])
+def test_a_derivative_of_high_order_that_cancels_has_its_right_digits(text: str, x: str, order: int) -> None:
+    with mp.workdps(60):
+        function = {"sin(x)/x": lambda t: mp.sin(t) / t, "(1 - cos(x))/x^2": lambda t: (1 - mp.cos(t)) / t**2}[text]
+        wanted = mp.taylor(function, mp.mpf(float(x)), order)[order] * mp.factorial(order)
+        found = mp.mpf(right(f'"{text}" --x {x} --order {order}')["derivative"])
+        assert abs(found - wanted) < abs(wanted) * mp.mpf("1e-13")
+
+
+def test_second_and_directional_derivatives_too() -> None:
+    found = right('"(1 - cos(x))/x^2*y" --x 1e-3 --y 2 --hessian --direction x=1,y=1')
+    assert found["hessian.x.x"] == "-0.166666633333335"
+    assert found["hessian.x.y"] == found["hessian.y.x"] == "-0.0000833333277777779"
+    assert found["directional"] == "0.499833291677779"
+    assert "hessian.y.y" not in found
+
+
+def test_nothing_is_said_of_those_that_are_right() -> None:
+    assert right('"x^3*y + sin(x)" --x 1.1 --y 2 --hessian --direction x=1,y=1') == {}
+    assert right('"exp(x)" --x 1.1 --order 9') == {}
+
+
+def test_rows_that_are_spoilt_are_named() -> None:
+    answer = run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3')
+    assert "row 1: with all digits the value is 0.5, d/dx is -8.33333333333333e-10" in answer.stderr
+    assert "spoilt a number: 1" in answer.stderr
+    lines = [json.loads(line) for line in run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3 --json').splitlines()]
+    assert [("warnings" in line) for line in lines] == [True, False, False]
+    assert lines[0]["warnings"][0]["right"]["value"] == "0.5"
+
+
+def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autodiff_cli.explain.digits.right_rows.MOST_ROWS", 3)
+    formula = parse("(1 + x) - 1")
+    rows = RightRows(formula, {}, ["x"])
+    columns = {"x": np.full(10, 1e-20)}
+    assert len(rows.of(columns, Gradients(formula, ["x"], {}, ["x"]).at(columns))) == 3
+    assert rows.unseen == 7

@@ -1,0 +1,59 @@
+"""What the backward pass needs is read from the rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.views.tape_record import tape_record
+from autodiff_cli.front import parse
+
+# fmt: off
+SAVED = [
+    ("x + y",              []),
+    ("x*y",                ["x", "y"]),
+    ("x*2",                []),
+    ("sin(x)",             ["x"]),
+    ("exp(x)",             ["exp(x)"]),
+    ("sqrt(x)",            ["sqrt(x)"]),
+    ("x/y",                ["x", "y"]),
+    ("x/3",                []),
+    ("relu(x)",            ["x"]),
+    ("max(x, y)",          ["max(x, y)", "x", "y"]),
+    ("floor(x)",           []),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "saved"), SAVED)
+def test_an_operation_keeps_what_its_rule_reads(text: str, saved: list[str]) -> None:
+    expression = parse(text)
+    found = trace(expression, dict.fromkeys(expression.variables, 2.0))
+    last = tape_record(found).entries[-1]
+    assert sorted(found.labels[j] for j in last.saved) == sorted(saved)
+
+
+def test_a_value_that_several_operations_keep_is_stored_once() -> None:
+    record = tape_record(trace(parse("sin(x)*cos(x)"), {"x": 1.0}))
+    assert [entry.bytes for entry in record.entries] == [8, 0, 16]
+    assert (record.bytes, record.computed, record.without) == (24, 24, 16)
+
+
+def test_arrays_count_all_their_elements_and_a_sum_keeps_none() -> None:
+    record = tape_record(trace(parse("W: 2x3; sum(tanh(W @ x))"), {"W": [[1.0] * 3] * 2, "x": [1.0] * 3}))
+    assert [(entry.op.name, entry.bytes) for entry in record.entries] == [("matmul", 72), ("tanh", 16), ("sum", 0)]
+
+
+def test_checkpoints_trade_memory_for_operations_done_again() -> None:
+    record = tape_record(trace(parse("sin(" * 64 + "x" + ")" * 64), {"x": 1.0}))
+    assert record.without == 63 * 8
+    eight = next(chosen for chosen in record.checkpoints if chosen.every == 8)
+    # Seven values cross a border, and the fullest stretch adds the other seven that its own backward pass reads.
+    assert (eight.stretches, eight.kept, eight.peak) == (8, 7 * 8, 14 * 8)
+    assert eight.recomputed == 7 * 7
+
+
+@pytest.mark.parametrize("text", ["x", "2", "sin(x)"])
+def test_a_formula_too_short_for_checkpoints_has_none(text: str) -> None:
+    expression = parse(text)
+    assert tape_record(trace(expression, dict.fromkeys(expression.variables, 1.0))).checkpoints == []

@@ -1,0 +1,85 @@
+"""Every operation in every language, and its slopes, as `grad` has them.
+
+To 1e-13 wherever the numbers are ordinary, with the same nan and infinities at the edges of everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from autodiff_cli.export.exporters import EXPORTERS, export
+from autodiff_cli.export.program import Wanted
+from autodiff_cli.front import Expression
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.op import Op
+from tests.export.support import Case, Found, close, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch
+from tests.numbers.test_arrays import ELEMENTWISE, inputs_of
+from tests.ops.table import ROWS
+from tests.ops.test_rules import every_point
+
+Runner = Callable[[Sequence[Case], Path], list[list[Found]]]
+POINTS = {row.name: [*every_point(row)] for row in ROWS}
+
+
+def formulas() -> list[tuple[Op, Expression]]:
+    """Each operation on variables, with each number of inputs at which it is tested."""
+    found = []
+    for op in ELEMENTWISE:
+        for count in sorted({len(point) for point in points_of(op)}):
+            leaves = [variable(name) for name in "xyz"[:count]]
+            found.append((op, Expression(op(*leaves), {leaf.text: leaf for leaf in leaves})))
+    return found
+
+
+def points_of(op: Op) -> list[tuple[float, ...]]:
+    return [*inputs_of(op), *POINTS.get(op.name, ())]
+
+
+@pytest.mark.parametrize(
+    ("target", "runner"),
+    [
+        ("python", in_python),
+        ("numpy", in_python),
+        ("js", in_javascript),
+        pytest.param("c", in_c, marks=pytest.mark.slow),
+        pytest.param("fortran", in_fortran, marks=pytest.mark.slow),
+    ],
+)
+def test_every_operation_and_its_slopes(tmp_path: Path, target: str, runner: Runner) -> None:
+    cases, expected = [], []
+    for k, (op, f) in enumerate(formulas()):
+        points = [point for point in points_of(op) if len(point) == len(f.variables)]
+        cases.append(Case(export(f, target, Wanted(f"f{k}")), f"f{k}", f.variables, points))
+        expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
+    wrong = [
+        (str(f), point, got, (value, slopes))
+        for (_, f), case, results, wanted in zip(formulas(), cases, runner(cases, tmp_path), expected, strict=True)
+        for point, got, (value, slopes) in zip(case.points, results, wanted, strict=True)
+        if not (target == "numpy" and point == (float("-inf"), 0.5))  # NumPy's own power is nan there
+        and not all(map(close, [got[0], *got[1]], [float(value), *map(float, slopes.values())]))
+    ]
+    assert not wrong, (len(wrong), sorted({text for text, *_ in wrong}), wrong[:: 1 + len(wrong) // 12])
+    assert sum(len(case.points) for case in cases) > 20_000
+
+
+@pytest.mark.parametrize(("target", "runner"), [("jax", in_jax), ("torch", in_torch)])
+def test_frameworks_differentiate_what_they_have(tmp_path: Path, target: str, runner: Runner) -> None:
+    """At points that are nothing special; their functions are not as exact as ours."""
+    cases, expected = [], []
+    for k, (op, f) in enumerate(formulas()):
+        drawn = [p for p in POINTS.get(op.name, []) if len(p) == len(f.variables)]
+        points = [p for p in drawn if all(1e-3 < abs(x) < 20 and 2 * x != round(2 * x) for x in p)][:40]
+        if op.helper or op.unavailable or not points or not EXPORTERS[target].has(op):
+            continue
+        cases.append(Case(export(f, target, Wanted(f"f{k}")), f"f{k}", f.variables, points))
+        expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
+    wrong = [
+        (case.source, point, got, (value, slopes))
+        for case, results, wanted in zip(cases, runner(cases, tmp_path), expected, strict=True)
+        for point, got, (value, slopes) in zip(case.points, results, wanted, strict=True)
+        if not all(close(a, b, 1e-6, 1e-9) for a, b in zip([got[0], *got[1]], [value, *slopes.values()], strict=True))
+    ]
+    assert not wrong, (len(wrong), wrong[:: 1 + len(wrong) // 12])

@@ -1,0 +1,329 @@
+"""Exported programs: their names, their arrays, their second derivatives, their size; compiled and run."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli.export.exporters import EXPORTERS, ExportError, export
+from autodiff_cli.export.program import MOST_OF_HESSIAN, TooLargeError, Wanted
+from autodiff_cli.front import Expression, parse
+from autodiff_cli.language.lexer import written_name
+from tests.export.support import STRICT, Case, Found, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch, run
+from tests.tools import program
+
+Runner = Callable[[Sequence[Case], Path], list[list[Found]]]
+RUNNERS: dict[str, Runner] = {
+    "c": in_c, "fortran": in_fortran, "python": in_python, "numpy": in_python, "js": in_javascript,
+}  # fmt: skip
+EVERY = pytest.mark.parametrize("target", RUNNERS)
+
+
+def agree(target: str, folder: Path, texts: Sequence[str], point: dict[str, float], **wanted: Any) -> None:
+    """Export formulas, run them at a point, and compare with `grad`."""
+    formulas = [parse(text) for text in texts]
+    cases = [
+        Case(export(f, target, Wanted(f"f{k}", **wanted)), f"f{k}", f.variables, [tuple(point[n] for n in f.variables)])
+        for k, f in enumerate(formulas)
+    ]
+    for f, case, ((value, slopes),) in zip(formulas, cases, RUNNERS[target](cases, folder), strict=True):
+        wanted_value, gradient = f.value_and_grad({name: point[name] for name in f.variables})
+        expected = pytest.approx([wanted_value, *gradient.values()], rel=1e-13)
+        assert [value, *slopes] == expected, case.source
+
+
+# fmt: off
+NAMES = [
+    "x", "gradient", "hessian", "value", "t1", "for", "class", "end", "double", "lambda", "λ", "θ_0", "x₁", "x1", "x̂",
+    "X", "function", "sin", "erf", "sqrt", "math", "np", "zeros", "dp", "данные", "f0", "exp", "returned",
+    "product_error", "undefined", "PI", "Temp [°C]",
+]
+# fmt: on
+
+
+@EVERY
+def test_any_name_becomes_a_legal_one_of_its_own(tmp_path: Path, target: str) -> None:
+    point = {name: 0.1 + 0.05 * k for k, name in enumerate(NAMES)}
+    products = [f"sin({written_name(a)})*{written_name(b)}" for a, b in pairwise(NAMES)]
+    f = parse(f"{' + '.join(products)} + erf(x)*sqrt(X)*exp(λ)*pi*normal_pdf(λ)")
+    case = Case(export(f, target, Wanted("f0")), "f0", f.variables, [tuple(point[name] for name in f.variables)])
+    ((value, slopes),) = RUNNERS[target]([case], tmp_path)[0]
+    expected, gradient = f.value_and_grad(point)
+    assert [value, *slopes] == pytest.approx([expected, *gradient.values()], rel=1e-13)
+
+
+def test_a_comment_says_which_name_became_which() -> None:
+    f = parse("λ*for*x₁ + class")
+    assert "λ (here lambda); for (here for_); x₁ (here x1); class." in export(f, "c", Wanted())
+    assert "Here for is for_, x₁ is x1 and class is class_." in export(f, "python", Wanted())
+
+
+FORMULAS = [
+    "x*y + sin(x)",
+    "a = x + y; b = a*y; a^2*b - b/a",
+    "where(x > 0 and y < 2, x^y, gamma(x))*max(x, y, 2*x)",
+    "x^3 + x^-2 + 2^y + x^0.5 + (x - y)^2",
+    "-x*-y - (x - (y - 1)) + x/(y/2)/3 - -x",
+    "normal_cdf(x)*log(y)/log(x + 3, 2) + root(y, 3)",
+    "1e-300*x + 123456789012345678*y + 0.1",
+    "5*x + 3",
+    "x",
+    "7",
+    "x > y",
+    "0*x + y",
+    "(x > y) + (x < y)*2 + (not x == y)",
+    "(x % 0.3) + hypot(x, y) + atan2(y, x)",
+]
+
+
+@EVERY
+def test_formulas(tmp_path: Path, target: str) -> None:
+    agree(target, tmp_path, FORMULAS, {"x": 0.3, "y": 1.7})
+
+
+ARRAYS = [
+    (
+        "W: 2x3; v: 3; b: 2; sum(tanh(W @ v + b))",
+        {"W": [[0.3, -1.2, 2], [0.5, 0.25, -0.75]], "v": [1, -2, 0.5], "b": [0.1, -0.2]},
+    ),
+    ("v: 3; w: 3; sum(v*softmax(w)) + logsumexp(v)", {"v": [1, 2, -3], "w": [0.5, 3, 2]}),
+    ("v: 2; norm(v)*v[0] + s*mean(v)", {"v": [3, 4], "s": 2}),
+    ("v: 2; norm(v)", {"v": [0, 0]}),
+    ("v: 3; max(v) - min(v)*prod(v)", {"v": [2, -1, 2]}),
+    ("M: 3x2; sum(transpose(M) @ M)*M[0, 1] + sum(M[1])", {"M": [[1, 2], [3, 4], [5, 6]]}),
+    ("v: 2; w: 2; dot(v, w)*sum(outer(v, w)) + sum(concat(v, w)^2)", {"v": [2, -1], "w": [0.5, 3]}),
+    ("v: 3; a = v*2; sum(where(a > 0, log(a), v)) + a[1]", {"v": [1, -2, 3]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["python", "numpy", "js"])
+@pytest.mark.parametrize(("text", "point"), ARRAYS, ids=[text for text, _ in ARRAYS])
+def test_arrays_where_there_are_lists(tmp_path: Path, target: str, text: str, point: dict[str, Any]) -> None:
+    f = parse(text)
+    source = export(f, target, Wanted())
+    if target == "js":
+        (tmp_path / "f.mjs").write_text(source, encoding="utf-8")
+        driver = f'import {{ f }} from "./f.mjs"; console.log(JSON.stringify(f({json.dumps(point)})));'
+        (tmp_path / "run.mjs").write_text(driver, encoding="utf-8")
+        found = json.loads(run([program("node", "nodejs"), tmp_path / "run.mjs"]))
+        value, gradient = found["value"], found["gradient"]
+    else:
+        scope: dict[str, Any] = {}
+        exec(source, scope)
+        value, gradient = scope["f"](**point)
+    expected, slopes = f.value_and_grad(point)
+    assert value == pytest.approx(expected, rel=1e-13)
+    assert gradient.keys() == slopes.keys()
+    for name, slope in slopes.items():
+        np.testing.assert_allclose(gradient[name], slope, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("target", ["c", "fortran"])
+def test_arrays_where_all_numbers_stand_in_a_row(tmp_path: Path, target: str) -> None:
+    cases = []
+    for k, (text, point) in enumerate(ARRAYS):
+        f = parse(text)
+        numbers = tuple(float(x) for name in f.variables for x in np.ravel(point[name]))
+        cases.append(Case(export(f, target, Wanted(f"f{k}")), f"f{k}", f.variables, [numbers]))
+    for (text, point), ((value, slopes),) in zip(ARRAYS, RUNNERS[target](cases, tmp_path), strict=True):
+        expected, gradient = parse(text).value_and_grad(point)
+        assert value == pytest.approx(expected, rel=1e-13)
+        np.testing.assert_allclose(slopes, np.concatenate([np.ravel(s) for s in gradient.values()]), 1e-13, 1e-15)
+
+
+def test_numpy_takes_arrays_of_points() -> None:
+    f = parse("a*exp(-b*t) + gamma(b) + where(t > 1, a, 3)")
+    scope: dict[str, Any] = {}
+    exec(export(f, "numpy", Wanted()), scope)
+    point = {"a": 2.0, "b": np.array([0.5, 1.5]), "t": np.array([[0.1], [2.0], [30.0]])}
+    value, gradient = scope["f"](**point)
+    expected, slopes = f.value_and_grad(point)
+    np.testing.assert_allclose(value, expected, 1e-13)
+    for name, slope in slopes.items():
+        np.testing.assert_allclose(gradient[name], slope, 1e-13)
+        assert gradient[name].shape == (3, 2)
+
+
+SECOND = "a = x*y; where(x > 0, a^3, 1) + sinc(x) + max(x, y) + log(z)/y"
+POINT = {"x": 0.3, "y": 1.7, "z": 0.9}
+
+
+def test_second_derivatives(tmp_path: Path) -> None:
+    f = parse(SECOND)
+    expected = f.hessian(POINT)
+    for target in ("python", "numpy"):
+        scope: dict[str, Any] = {}
+        exec(export(f, target, Wanted(hessian=True)), scope)
+        rows = scope["f"](**POINT)[2]
+        np.testing.assert_allclose([[rows[a][b] for b in "xyz"] for a in "xyz"], expected, 1e-12)
+    (tmp_path / "f.c").write_text(export(f, "c", Wanted(hessian=True)), encoding="utf-8")
+    run([program("gcc", "gcc"), *STRICT, "-shared", "-fPIC", "-o", tmp_path / "c.so", tmp_path / "f.c", "-lm"])
+    (tmp_path / "f.f90").write_text(export(f, "fortran", Wanted(hessian=True)), encoding="utf-8")
+    run(
+        [
+            program("gfortran", "gfortran"),
+            "-Wall",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+            tmp_path / "f.so",
+            tmp_path / "f.f90",
+        ]
+    )
+    x, value, gradient = (ctypes.c_double * 3)(*POINT.values()), ctypes.c_double(), (ctypes.c_double * 3)()
+    for library, name, arguments in (("c.so", "f", [x, gradient]), ("f.so", "f_", [x, ctypes.byref(value), gradient])):
+        hessian = (ctypes.c_double * 9)()
+        getattr(ctypes.CDLL(str(tmp_path / library)), name)(*arguments, hessian)
+        np.testing.assert_allclose(np.reshape(hessian, (3, 3)), expected, 1e-12)
+
+
+def test_second_derivatives_of_arrays() -> None:
+    f = parse("v: 2; sum(v^3)*s + v[0]*v[1]")
+    point = {"v": [2.0, 3.0], "s": 5.0}
+    expected = f.hessian(point)
+    for target in ("python", "numpy"):
+        scope: dict[str, Any] = {}
+        exec(export(f, target, Wanted(hessian=True)), scope)
+        rows = scope["f"](**point)[2]
+        np.testing.assert_allclose(rows["v"]["v"], expected[:2, :2])
+        np.testing.assert_allclose(rows["v"]["s"], expected[:2, 2])
+        np.testing.assert_allclose(rows["s"]["v"], expected[2, :2])
+
+
+def test_only_what_is_asked_for(tmp_path: Path) -> None:
+    f = parse("x*y*z")
+    assert "gradient[1] = z*x_;" in (source := export(f, "c", Wanted(wrt=("z", "y"))))
+    assert "double f(const double x[3], double gradient[2])" in source
+    assert "In gradient, in this order: z; y." in source
+    source = export(f, "c", Wanted("volume", gradient=False))
+    assert "double volume(const double x[3])" in source
+    assert "gradient" not in source
+    (tmp_path / "volume.c").write_text(source, encoding="utf-8")
+    run([program("gcc", "gcc"), *STRICT, "-c", "-o", tmp_path / "volume.o", tmp_path / "volume.c"])
+
+
+@EVERY
+def test_size_and_time_grow_with_the_formula(target: str, tmp_path: Path) -> None:
+    """5,000 operations, each used twice, would be endless if they were written out."""
+    sizes = []
+    for count in (1250, 2500):
+        statements = ["a0 = x"] + [f"a{k + 1} = sin(a{k})*a{k} + y" for k in range(count // 2)]
+        f = parse("; ".join([*statements, f"a{count // 2}"]))
+        sizes.append(len(export(f, target, Wanted())))
+    assert sizes[1] < 2.1 * sizes[0]
+    chain = "y"
+    for k in range(2500):
+        chain = f"x + {chain}" if k % 2 else f"cos({chain})"
+    agree(target, tmp_path, [chain], {"x": 0.3, "y": 1.7}) if target in ("python", "js") else export(
+        parse(chain), target, Wanted()
+    )
+
+
+def test_a_hessian_of_too_many_numbers_is_refused_with_the_limit() -> None:
+    f = parse(" + ".join(f"x{k}^2" for k in range(300)))
+    with pytest.raises(
+        TooLargeError, match=rf"300 numbers .* at most {MOST_OF_HESSIAN} numbers: choose some with --wrt"
+    ):
+        export(f, "c", Wanted(hessian=True))
+    assert "hessian[1][1]" in export(f, "c", Wanted(wrt=("x7", "x9"), hessian=True))
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "message"),
+    [
+        ("torch", "gamma(x)", "PyTorch has no `gamma`; c, fortran, python, numpy, jax, js and latex have it"),
+        ("jax", "Si(x) + erfi(y)", "JAX has no `Si` and no `erfi`; c, fortran, python, numpy, js and latex have them"),
+    ],
+)
+def test_what_a_language_lacks_is_refused_by_name(target: str, text: str, message: str) -> None:
+    with pytest.raises(ExportError) as error:
+        export(parse(text), target, Wanted())
+    assert str(error.value) == f"{message}: choose with --to"
+
+
+@pytest.mark.parametrize("target", [t for t in EXPORTERS if t != "latex"])
+@pytest.mark.parametrize("name", ["2x", "a b", "", "for", "x-y"])
+def test_a_function_has_a_legal_name(target: str, name: str) -> None:
+    if name == "for" and target == "fortran":
+        return  # it has no reserved words
+    with pytest.raises(ExportError, match="cannot name a function"):
+        export(parse("x"), target, Wanted(name))
+
+
+@EVERY
+def test_comments_end_nothing(target: str, tmp_path: Path) -> None:
+    """Names in backticks may have any characters in them."""
+    strange = ["a */ b", 'c" + d', "e\\", "// g", '"""', "??/", "%s {x}", "! h", "'", "i j"]
+    f = parse(" + ".join(f"`{name}`^2" for name in strange))
+    case = Case(export(f, target, Wanted("f0")), "f0", f.variables, [tuple(range(1, len(strange) + 1))])
+    ((value, slopes),) = RUNNERS[target]([case], tmp_path)[0]
+    assert value == sum(k * k for k in range(1, len(strange) + 1))
+    assert slopes == [2 * k for k in range(1, len(strange) + 1)]
+
+
+@pytest.mark.parametrize(("target", "runner"), [("jax", in_jax), ("torch", in_torch)])
+def test_frameworks_differentiate_formulas(tmp_path: Path, target: str, runner: Runner) -> None:
+    texts = [text for text in FORMULAS if "gamma" not in text and text != "7"]
+    formulas = [parse(text) for text in texts]
+    cases = [Case(export(f, target, Wanted()), "f", f.variables, [(0.3, 1.7)[: len(f.variables)]]) for f in formulas]
+    for f, ((value, slopes),) in zip(formulas, runner(cases, tmp_path), strict=True):
+        expected, gradient = f.value_and_grad(dict(zip(f.variables, (0.3, 1.7), strict=False)))
+        assert [value, *slopes] == pytest.approx([expected, *gradient.values()], rel=1e-12)
+
+
+# --- LaTeX
+
+
+def test_latex_sets_formulas_as_people_write_them() -> None:
+    source = export(parse("a*exp(-b*t^2) + sqrt(x₁)/Δ"), "latex", Wanted(wrt=("b", "x₁")))
+    assert source.splitlines()[1:] == [
+        r"\begin{align*}",
+        r"f\left(a, b, t, x_{1}, \Delta\right) &= a \, e^{-b \, t^{2}} + \frac{\sqrt{x_{1}}}{\Delta} \\",
+        r"\frac{\partial f}{\partial b} &= -a \, t^{2} \, e^{-b \, t^{2}} \\",
+        r"\frac{\partial f}{\partial x_{1}} &= \frac{1}{2 \, \Delta \, \sqrt{x_{1}}}",
+        r"\end{align*}",
+    ]
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, *(text for text, _ in ARRAYS), SECOND])
+def test_latex_is_balanced(text: str) -> None:
+    source = export(parse(text), "latex", Wanted(hessian=": " not in text))
+    assert source.count("{") == source.count("}")
+    assert len(re.findall(r"\\left\b", source)) == len(re.findall(r"\\right\b", source))
+    assert source.count(r"\begin{") == source.count(r"\end{")
+
+
+def test_latex_compiles(tmp_path: Path) -> None:
+    body = "".join(export(parse(text), "latex", Wanted()) for text in [*FORMULAS, *(text for text, _ in ARRAYS)])
+    document = rf"\documentclass{{article}}\usepackage{{amsmath,amssymb}}\begin{{document}}{body}\end{{document}}"
+    (tmp_path / "f.tex").write_text(document, encoding="utf-8")
+    command = [program("pdflatex", "texlive-latex-base"), "-interaction=nonstopmode", "-halt-on-error", "f.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
+    """Compilers refuse to compute it, and Python raises."""
+    for target in RUNNERS:
+        f = parse("x + log(0) + 1/0 - 1/0")
+        case = Case(export(f, target, Wanted("f0")), "f0", ("x",), [(1.0,)])
+        ((value, slopes),) = RUNNERS[target]([case], tmp_path)[0]
+        assert math.isnan(value)
+        assert slopes == [1.0]
+
+
+def test_expressions_without_source_are_exported_too() -> None:
+    f = parse("x^2*sin(y)").derivative("x")
+    assert isinstance(f, Expression)
+    assert "return { value, gradient };" in export(f, "js", Wanted())

@@ -1,0 +1,67 @@
+"""Look for formulas and points at which a property does not hold.
+
+    python -m tests.fuzz                         for ten minutes, from a new seed
+    python -m tests.fuzz --seconds 28800         for eight hours
+    python -m tests.fuzz --seed 4711 --cases 1   one case again, as a finding names it
+
+Each finding is made as small as it goes, and printed with what is wrong. Ends with status 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+import warnings
+from collections import Counter
+from random import SystemRandom
+
+from autodiff_cli import ExpressionError
+from tests.fuzz.grammar import Case, case
+from tests.fuzz.properties import PROPERTIES, broken
+from tests.fuzz.smaller import smaller
+
+
+def main() -> int:
+    """Run until the time or the cases are over."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--cases", type=int)
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**9))
+    parser.add_argument("--only", choices=PROPERTIES, action="append", help="a property; all by default")
+    asked = parser.parse_args()
+    warnings.simplefilter("error")  # what Python warns of, users see
+    names = asked.only or [*PROPERTIES]
+    end = time.monotonic() + asked.seconds
+    tried: Counter[str] = Counter()
+    findings: dict[str, int] = {}
+    for seed in itertools.count(asked.seed):
+        if time.monotonic() > end or tried["cases"] == asked.cases:
+            break
+        found = made(seed)
+        tried["cases"] += 1
+        tried["refused"] += found is None
+        for name in names if found is not None else ():
+            assert found is not None
+            why = broken(name, found)
+            if why is None:
+                continue
+            small = smaller(name, found)
+            said = f"{name}: {broken(name, small)}"
+            if findings.setdefault(said, seed) == seed:
+                print(f"{small}\n  {said}\n", flush=True)
+    print(f"{tried['cases']} cases from seed {asked.seed}, {tried['refused']} refused: {len(findings)} findings")
+    return 1 if findings else 0
+
+
+def made(seed: int) -> Case | None:
+    """The case of a seed; None if the language refuses its text."""
+    try:
+        return case(seed)
+    except ExpressionError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,345 @@
+"""What holds for every formula at every point. A property raises `Broken` where it does not.
+
+Ways to compute the same number are compared up to what rounding explains: how far the number moves when the point is
+moved by some units in the last place. Where numbers leave the range of floats on the way, ways differ by right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from random import Random
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from autodiff_cli import ExpressionError, Objective, parse
+from autodiff_cli.autodiff.digits import evaluate
+from autodiff_cli.backends.choice import BACKENDS, backend
+from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import Expression
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.language.lowering import read
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.numbers.balls.number import is_finite, nearest, of_float
+from autodiff_cli.numbers.balls.table import read as read_decimal
+from tests.fuzz import page
+from tests.fuzz.grammar import Case
+from tests.language.compare import identical
+from tests.support import run_cli
+
+SECONDS = 20  # no command may take longer
+ROUNDING = 1e-9  # of a number, that ways to compute it may differ by
+RIGHT = 1e-11  # the error of 12 digits, and a little
+MODERATE = (1e-100, 1e100)  # the sizes at which no way overflows
+MOVES = 6  # to see how far a number moves
+ULPS = 4.0
+
+
+class Broken(AssertionError):  # noqa: N818 - what the property is
+    """A property does not hold; the message says how."""
+
+
+@contextlib.contextmanager
+def in_time(seconds: int = SECONDS) -> Iterator[None]:
+    """Raise Broken after so many seconds."""
+
+    def late(_signal: int, _frame: FrameType | None) -> None:
+        raise Broken(f"takes more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# --- comparing
+
+Numbers = Mapping[str, Any]  # by what they are called
+
+
+def size_of(at: Trace) -> float | None:
+    """The size of the largest amount that is handed on; None where ways to compute differ by right: where numbers are
+    not of sizes that can be multiplied in any order, or where digits are lost and a warning says so."""
+    if any(caveat.kind == "precision" for caveat in at.warnings):
+        return None
+    numbers = [*at.values, *(x for x in at.arrived if x is not None)]
+    numbers += [given.local for several in at.handed for given in several if given.local is not None]
+    sizes = np.abs(np.concatenate([np.ravel(x) for x in numbers]))
+    if not (np.isfinite(sizes) & ((sizes == 0) | ((sizes > MODERATE[0]) & (sizes < MODERATE[1])))).all():
+        return None
+    handed = [given.amount for several in at.handed for given in several]
+    return float(max(np.max(np.abs(x)) for x in (1.0, at.value, *handed)))
+
+
+def gradient(f: Expression, point: Mapping[str, Any]) -> Numbers:
+    """The value and the gradient."""
+    value, slopes = f.value_and_grad(point)
+    return {"value": value, **slopes}
+
+
+Way = Callable[[Mapping[str, Any]], Numbers]  # what computes numbers at a point
+
+
+def compare(one: Way, other: Way, point: Mapping[str, Any], terms: float = 0.0) -> None:
+    """Raise Broken where two ways differ by more than rounding explains: by far more than each moves with its point.
+
+    Args:
+        terms: the size of what is added up on the way, of which some units in the last place may be left.
+    """
+    with np.errstate(all="ignore"):
+        found, wanted = one(point), other(point)
+        wrong = [name for name, ours in found.items() if not _near(ours, wanted[name], terms)]
+        around = [_moved(point, Random(k)) for k in range(MOVES)] if wrong else []
+        noises = [[way(near) for near in around] for way in (one, other)]
+        for name in wrong:
+            both = [np.asarray(x, dtype=float) for x in (found[name], wanted[name])]
+            noise = sum(abs(np.asarray(near[name]) - at) for at, way in zip(both, noises, strict=True) for near in way)
+            if not np.all(abs(both[0] - both[1]) <= 100 * noise):  # also where one of them is nan
+                raise Broken(f"{name} is {_shown(both[0])}, not {_shown(both[1])}")
+
+
+def _near(ours: Any, theirs: Any, terms: float) -> bool:
+    size = max(float(np.max(np.abs(theirs), initial=0.0)), terms)
+    return bool(np.all(np.isclose(ours, theirs, rtol=ROUNDING, atol=1e-14 * size + 1e-300, equal_nan=True)))
+
+
+def _moved(point: Mapping[str, Any], chance: Random) -> dict[str, Any]:
+    """The point, each number moved by up to some units in its last place."""
+    return {
+        name: np.asarray(value) + ULPS * chance.uniform(-1, 1) * np.spacing(np.abs(np.asarray(value, float)))
+        for name, value in point.items()
+    }
+
+
+def _shown(number: Any) -> str:
+    return str(np.asarray(number).tolist())
+
+
+# --- properties
+
+
+def words(case: Case) -> list[str]:
+    """The expression and its values, as they are typed."""
+    return [case.text, *(f"--set={name}={_shown(value)}" for name, value in case.point.items())]
+
+
+COMMANDS = (
+    "grad", "grad --json", "grad --precision 20", "grad --hessian --json", "grad --mode forward", "grad --symbolic",
+    "check", "trace", "trace --json", "trace --paths", "trace --mode forward", "trace --tape", "trace --format svg",
+    "trace --format dot --fold", "trace --format mermaid", "trace --format html",
+)  # fmt: skip
+
+
+def errors(case: Case) -> None:
+    """Commands end in an answer or in an error in words, soon, and what they call JSON is JSON."""
+    chance = Random(case.seed)
+    for line in chance.sample(COMMANDS, 4):
+        _command(line, case)
+    if case.point:
+        _command(f"grad --wrt {chance.choice([*case.point])} --order {chance.randint(2, 6)} --json", case)
+
+
+def _command(line: str, case: Case) -> None:
+    command, *options = line.split()
+    with in_time():
+        output = run_cli([command, *words(case), *options])
+    if (
+        output.status not in (0, 1, 2)
+        or "Traceback" in output.stderr
+        or (output.status == 2) != ("error: " in output.stderr)
+    ):
+        raise Broken(f"{line}: status {output.status}, {output.stderr}")
+    if output.status == 2 and output:
+        raise Broken(f"{line}: bad input, and something on standard output")
+    if "--json" in line and output.status != 2:
+        assert isinstance(output.json, dict)
+
+
+def modes(case: Case) -> None:
+    """Forward mode, reverse mode, and the gradient as a graph agree."""
+    f = parse(case.text)
+    at = trace(f, case.point)
+    terms = size_of(at)
+    if terms is None:
+        return
+
+    def by_loops(point: Mapping[str, Any]) -> Numbers:
+        found = trace(f, point)
+        return {"value": found.value, **found.gradient}
+
+    def backward(point: Mapping[str, Any]) -> Numbers:
+        return {name: np.sum(slope) for name, slope in f.grad(point).items()}
+
+    def ahead(point: Mapping[str, Any]) -> Numbers:
+        return {name: f.jvp({name: np.ones(np.shape(x))}, point)[1] for name, x in case.point.items()}
+
+    compare(by_loops, partial(gradient, f), case.point, terms)
+    compare(ahead, backward, case.point, terms)
+
+
+def printed(case: Case) -> None:
+    """What is printed is read as the same graph."""
+    f = parse(case.text)
+    text = to_text(f.output, f.names, shapes=f.shapes)
+    if not identical(read(text).output, f.output):
+        raise Broken(f"printed as {text}")
+
+
+def derivatives(case: Case) -> None:
+    """The text of a derivative has the value of the derivative."""
+    f = parse(case.text)
+    at = trace(f, case.point)
+    terms = size_of(at)
+    if terms is None:
+        return
+    for name in case.point:
+        text = str(f.derivative(name))
+        read_back = parse(text)
+
+        def by_text(point: Mapping[str, Any], name: str = name, slope: Expression = read_back) -> Numbers:
+            found = slope({other: point[other] for other in slope.variables})
+            return {name: np.broadcast_to(found, np.shape(point[name]))}
+
+        try:
+            compare(by_text, partial(gradient, f), case.point, terms)
+        except Broken as broken:
+            raise Broken(f"{broken}, by the text {text}") from None
+
+
+def digits(case: Case) -> None:
+    """A number has 12 right digits, or a warning; what a warning calls right is so."""
+    f = parse(case.text)
+    at = trace(f, case.point)
+    if not at.is_scalar or any(value == 0 and math.copysign(1, value) < 0 for value in at.values):
+        return  # a ball has no signed zero
+    leaves = {name: of_float(x) for name, x in case.point.items() if not np.ndim(x)}
+    slopes = gradient_nodes(f.output, [f.leaves[name] for name in leaves])
+    decimals = {
+        name: read_decimal(repr(x)) if math.isfinite(x := case.point[name]) else leaf for name, leaf in leaves.items()
+    }
+    with in_time():
+        exact = evaluate([f.output, *slopes], 15, leaves=leaves)
+        written = evaluate([f.output, *slopes], 15, leaves=decimals)
+    warned = {name for caveat in at.warnings for name in caveat.right}
+    is_edge = any(caveat.kind in ("singular", "domain", "overflow", "kink") for caveat in at.warnings)
+    found = {"value": at.value, **{name: at.gradient[name] for name in leaves}}
+    for k, (name, ours) in enumerate(found.items()):
+        if not exact.proven[k] or name in warned or not is_finite(exact.numbers[k]):
+            continue
+        theirs = nearest(exact.numbers[k])
+        both = theirs, nearest(written.numbers[k])  # at the floats, or at the decimals that these are written as
+        if math.isfinite(ours) and any(abs(ours - right) <= RIGHT * abs(right) for right in both):
+            continue
+        if is_edge and not math.isfinite(ours):
+            continue  # said in words
+        raise Broken(f"{name} is {ours!r}, right is {theirs!r}")
+
+
+def pages(case: Case) -> None:
+    """The page computes what the record of both passes has."""
+    f = parse(case.text)
+    at = trace(f, case.point)
+    terms = size_of(at)
+    if terms is None:
+        return
+
+    def by_page(point: Mapping[str, Any]) -> Numbers:
+        value, slopes = page.computed(at, point)
+        return {"value": value, **slopes}
+
+    compare(by_page, partial(gradient, f), case.point, terms)
+
+
+def kernels(case: Case) -> None:
+    """Every backend computes, row by row, what a point alone has; sums over rows are the sums of these."""
+    f = parse(case.text)
+    scalars = [name for name, x in case.point.items() if not np.ndim(x)]
+    terms = size_of(trace(f, case.point))
+    if not scalars or terms is None:
+        return
+    column = scalars[0]
+    sizes = {name: np.shape(x) for name, x in case.point.items() if np.ndim(x)}
+    slopes = gradient_nodes(f.output, [f.leaves[name] for name in scalars], sizes)
+    graphs = RowGraphs([f.output, *slopes], {column}, sizes)
+    for name in BACKENDS:
+        kernel = backend(name, 1).rows(graphs)
+
+        def by_rows(point: Mapping[str, Any], kernel: RowKernel = kernel) -> Numbers:
+            found = np.empty((graphs.numbers, 1))
+            kernel.write(kernel.prepare(point), {column: np.array([point[column]])}, found)
+            return dict(zip(["value", *scalars], found[:, 0], strict=True))
+
+        compare(by_rows, partial(gradient, f), case.point, terms)
+        rows = case.point[column] * np.array([1.0, 1.0 + 1e-9, 1.0, 1.0 - 1e-9, 1.0])
+        each = np.empty((graphs.numbers, len(rows)))
+        kernel.write(kernel.prepare(case.point), {column: rows}, each)
+        sums = backend(name, 1).sums(graphs).sums(case.point, {column: rows}, len(rows))
+        wanted, size = np.sum(each, axis=1), float(np.max(np.sum(np.abs(each), axis=1)))
+        if not np.allclose(sums, wanted, rtol=0, atol=1e-10 * size):
+            raise Broken(f"{name}: sums {sums.tolist()}, not {wanted.tolist()}")
+
+
+def objectives(case: Case) -> None:
+    """A model's loss and its gradient are those of its residuals, row by row, with every backend."""
+    f = parse(case.text)
+    terms = size_of(trace(f, case.point))
+    if f.shapes or len(case.point) < 2 or terms is None or not all(map(math.isfinite, case.point.values())):
+        return  # data are finite
+    column = next(iter(case.point))
+    rows = case.point[column] * np.array([1.0, 1.0 + 1e-9, 1.0, 1.0 - 1e-9])
+    targets = np.array([0.5, -1.0, 2.0, 0.0])
+    *bindings, last = [part for part in case.text.replace("\n", ";").split(";") if part.strip()]
+    model = ";".join([*bindings, f"target ~ {last}"])
+
+    def by_hand(point: Mapping[str, Any]) -> Numbers:
+        found = [f.value_and_grad({**point, column: float(x)}) for x in rows]
+        residuals = [value - target for (value, _), target in zip(found, targets, strict=True)]
+        slopes = {
+            name: np.mean([2 * residual * at[name] for residual, (_, at) in zip(residuals, found, strict=True)])
+            for name in point
+            if name != column
+        }
+        return {"loss": np.mean(np.square(residuals)), **slopes}
+
+    terms *= float(np.max(np.abs(targets))) + terms
+
+    for name in BACKENDS:
+        chosen: dict[str, Any] = {"backend": name} if len(BACKENDS) > 1 else {}
+        objective = Objective(model, {column: rows, "target": targets}, **chosen)
+
+        def by_objective(point: Mapping[str, Any], objective: Objective = objective) -> Numbers:
+            loss, slopes = objective.value_and_grad(np.array([point[name] for name in objective.parameters]))
+            return {"loss": loss, **dict(zip(objective.parameters, slopes, strict=True))}
+
+        compare(by_objective, by_hand, case.point, terms)
+
+
+PROPERTIES: dict[str, Callable[[Case], None]] = {
+    found.__name__: found for found in (errors, modes, printed, derivatives, digits, pages, kernels, objectives)
+}
+
+
+def broken(name: str, case: Case) -> str | None:
+    """How a property is broken by a case: what it says, or what escaped. None if it holds, or the case is refused."""
+    try:
+        PROPERTIES[name](case)
+    except ExpressionError as error:
+        return None if _is_refusal(error) else f"{type(error).__name__}: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _is_refusal(error: ExpressionError) -> bool:
+    """Whether it says that something cannot be had, in words, and not that our own text cannot be read."""
+    return bool(str(error))

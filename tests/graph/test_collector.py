@@ -1,0 +1,43 @@
+"""The garbage collector pauses while something large is built, and only then."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from autodiff_cli.graph.collector import collector_paused
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.tape import Tape
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    collecting = gc.isenabled()
+    yield
+    (gc.enable if collecting else gc.disable)()
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_the_collector_pauses_and_is_then_as_it_was(collecting: bool) -> None:
+    (gc.enable if collecting else gc.disable)()
+    with collector_paused():
+        assert not gc.isenabled()
+        with collector_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled() is collecting
+
+
+def test_it_is_switched_on_again_when_building_fails() -> None:
+    gc.enable()
+    with pytest.raises(RuntimeError), collector_paused():
+        raise RuntimeError
+    assert gc.isenabled()
+
+
+def test_whoever_makes_a_tape_keeps_a_collector() -> None:
+    gc.enable()
+    Tape([variable("x")])
+    assert gc.isenabled()

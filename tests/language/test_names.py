@@ -1,0 +1,83 @@
+"""Names: which are read as they stand, which need backticks, and that both are one name."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from autodiff_cli.explain.labels import Labels
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.language.lexer import canonical, is_name, written_name
+from autodiff_cli.language.lowering import read
+from autodiff_cli.language.mistakes.notations import FUNCTIONS
+from autodiff_cli.language.names import CONSTANTS
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.ops import function_names
+from tests.language.compare import identical
+
+ANY = st.text(st.characters(exclude_characters="`", exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize("name", ["Temp [°C]", "my-col", "2theta", "a b", " ", "or", "x²", "xⁿ", "#", "a;b", "A.T"])
+def test_a_name_of_any_characters_stands_in_backticks(name: str) -> None:
+    program = read(f"a + b*`{name}`^2")
+    assert list(program.leaves) == ["a", "b", name]
+    assert identical(read(to_text(program.output)).output, program.output)
+
+
+@given(ANY)
+@example("π")
+@example("µ")
+@example("e\u0301")
+@example("ⁿ")
+@example("x.0")
+@example("x.")
+@example("٣")
+def test_any_name_is_printed_so_that_it_reads_back(name: str) -> None:
+    name = canonical(name)
+    written = written_name(name)
+    assert list(read(f"{written} + 1", variables=[name]).leaves) == [name]
+    assert to_text(variable(name)) == written
+    assert is_name(written)
+
+
+@given(st.one_of(ANY, st.text("xA_1.²ⁿπ٣é\u0302·", min_size=1, max_size=6)))
+def test_what_needs_no_backticks_is_what_reads_without_them(name: str) -> None:
+    name = canonical(name)
+    try:
+        plain = list(read(name, variables=CONSTANTS.keys() & {name}).leaves) == [name] and name == name.strip()
+    except ExpressionError:
+        plain = False
+    assert (written_name(name) == name) == plain
+
+
+def test_a_name_is_one_with_and_without_backticks() -> None:
+    assert list(read("`x`*x + `µ`*μ + `π`").leaves) == ["x", "μ"]
+    assert list(read("`cafe\u0301` + `café`").leaves) == [unicodedata.normalize("NFC", "café")]
+
+
+def test_a_name_is_on_one_line() -> None:
+    assert list(read("`first\nsecond` + `first second`").leaves) == ["first second"]
+
+
+def test_backticks_can_be_bound_declared_and_called() -> None:
+    program = read("`v w`: 2; `a b` = `v w`[0]; `f g`(`t 1`) = `t 1`^2; `f g`(`a b`)")
+    assert list(program.leaves) == ["v w"]
+    assert program.shapes == {"v w": (2,)}
+    assert to_text(program.output, program.source.names) == "`a b` = `v w`[0]; `a b`^2"
+
+
+def test_a_label_is_the_bare_name_and_a_formula_has_its_backticks() -> None:
+    tape = Tape((read("`a b` + 1").output,))
+    assert Labels(tape, {}, None).texts == ["a b", "1", "`a b` + 1"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_that_is_called_otherwise_elsewhere_is_none_here_and_its_name_here_is_one(name: str) -> None:
+    assert name not in function_names()
+    assert FUNCTIONS[name] in function_names()

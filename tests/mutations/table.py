@@ -1,0 +1,143 @@
+"""Ways to break the program, and the tests that ought to notice: signs, bounds, masks, predicates, order, escaping.
+
+Each replaces a piece of a file, which has to stand there exactly once, by something nearly as plausible.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """A change of one place.
+
+    Attributes:
+        file: within the package.
+        old, new: what stands there, and what it is replaced by.
+        tests: arguments for pytest: files that reach the place, and a choice among their tests.
+    """
+
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def _rules(choice: str) -> tuple[str, ...]:
+    return "tests/ops/test_rules.py", "tests/ops/test_predicates.py", "-k", choice
+
+
+OUTSIDE = ("tests/ops/test_rules.py", "-k", "outside_the_domain")
+PREDICATES = ("tests/ops/test_predicates.py",)
+ZEROS = ("tests/autodiff/test_structural_zeros.py", "tests/autodiff/test_conventions.py")
+LOOPS = ("tests/autodiff/test_programs.py", "tests/autodiff/test_structural_zeros.py", "tests/autodiff/test_depth.py")
+TOTALS = ("tests/backends/test_totals.py",)
+OPTIMIZERS = ("tests/training/methods/test_optimizers.py",)
+FITS = ("tests/training/test_fit.py",)
+WRITING = ("tests/data/test_writing.py",)
+POINTS = ("tests/formula/test_points.py", "tests/cli/commands/test_grad_points.py")
+MODELS = ("tests/training/result/test_model_file.py",)
+STATUSES = ("tests/cli/test_main.py", "tests/cli/test_options.py")
+PAGE = ("tests/fuzz/test_fuzz.py", "tests/browser/test_evaluator.py", "-k", "pages or evaluat or operation or arrays")
+DIGITS = ("tests/explain/digits/test_right.py", "tests/numbers/test_balls.py")
+ACTIVATIONS = "autodiff_cli/numbers/floats/activations.py"
+ELEMENTARY, ARITHMETIC, CHOICE = (f"autodiff_cli/ops/{name}.py" for name in ("elementary", "arithmetic", "choice"))
+REVERSE, FORWARD = (f"autodiff_cli/autodiff/{name}.py" for name in ("reverse", "forward"))
+METHODS = "autodiff_cli/training/methods/optimizers.py"
+STATISTICS = "autodiff_cli/training/result/statistics.py"
+SIMPLIFY, SIMPLIFIED = "autodiff_cli/algebra/simplify.py", ("tests/algebra/test_simplify.py",)
+PASSES = "autodiff_cli/render/page/primitives/passes.js"
+
+# fmt: off
+MUTATIONS = [
+    # derivative rules
+    Mutation(ELEMENTARY, '"sin",    lambda z, x: cos(x)', '"sin",    lambda z, x: -cos(x)', _rules("sin")),
+    Mutation(ELEMENTARY, '"cos",    lambda z, x: -sin(x)', '"cos",    lambda z, x: sin(x)', _rules("cos")),
+    Mutation(ELEMENTARY, "lambda z, x: 1 / (2 * z)", "lambda z, x: 1 / z", _rules("sqrt")),
+    Mutation(ELEMENTARY, "lambda z, x: z * log(2), is_positive", "lambda z, x: z, is_positive", _rules("exp2")),
+    Mutation(ELEMENTARY, "within(z, 1 / log(10) / x)", "1 / log(10) / x", OUTSIDE),
+    Mutation(ELEMENTARY, "within(z, pole_pair(x)),              **INSIDE_1", "pole_pair(x),              **INSIDE_1", OUTSIDE),
+    Mutation(ELEMENTARY, "lambda z, x: -arc_slope(x)", "lambda z, x: arc_slope(x)", _rules("acos")),
+    Mutation(ELEMENTARY, '"asec",   lambda z, x: 1 / abs_(x)', '"asec",   lambda z, x: 1 / x', _rules("asec")),
+    Mutation(ELEMENTARY, "(direction(x, z), direction(y, z))", "(direction(y, z), direction(x, z))", _rules("hypot")),
+    Mutation(ARITHMETIC, "(1 / y, -quotient_slope(x, y))", "(1 / y, quotient_slope(x, y))", _rules("div")),
+    Mutation(ARITHMETIC, "(1, -1),          gate", "(1, 1),          gate", _rules("sub")),
+    Mutation(ARITHMETIC, "lambda z, x, y: (y, x),", "lambda z, x, y: (x, y),", _rules("mul")),
+    Mutation(ARITHMETIC, "round_((z - a) / b)", "round_((a - z) / b)", _rules("mod")),
+    # masks
+    Mutation(CHOICE, "((x > 0, 1),)", "((x >= 0, 1),)", ZEROS),
+    Mutation(CHOICE, "(and_(x < low, low < high), 1)", "(and_(x > low, low < high), 1)", _rules("clip")),
+    Mutation(CHOICE, "(or_(x > high, low > high), 1)", "(x > high, 1)", ZEROS),
+    Mutation(CHOICE, "win / total) for", "win) for", ZEROS),
+    Mutation(CHOICE, "_shares(z, xs, less)", "_shares(z, xs, greater)", ZEROS),
+    # predicates
+    Mutation(ELEMENTARY, '"singular": lambda x: equal(x, 1)}', '"singular": lambda x: equal(x, 0)}', PREDICATES),
+    Mutation(ELEMENTARY, "and_(x >= 0, x <= 1)", "and_(x >= 0, x < 1)", PREDICATES),
+    Mutation(ELEMENTARY, "lambda x: abs_(x) <= 1", "lambda x: abs_(x) < 1", PREDICATES),
+    Mutation(ELEMENTARY, "lambda x: abs_(x) >= 1", "lambda x: x >= 1", PREDICATES),
+    Mutation(ELEMENTARY, '"domain": lambda x: x >= -1', '"domain": lambda x: x >= 0', PREDICATES),
+    Mutation(ARITHMETIC, "equal(abs_(x - floor(x)), 0.5)", "equal(abs_(x - floor(x)), 0.25)", PREDICATES),
+    Mutation(CHOICE, "_wins(max_(*xs), xs)[1] > 1", "_wins(max_(*xs), xs)[1] > 2", PREDICATES),
+    Mutation(ARITHMETIC, "singular=lambda x, y: equal(y, 0), title", "singular=lambda x, y: equal(x, 0), title", PREDICATES),
+    # the loops
+    Mutation(REVERSE, "amount if so_far is None else so_far + amount", "amount", LOOPS),
+    Mutation(REVERSE, "            if adjoint is None:\n", "            if adjoint is None or adjoint == 0:\n", (*LOOPS, *ZEROS, "tests/explain/test_warnings.py")),
+    Mutation(REVERSE, "partials(values[i], values[first], values[second])", "partials(values[i], values[second], values[first])", LOOPS),
+    Mutation(FORWARD, "amount if total is None else total + amount", "amount", LOOPS),
+    Mutation(FORWARD, "function(values[first], values[second])", "function(values[second], values[first])", LOOPS),
+    Mutation("autodiff_cli/graph/collector.py", "if collecting:", "if False:", ("tests/graph", "tests/autodiff/test_depth.py")),
+    # sums over rows
+    Mutation("autodiff_cli/backends/fold.py", "combine(waiting.pop()[1], part)", "combine(part, waiting.pop()[1])", ("tests/backends",)),
+    Mutation("autodiff_cli/backends/fold.py", "min(start + size, rows)", "min(start + size, rows - 1)", ("tests/backends/test_blocks.py",)),
+    Mutation("autodiff_cli/backends/totals.py", "else x * rows", "else x", TOTALS),
+    Mutation("autodiff_cli/backends/totals.py", "return rows if a.shape[-1]", "return 1 if a.shape[-1]", TOTALS),
+    # fits
+    Mutation(METHODS, "(1 - DECAY**_STEP)", "(1 - DECAY)", OPTIMIZERS),
+    Mutation(METHODS, "_GRADIENT + DECAY * velocity", "velocity", OPTIMIZERS),
+    Mutation(METHODS, "(1 - decay) * new", "new", OPTIMIZERS),
+    Mutation(METHODS, "1 - _RATE * WEIGHT_DECAY", "1 + _RATE * WEIGHT_DECAY", OPTIMIZERS),
+    Mutation(METHODS, 'variable("total") + square(_GRADIENT)', "square(_GRADIENT)", OPTIMIZERS),
+    Mutation(STATISTICS, "inverse * (rss / dof)", "inverse * rss", FITS),
+    Mutation(STATISTICS, "1 - rss / variation", "1 + rss / variation", FITS),
+    Mutation(STATISTICS, "objective.components - size", "objective.components", FITS),
+    Mutation("autodiff_cli/training/validation.py", "epoch.number - best.number >= self._patience", "epoch.number - best.number > self._patience", ("tests/training/test_validation.py",)),
+    Mutation("autodiff_cli/training/validation.py", "return math.inf if math.isnan(loss) else loss", "return loss", ("tests/training/test_validation.py", "tests/training/test_fit.py")),
+    # simplifying
+    Mutation(SIMPLIFY, "return table.apply(sub, b, a.inputs[0])", "return table.apply(sub, a.inputs[0], b)", SIMPLIFIED),
+    Mutation(SIMPLIFY, "return table.apply(neg, b)\n", "return b\n", SIMPLIFIED),
+    Mutation(SIMPLIFY, "table.apply(sub, a.inputs[1], a.inputs[0])", "table.apply(sub, a.inputs[0], a.inputs[1])", SIMPLIFIED),
+    Mutation(SIMPLIFY, "return table.apply(div, a, b.inputs[1])", "return table.apply(div, a, b.inputs[0])", SIMPLIFIED),
+    # rounding
+    Mutation(ACTIVATIONS, "z -= z * u * _standard_error(x, mean, deviation, u)", "pass", _rules("normal_pdf")),
+    Mutation(ACTIVATIONS, "if x >= 0:\n        return 1.0 / (1.0 + math.exp(-x))", "if x >= -800:\n        return 1.0 / (1.0 + math.exp(-x))", _rules("sigmoid")),
+    Mutation(ACTIVATIONS, "return x + math.log(2)", "return x", _rules("logaddexp")),
+    Mutation("autodiff_cli/explain/digits/right.py", "DIGITS = 12", "DIGITS = 5", DIGITS),
+    Mutation("autodiff_cli/numbers/floats/moved.py", "return math.copysign(TINY, z)", "return z", DIGITS),
+    Mutation("autodiff_cli/numbers/balls/elementary.py", "low + 1 if x - low == fmpq(1, 2) and low % 2 else low", "low", DIGITS),
+    # printing and reading
+    Mutation("autodiff_cli/language/printer.py", "self.levels[child] < form.least[i]", "self.levels[child] <= form.least[i]", ("tests/language/test_printer.py", "tests/algebra/test_readable.py")),
+    Mutation("autodiff_cli/language/parser.py", "len(exponent) > LONGEST_EXPONENT", "False", ("tests/language/test_errors.py",)),
+    # escaping
+    Mutation("autodiff_cli/render/text.py", '("Cc", "Cf", "Cs", "Zl", "Zp")', '("Cf", "Cs", "Zl", "Zp")', ("tests/render/test_text.py",)),
+    Mutation("autodiff_cli/render/paper.py", "    table = table.visible()\n", "", ("tests/render/reports/test_networks.py", "tests/render/test_paper.py")),
+    Mutation("autodiff_cli/render/page/html.py", "title=escape(title)", "title=title", ("tests/render/page/test_html.py",)),
+    Mutation("autodiff_cli/render/drawing/svg.py", "<title>{escape(box.label)}</title>", "<title>{box.label}</title>", ("tests/render/drawing/test_diagrams.py", "tests/e2e/test_drawings.py")),
+    # files
+    Mutation("autodiff_cli/data/writing.py", "stat.S_IMODE(old.st_mode) & 0o777", "0o644", WRITING),
+    Mutation("autodiff_cli/data/writing.py", "        part.unlink(missing_ok=True)\n", "        pass\n", WRITING),
+    Mutation("autodiff_cli/data/writing.py", "if not os.access(path, os.W_OK):", "if False:", WRITING),
+    Mutation("autodiff_cli/formula/points.py", "start, stop = self.start * halved, self.stop * halved", "start, stop, halved = self.start, self.stop, 1.0", POINTS),
+    Mutation("autodiff_cli/formula/points.py", "np.where(positions == last, self.stop, between / halved)", "between / halved", POINTS),
+    Mutation("autodiff_cli/training/result/model_format.py", "len(labels) < 2", "len(labels) < 1", MODELS),
+    Mutation("autodiff_cli/training/result/model_file.py", "if version > VERSION:", "if version > VERSION + 1:", MODELS),
+    Mutation("autodiff_cli/cli/commands/predict.py", "if lacking:", "if False:", ("tests/cli/commands/test_predict.py",)),
+    # statuses
+    Mutation("autodiff_cli/cli/main.py", "return 130", "return 1", STATUSES),
+    Mutation("autodiff_cli/cli/running.py", "return _fail(environment, str(error), ExitStatus.FAILED)", "return _fail(environment, str(error), ExitStatus.DONE)", ("tests/cli/test_main.py", "tests/cli/commands/test_trace.py", "tests/cli/commands/test_check.py", "tests/cli/commands/test_predict.py")),
+    # the page
+    Mutation(PASSES, "given.amount : plus(arrived[to], given.amount)", "given.amount : given.amount", PAGE),
+    Mutation(PASSES, "arrived[arrived.length - 1] = 1;", "arrived[arrived.length - 1] = 2;", PAGE),
+    Mutation(PASSES, "times(local, adjoint)", "local", PAGE),
+    Mutation(PASSES, "const amount = fitted(whole, given[position]);", "const amount = whole;", PAGE),
+]
+# fmt: on

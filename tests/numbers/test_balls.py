@@ -1,0 +1,234 @@
+"""Numbers with proven digits mean what floats mean, and have the digits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import pytest
+from flint import ctx
+from mpmath import mp, mpf
+
+from autodiff_cli.autodiff.digits import evaluate
+from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.tape import Tape, rebuild
+from autodiff_cli.language.lowering import read
+from autodiff_cli.numbers.balls.number import Undecided, ball, nearest, of_float, text
+from autodiff_cli.numbers.balls.table import precision
+from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.ops import all_ops, registered
+from tests.autodiff import test_structural_zeros as zeros
+from tests.autodiff.test_conventions import SLOPES
+
+inf, nan = math.inf, math.nan
+ELEMENTWISE = [op for op in all_ops() if not op.structural]
+MODERATE = (0.0, 1.0, -1.0, 0.3, -0.5, 2.0, 3.0, -2.0, 4.5)
+SPECIAL = (inf, -inf, nan)
+
+
+def digits_of(expression: str, digits: int = 50) -> str:
+    return text(evaluate([read(expression).output], digits).numbers[0], digits)
+
+
+def points(op: Op) -> Iterator[tuple[float, ...]]:
+    counts = {op.least, min(op.most if op.most is not None else 3, 3)}
+    for count in counts:
+        yield from itertools.product(MODERATE if count < 3 else MODERATE[:5], repeat=count)
+        if count == 1:
+            yield from ((x,) for x in SPECIAL)
+
+
+def same(found: float, wanted: float) -> bool:
+    if math.isnan(found) or math.isnan(wanted):
+        return math.isnan(found) and math.isnan(wanted)
+    return math.isclose(found, wanted, rel_tol=1e-11, abs_tol=1e-13)
+
+
+@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+def test_every_operation_is_there_and_agrees_with_floats(op: Op) -> None:
+    with precision(200) as kind:
+        for point in points(op):
+            wanted = FLOATS.function(op, len(point))(*point)
+            found = kind.function(op, len(point))(*map(of_float, point))
+            assert same(nearest(found), wanted), (point, found, wanted)
+
+
+# Formulas that say the same in other words, to 50 digits.
+IDENTITIES = [
+    ("sin(0.1)^2 + cos(0.1)^2", "1"),
+    ("exp(log(7.3))", "7.3"),
+    ("tanh(0.3)", "(exp(0.6) - 1)/(exp(0.6) + 1)"),
+    ("atan(1)*4", "pi"),
+    ("acosh(1.5)", "log(1.5 + sqrt(1.25))"),
+    ("asec(1.0000001)", "acos(1/1.0000001)"),
+    ("acsc(-1.5)", "-asin(1/1.5)"),
+    ("acoth(1.25)", "log(9)/2"),
+    ("asech(0.3)", "acosh(1/0.3)"),
+    ("logit(0.501)", "log(0.501/0.499)"),
+    ("log1p(1e-30)", "log(1 + 1e-30)"),
+    ("softplus(-200)", "log(1 + exp(-200))"),
+    ("normal_cdf(1.5)", "(1 + erf(1.5/sqrt(2)))/2"),
+    ("root(-8.5, 3)", "-exp(log(8.5)/3)"),
+    ("sinc(0.1)", "sin(0.1)/0.1"),
+    ("gamma(4.5)", "3.5*2.5*1.5*0.5*sqrt(pi)"),
+    ("exp(lgamma(4.5))", "gamma(4.5)"),
+    ("digamma(2.5)", "digamma(0.5) + 2 + 2/3"),
+    ("polygamma(1, 0.5)", "pi^2/2"),
+    ("polygamma(2, -1.5)", "polygamma(2, 2.5) + 2*pi^3*cot(1.5*pi)/sin(1.5*pi)^2"),
+    ("beta(2.5, 1.5)", "gamma(2.5)*gamma(1.5)/gamma(4)"),
+    ("gammainc(3, 2)", "1 - exp(-2)*(1 + 2 + 2)"),
+    ("gammainc(0.7, 2) + gammaincc(0.7, 2)", "1"),
+    ("erf(erfinv(0.3))", "0.3"),
+    ("lambertw(2)*exp(lambertw(2))", "2"),
+    ("Ei(2)", "Chi(2) + Shi(2)"),
+    ("mish(0.7)", "0.7*tanh(log(1 + exp(0.7)))"),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), IDENTITIES)
+def test_fifty_digits_of_two_ways_to_say_the_same(left: str, right: str) -> None:
+    assert digits_of(left) == digits_of(right)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("0.1 + 0.2 - 0.3", "0.0"),
+        ("(1 + 1e-200) - 1", "1.0000000000e-200"),
+        ("log(1 + 1e-100)^2", "1.0000000000e-200"),
+        ("sin(pi)", "0.0"),
+        ("abs(0.1 + 0.2 - 0.3)", "0.0"),
+        ("1/3", "0.33333333333"),
+        ("exp(1000)", "1.9700711140e+434"),
+        ("exp(-1e6)", "3.2968314781e-434295"),
+        ("sin(1e22)", "-0.85220084977"),
+        ("(1e30 + 1e-30) - 1e30", "1.0000000000e-30"),
+        ("1/0", "inf"),
+        ("-1/0", "-inf"),
+        ("log(-1)", "nan"),
+        ("0.125", "0.12500000000"),
+        ("asin(0.1*10)", "1.5707963268"),
+    ],
+)
+def test_digits_are_right_whatever_cancels(expression: str, value: str) -> None:
+    assert digits_of(expression, 11) == value
+
+
+def test_a_thousand_digits_agree_with_mpmath() -> None:
+    with mp.workdps(1020):
+        wanted = mp.nstr(mp.erf(mpf("0.7")) * mp.exp(mp.pi), 1000, strip_zeros=False)
+    assert digits_of("erf(0.7)*exp(pi)", 1000) == wanted
+
+
+def test_nobody_elses_precision_changes() -> None:
+    before = ctx.prec
+    digits_of("exp(1)", 77)
+    with pytest.raises(KeyError):
+        evaluate([variable("x")], 77)
+    assert ctx.prec == before
+
+
+@pytest.mark.parametrize(("name", "point", "slopes"), SLOPES, ids=str)
+def test_conventions_are_those_of_floats(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -> None:
+    leaves = [variable(f"x{i}") for i in range(len(point))]
+    assert gradient(registered(name)(*leaves), leaves, point) == pytest.approx(slopes, rel=1e-15, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("case", [*zeros.ABSENT, *zeros.HONEST], ids=str)
+def test_structural_zeros_are_those_of_floats(case: str) -> None:
+    output, point = (zeros.ABSENT.get(case) or zeros.HONEST[case])[:2]
+    leaves = [node for node in Tape((output,)).nodes if node.is_input]
+    found = gradient(output, leaves, [point[leaf.text] for leaf in leaves])[leaves.index(zeros.x)]
+    assert same(found, zeros.ABSENT[case][2] if case in zeros.ABSENT else nan)
+
+
+def gradient(output: Node, leaves: list[Node], point: tuple[float, ...] | list[float]) -> list[float]:
+    with precision(200) as kind:
+        tape = Tape((output,))
+        values = forward(tape, kind, {leaf.text: of_float(x) for leaf, x in zip(leaves, point, strict=True)})
+        adjoints = reverse(tape, kind, values, of_float(1.0))
+        found = [adjoints[tape.index[leaf]] for leaf in leaves]
+        return [0.0 if x is None else nearest(x) for x in found]
+
+
+def test_a_long_chain_is_as_good_as_a_sum() -> None:
+    x = variable("x")
+    output = x
+    for _ in range(20_000):
+        output = output + x
+    (placed,) = rebuild([output], {x: read("0.1").output})
+    assert text(evaluate([placed], 30).numbers[0], 30).startswith("2000.1000000000")
+
+
+def test_numbers_of_many_digits_are_written_with_those_asked_for() -> None:
+    assert digits_of("10^100000 % 3", 20) == "1.0000000000000000000"
+    assert digits_of("10^100000 + 1", 20) == "1.0000000000000000000e+100000"
+
+
+# Functions of one number far out and near 0, whose digits take long where precision has no bound.
+ONE_NUMBER = [op for op in ELEMENTWISE if op.accepts(1) and not op.helper]
+FAR = [f"{sign}1e{k}" for k in range(-20, 21, 4) for sign in ("", "-")]
+
+
+@pytest.mark.parametrize("op", ONE_NUMBER, ids=lambda op: op.name)
+def test_functions_far_out_and_near_0_are_those_of_floats(op: Op) -> None:
+    for point in FAR:
+        (found,) = evaluate([op(read(point).output)], 30).numbers
+        float_value = FLOATS.function(op, 1)(float(point))
+        is_tiny = abs(float_value) < 1e-290
+        assert same(nearest(found), float_value) or is_tiny or math.isinf(float_value), (point, found, float_value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("sin(0.7)^2 + cos(0.7)^2 - 1", 0.0),
+        ("sqrt(2)^2 - 2", 0.0),
+        ("where(sqrt(2)^2 == 2, 1, 5)", 1.0),
+        ("sign(sin(pi))", 0.0),
+        ("floor(sqrt(9.61)*10)", 31.0),
+        ("lambertw(-1/e)", -1.0),
+    ],
+)
+def test_what_no_digits_decide_is_taken_for_a_tie_and_not_called_proven(expression: str, value: float) -> None:
+    found = evaluate([read(expression).output], 30)
+    assert nearest(found.numbers[0]) == value
+    is_exact = expression.startswith("floor")  # 9.61 is the square of a fraction
+    assert found.proven == [is_exact]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("0.1 + 0.2 - 0.3", 0), ("sqrt(0.01) - 0.1", 0), ("1/3*3 - 1", 0), ("(1/3)^-2 - 9", 0), ("7.5 % 2.5", 0)],
+)
+def test_fractions_are_exact(expression: str, value: float) -> None:
+    found = evaluate([read(expression).output], 30)
+    assert (found.numbers, found.proven) == ([value], [True])
+
+
+def test_a_ball_holds_the_true_value() -> None:
+    texts = [text for pair in IDENTITIES for text in pair]
+    with precision(80) as few:
+        rough = [forward(Tape([read(text).output]), few, {})[-1] for text in texts]
+    with precision(2000) as many:
+        fine = [forward(Tape([read(text).output]), many, {})[-1] for text in texts]
+        assert all(ball(a).overlaps(ball(b)) for a, b in zip(rough, fine, strict=True))
+        assert any(not ball(a).is_exact() for a in rough)
+
+
+def test_a_question_that_a_ball_cannot_answer_is_not_answered() -> None:
+    with precision(100) as kind:
+        wide = forward(Tape([read("sin(pi)").output]), kind, {})[-1]
+        for name in ("sign", "log", "sqrt", "floor"):
+            with pytest.raises(Undecided):
+                kind.function(registered(name), 1)(wide)
+
+
+@pytest.mark.parametrize("expression", ["floor(exp(exp(50)))", "-3 % exp(-exp(50))", "root(-8, exp(exp(50)))"])
+def test_a_whole_number_too_long_to_be_written_down_is_not_decided(expression: str) -> None:
+    """FLINT ends the process where it is asked for one."""
+    assert evaluate([read(expression).output], 20).proven == [False]

@@ -1,0 +1,209 @@
+"""Where an operation is defined, singular or kinked: what its record says, against mathematics at and beside edges.
+
+The reference is the value of the table's row. Where it is complex it is undefined; where it is infinite, or its
+difference quotients grow without bound, it is singular; where they differ from side to side, or it jumps, is a kink.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from mpmath import mp, mpc, mpf
+
+from autodiff_cli.graph.op import Gate
+from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
+from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.ops import all_ops, registered
+from tests.ops.table import ROWS, Number, Row, psi, sinc_n, sinhc_n
+
+STEP = mpf(10) ** -20
+GROWS = 10  # how much larger a quotient is for the square of that step, if it has no limit
+
+# By number of inputs: the numbers at which something may happen, and how far from them a point beside them is. Powers
+# just below 1 have slopes that grow too slowly to be seen, so that there it is further.
+EDGES = {
+    1: ((-2.0, -1.5, -1.0, -1 / math.e, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 6.0), 2**-30),
+    2: ((-2.0, -0.5, 0.0, 0.5, 1.0, 3.0), 2**-3),
+    3: ((-1.0, 0.0, 1.0), 2**-3),
+}
+
+
+def real_root(x: Number, n: Number) -> Number:
+    if x < 0:
+        return -real_root(-x, n) if n % 2 == 1 else mp.nan
+    return x ** (1 / n)
+
+
+def of_order(value: Callable[..., Number]) -> Callable[..., Number]:
+    return lambda n, x: value(int(n), x) if n >= 0 and mp.isint(n) else mp.nan
+
+
+def incomplete(low: Callable[[Number], Number], high: Callable[[Number], Number]) -> Callable[..., Number]:
+    def value(a: Number, x: Number) -> Number:
+        if a < 0 or x < 0:
+            return mp.nan
+        if a == 0:
+            return mpf(low(x) == 0) if x else mp.inf
+        return mp.gammainc(a, low(x), high(x), regularized=True)
+
+    return value
+
+
+# Where the formula of the table does not say what the function means, or whether it means anything.
+MEANING: dict[str, Callable[..., Number]] = {
+    "acot": lambda x: mp.atan(1 / x) if x else mp.pi / 2,
+    "atan2": lambda y, x: mp.atan2(y, x) if x or y else mp.inf,
+    "lambertw": mp.lambertw,
+    "log_base": lambda x, b: mp.log(x) / mp.log(b) if x >= 0 and b >= 0 else mp.nan,
+    "root": real_root,
+    "polygamma": of_order(psi),
+    "sinc_derivative": of_order(sinc_n),
+    "sinhc_derivative": of_order(sinhc_n),
+    "gammainc": incomplete(lambda x: 0, lambda x: x),
+    "gammaincc": incomplete(lambda x: x, lambda x: mp.inf),
+    "pow": lambda x, y: mpf(1) if x == 0 and abs(y) < STEP else x**y,  # 0^0 is 1, and does not count as a pole
+}
+# Comparisons and conditions jump as a matter of course; nothing is said of it.
+JUMP = {op.name for op in all_ops() if op.gate is Gate.BLOCK and op.symbol} | {"where"}
+
+
+@dataclass(frozen=True)
+class Nature:
+    """What the reference says of a point: all False where nothing happens."""
+
+    undefined: bool = False
+    infinite: bool = False
+    steep: bool = False
+    kinked: bool = False
+
+
+def nature(value: Callable[..., Number], point: tuple[Number, ...]) -> Nature:
+    here = real(value, point)
+    if here is None:
+        return Nature(undefined=True)
+    if mp.isinf(here):
+        return Nature(infinite=True)
+    steep = kinked = False
+    for k in range(len(point)):
+        below, above = (quotients(value, point, here, k, sign) for sign in (-1, 1))
+        grows = [side is not None and abs(side[1]) > GROWS * (abs(side[0]) + STEP) for side in (below, above)]
+        if below is None or above is None:
+            steep = steep or any(grows)
+        elif any(side[1] * STEP**2 > 1e-3 for side in map(abs_, (below, above))):
+            kinked = True  # it jumps
+        elif any(grows):
+            steep = True
+        else:
+            kinked = kinked or abs(below[1] - above[1]) > 1e-6 * (1 + abs(below[1]))
+    return Nature(steep=steep, kinked=kinked and not steep)
+
+
+def abs_(pair: tuple[Number, Number]) -> tuple[Number, Number]:
+    return abs(pair[0]), abs(pair[1])
+
+
+def quotients(
+    value: Callable[..., Number], point: tuple[Number, ...], here: Number, k: int, sign: int
+) -> tuple[Number, Number] | None:
+    """The difference quotients towards one input for both steps to one side; None if it has no values there."""
+    found = []
+    for step in (sign * STEP, sign * STEP**2):
+        there = real(value, (*point[:k], point[k] + step, *point[k + 1 :]))
+        if there is None or mp.isinf(there):
+            return None
+        found.append((there - here) / step)
+    return found[0], found[1]
+
+
+def real(value: Callable[..., Number], point: tuple[Number, ...]) -> Number | None:
+    """A real value, infinite at a pole; None where there is none."""
+    try:
+        found = value(*point)
+    except (ZeroDivisionError, ValueError):
+        return mp.inf
+    if isinstance(found, mpc) and abs(found.imag) > 1e-25 * (1 + abs(found.real)):
+        return None
+    found = mpf(found.real) if isinstance(found, mpc) else mpf(found)
+    return None if mp.isnan(found) else found
+
+
+def points(count: int) -> Iterator[tuple[float, ...]]:
+    edges, beside = EDGES[count]
+    return itertools.product([x + d for x in edges for d in (-beside, 0, beside)], repeat=count)
+
+
+def exactly(point: Sequence[float]) -> tuple[Number, ...]:
+    return tuple(-1 / mp.e if x == -1 / math.e else mpf(x) for x in point)
+
+
+def is_degenerate(name: str, point: Sequence[float]) -> bool:
+    """Where what is said is a convention, or concerns constants only."""
+    if name == "clip":  # constant in x
+        return point[1] == point[2]
+    if name == "log_base":  # the slope towards the base is 0/0, with the limit 0
+        return tuple(point) == (1.0, 0.0)
+    return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_predicates_hold_where_they_should(row: Row) -> None:
+    op, count = registered(row.name), len(row.domain)
+    with mp.workdps(70):
+        for point in points(count):
+            if is_degenerate(row.name, point):
+                continue
+            found = nature(MEANING.get(row.name, row.value), exactly(point))
+            domain, singular, kink = (predicates(row.name, which, point) for which in ("domain", "singular", "kink"))
+            in_domain, value = domain is not False, FLOATS.function(op, count)(*point)
+            if found.undefined:
+                assert not in_domain, point
+            elif found.infinite:
+                assert not in_domain or singular, point
+                assert not kink, point
+            else:
+                assert in_domain, point
+                assert bool(singular) is found.steep, (point, found)
+                if row.name not in JUMP:
+                    assert bool(kink) is found.kinked, (point, found)
+                assert not math.isnan(value), point
+            assert in_domain or math.isnan(value), point
+
+
+def predicates(name: str, which: str, point: tuple[float, ...]) -> bool | None:
+    """A predicate at a point, by floats and by arrays alike; None if the operation has none."""
+    found = [kind.predicate(registered(name), which, len(point)) for kind in (FLOATS, ARRAYS)]
+    with quiet():
+        values = {bool(holds(*point)) for holds in found if holds is not None}
+    assert len(values) <= 1, (name, which, point)
+    return values.pop() if values else None
+
+
+@pytest.mark.parametrize("name", ["normal_pdf", "normal_cdf"])
+def test_a_deviation_is_positive(name: str) -> None:
+    assert [predicates(name, "domain", (0.5, 1.0, deviation)) for deviation in (1e-9, 0.0, -1e-9)] == [
+        True,
+        False,
+        False,
+    ]
+    assert predicates(name, "domain", (0.5,)) is True
+
+
+ARRAYS_WITH_KINKS = {
+    "norm": {(0.0, 0.0): True, (0.0, 1e-9): False, (-3.0, 4.0): False},
+    "largest": {(1.0, 1.0): True, (1.0, 1.0 - 1e-9): False, (1.0, 1.0 + 1e-9): False, (2.0,): False},
+    "smallest": {(1.0, 1.0): True, (1.0, 1.0 - 1e-9): False, (1.0, 1.0 + 1e-9): False, (2.0,): False},
+}
+
+
+def test_kinks_of_operations_on_whole_arrays() -> None:
+    assert {op.name for op in all_ops() if op.structural and op.kink} == ARRAYS_WITH_KINKS.keys()
+    for name, cases in ARRAYS_WITH_KINKS.items():
+        kink = ARRAYS.predicate(registered(name), "kink", 1)
+        assert kink is not None
+        for numbers, expected in cases.items():
+            assert bool(kink(np.array(numbers)[:, None])) is expected, (name, numbers)

@@ -1,0 +1,74 @@
+"""What records say of values, against the reference."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from mpmath import mp, mpc, mpf
+
+from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.ops import all_ops, registered
+from tests.ops.table import ROWS, Number, Row
+
+OF_ONE_NUMBER = [row for row in ROWS if registered(row.name).most == 1]
+EXACT = [row for row in ROWS if registered(row.name).is_exact]
+WHOLE = (-98_765_432_109, -94_906_265, -7, -3, -2, -1, 0, 1, 2, 3, 11, 94_906_263, 123_456_789_012)
+
+
+def value(row: Row, *point: float) -> Number | None:
+    """The reference's value, None where it is not real."""
+    try:
+        found = row.value(*map(mpf, point))
+    except (ZeroDivisionError, ValueError):
+        return None
+    return None if isinstance(found, mpc) or mp.isnan(found) else mpf(found)
+
+
+@pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+def test_parity(row: Row) -> None:
+    with mp.workdps(60):
+        pairs = [(value(row, x), value(row, -x)) for x in (0.25, 0.5, 0.875, 1.5, 2.25, 5.0)]
+        found = {0}
+        for parity in (-1, 1):
+            same = [
+                there is None if here is None else there is not None and abs(there - parity * here) < 1e-40
+                for here, there in pairs
+            ]
+            if all(same):
+                found = {parity}
+    assert {registered(row.name).parity} == found
+
+
+def test_only_functions_of_one_number_have_a_parity() -> None:
+    assert [op.name for op in all_ops() if op.parity and (op.most != 1 or op.structural)] == []
+
+
+@pytest.mark.parametrize("row", EXACT, ids=lambda row: row.name)
+def test_whole_numbers_stay_exact(row: Row) -> None:
+    op, count = registered(row.name), len(row.domain)
+    for point in itertools.product(WHOLE, repeat=count):
+        if row.name == "pow" and abs(point[1]) > 12:
+            continue
+        with mp.workdps(300):
+            exact = value(row, *point)
+        if exact is not None and mp.isint(exact) and abs(exact) < 2**53:
+            assert FLOATS.function(op, count)(*map(float, point)) == exact, point
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.ends is not None], ids=lambda op: op.name)
+def test_activations_are_flat_at_their_ends(op) -> None:  # type: ignore[no-untyped-def]
+    function = FLOATS.function(op, 1)
+    slope = FLOATS.partials(op, 1, (0,))
+    assert op.ends is not None
+    for x, end in zip((-800.0, 800.0), op.ends, strict=True):
+        if math.isfinite(end):
+            assert function(x) == end
+            assert slope(function(x), x)[0] in (None, 0)
+        else:
+            assert function(x) == x
+
+
+def test_units_that_die() -> None:
+    assert {op.name for op in all_ops() if op.dies} == {"relu", "relu6"}

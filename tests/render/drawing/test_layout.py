@@ -1,0 +1,149 @@
+"""The layout: layers from left to right, nothing on top of anything else, the same every time."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodiff_cli.render.drawing.layout import MOST_NODES, TITLE, Enclosure, Layout, Place, Size, TooLarge, layered
+
+EDGES = st.integers(1, 25).flatmap(
+    lambda count: st.tuples(
+        st.just(count),
+        st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda e: e[0] < e[1])),
+    )
+)
+SIZE = Size(80, 40)
+
+
+def laid_out(count: int, edges: list[tuple[int, int]]) -> Layout:
+    return layered([SIZE] * count, edges, [Size(30, 12)] * len(edges))
+
+
+@settings(deadline=None)
+@given(EDGES)
+def test_nodes_keep_apart_and_edges_go_right(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    count, edges = graph
+    found = laid_out(count, edges)
+    for a, b in itertools.combinations(found.centres, 2):
+        assert abs(a.x - b.x) >= SIZE.width or abs(a.y - b.y) >= SIZE.height
+    for source, target in edges:
+        assert found.centres[source].x < found.centres[target].x
+
+
+@settings(deadline=None)
+@given(EDGES)
+def test_everything_is_inside_the_drawing(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    count, edges = graph
+    found = laid_out(count, edges)
+    points = [point for route in found.routes for point in (*route.points, route.label) if point is not None]
+    for point in (*found.centres, *points):
+        assert -0.01 <= point.x <= found.size.width + 0.01
+        assert -0.01 <= point.y <= found.size.height + 0.01
+    assert all(len(route.points) >= 2 for route in found.routes)
+
+
+@settings(deadline=None)
+@given(EDGES)
+def test_the_same_graph_always_looks_the_same(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    assert laid_out(*graph) == laid_out(*graph)
+
+
+def test_a_graph_that_no_one_could_read_is_refused() -> None:
+    with pytest.raises(TooLarge, match=str(MOST_NODES)):
+        layered([SIZE] * (MOST_NODES + 1), [], [])
+
+
+@st.composite
+def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[Enclosure]]:
+    """A graph that is built part by part; a part may be framed, and is left only by its last node."""
+    edges: list[tuple[int, int]] = []
+    frames: list[Enclosure] = []
+    nodes = [0, 1]
+
+    def node(known: list[int]) -> int:
+        nodes.append(len(nodes))
+        edges.extend((source, nodes[-1]) for source in draw(st.sets(st.sampled_from(known), min_size=1, max_size=2)))
+        return nodes[-1]
+
+    def part(entering: list[int], outer: int | None, depth: int) -> int:
+        k, members, inside = len(frames), list[int](), list[int]()
+        frames.append(Enclosure(members, outer, draw(st.sampled_from([20.0, 400.0]))))
+        for _ in range(draw(st.integers(1, 3))):
+            if depth < 3 and draw(st.booleans()):
+                inside.append(part([*entering, *inside], k, depth + 1))
+            else:
+                inside.append(node([*entering, *inside]))
+                members.append(inside[-1])
+        last = node(inside)
+        unused = set(inside) - {source for source, _ in edges}
+        edges.extend((source, last) for source in unused)
+        members.append(last)
+        return last
+
+    known = [0, 1]
+    for _ in range(draw(st.integers(1, 3))):
+        known.append(part(known[-3:], None, 1))
+    return len(nodes), edges, frames
+
+
+def holds(place: Place, other: Place) -> bool:
+    return all(
+        abs(inner - outer) <= (extent - part) / 2 + 0.01
+        for inner, outer, extent, part in zip(other.centre, place.centre, place.size, other.size, strict=True)
+    )
+
+
+def meet(place: Place, other: Place) -> bool:
+    return all(
+        abs(a - b) < (first + second) / 2 - 0.01
+        for a, b, first, second in zip(place.centre, other.centre, place.size, other.size, strict=True)
+    )
+
+
+@settings(deadline=None)
+@given(framed_graphs())
+def test_a_frame_holds_what_stands_in_it_and_nothing_else(
+    graph: tuple[int, list[tuple[int, int]], list[Enclosure]],
+) -> None:
+    count, edges, frames = graph
+    found = layered([SIZE] * count, edges, [Size(30, 12)] * len(edges), frames)
+    places = [Place(centre, SIZE) for centre in found.centres]
+    around: dict[int, set[int]] = {i: set() for i in range(count)}
+    for k, frame in enumerate(frames):
+        title = Place(found.frames[k].centre, Size(frame.title, TITLE))
+        assert found.frames[k].size.width >= title.size.width
+        outer: int | None = k
+        while outer is not None:
+            assert holds(found.frames[outer], found.frames[k])
+            for i in frame.nodes:
+                around[i].add(outer)
+            outer = frames[outer].outer
+    for i, k in itertools.product(range(count), range(len(frames))):
+        assert holds(found.frames[k], places[i]) if k in around[i] else not meet(found.frames[k], places[i])
+    for source, target in edges:
+        assert found.centres[source].x < found.centres[target].x
+
+
+@settings(deadline=None)
+@given(EDGES)
+def test_labels_stand_on_their_lines(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    for route in laid_out(*graph).routes:
+        assert route.label is not None
+        assert any(
+            min(a.x, b.x) - 1.1 <= route.label.x <= max(a.x, b.x) + 1.1
+            and min(a.y, b.y) - 1.1 <= route.label.y <= max(a.y, b.y) + 1.1
+            for a, b in itertools.pairwise(route.points)
+        )
+
+
+def test_labels_keep_off_nodes_and_each_other() -> None:
+    edges = [*itertools.product(range(4), range(4, 8))]
+    found = laid_out(8, edges)
+    places = [Place(centre, SIZE) for centre in found.centres]
+    places += [Place(route.label, Size(30, 12)) for route in found.routes if route.label is not None]
+    assert len(places) == 8 + len(edges)
+    assert not any(meet(place, other) for place, other in itertools.combinations(places, 2))

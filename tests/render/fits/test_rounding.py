@@ -1,0 +1,52 @@
+"""Values are rounded to two digits of their errors, and say neither more nor less."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli.render.fits.rounding import Rounding
+
+# fmt: off
+CASES = [
+    (2.50016,        0.01047,   "2.500",        "0.010"),
+    (-2.50016,       0.0996,    "-2.50",        "0.10"),
+    (0.0,            0.5,       "0.00",         "0.50"),
+    (1e-9,           0.25,      "0.00",         "0.25"),
+    (12345.6,        1234.5,    "12300",        "1200"),
+    (5.4999813e-07,  1.23e-11,  "5.49998e-07",  "1.2e-11"),
+    (6.02214076e23,  3.1e17,    "6.0221408e+23", "3.1e+17"),
+    (3.0,            2.5e8,     "0",            "2.5e+08"),
+    (2 / 3,          None,      "0.666667",     None),
+    (2 / 3,          0.0,       "0.666667",     "0"),
+    (2 / 3,          math.nan,  "0.666667",     "nan"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("value", "error", "shown", "shown_error"), CASES)
+def test_values_and_errors(value: float, error: float | None, shown: str, shown_error: str | None) -> None:
+    rounding = Rounding.of(value, error, None)
+    assert rounding.of_value(value) == shown
+    if error is not None:
+        assert rounding.of_error(error) == shown_error
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-12, 1e12))
+def test_what_is_left_out_is_small_beside_the_error(value: float, error: float) -> None:
+    rounding = Rounding.of(value, error, None)
+    assert abs(float(rounding.of_value(value)) - value) <= 0.0501 * error + 1e-15 * abs(value)
+    assert float(rounding.of_error(error)) == pytest.approx(error, rel=0.0501)
+
+
+def test_digits_that_are_asked_for_are_given() -> None:
+    rounding = Rounding.of(2 / 3, 0.1, 4)
+    assert (rounding.of_value(2 / 3), rounding.of_error(0.123456)) == ("0.6667", "0.1235")
+
+
+def test_arrays_are_shown_as_everywhere() -> None:
+    assert Rounding.of(np.array([1.0, 2.0]), np.array([0.1, 0.2]), None).of_value(np.array([1.0, 2.0])) == "[1, 2]"

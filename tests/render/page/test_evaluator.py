@@ -1,0 +1,66 @@
+"""What the evaluator of a page is made of; `tests/browser/test_evaluator.py` runs it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import Expression, parse
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.registry import registered
+from autodiff_cli.graph.straight import Fragment, straight_lines
+from autodiff_cli.numbers.arrays.structures import STRUCTURES
+from autodiff_cli.ops import all_ops
+from autodiff_cli.render.page.evaluator import evaluator, table
+from autodiff_cli.targets.javascript import JAVASCRIPT
+from autodiff_cli.targets.library import Library
+from autodiff_cli.targets.pen import Pen
+from tests.graphs import ELEMENTWISE
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops() if not op.structural], ids=lambda op: op.name)
+def test_javascript_has_every_operation_and_its_rule(op: Op) -> None:
+    for count in range(op.least, (op.most or 3) + 1):
+        pen, rule = Pen(Library(JAVASCRIPT)), op.partials(count)
+        words = pen.words([op(*rule.inputs), *(partial.local for partial in rule.partials)])
+        names = {place: Fragment(place.text) for place in (rule.output, *rule.inputs)}
+        assert len(straight_lines(words, names, pen.write).results) == 1 + count
+
+
+def test_javascript_has_every_operation_on_arrays() -> None:
+    assert [name for name in STRUCTURES if name not in table("arrays.js")] == []
+
+
+@pytest.mark.parametrize("has_arrays", [False, True])
+def test_no_two_declarations_have_one_name(has_arrays: bool) -> None:
+    x = variable("x")
+    counts = [(op, count) for op in ELEMENTWISE for count in range(op.least, (op.most or 3) + 1)]
+    total = add_up([op(*[x] * count) for op, count in counts])
+    f = (
+        Expression(registered("sum")(total), {"x": x}, shapes={"x": (2,)})
+        if has_arrays
+        else Expression(total, {"x": x})
+    )
+    text = evaluator(trace(f, {"x": [1.0, 2.0] if has_arrays else 1.0}))
+    names = re.findall(r"^(?:const|function) ([$\w]+)", text, re.MULTILINE)
+    assert len(names) > 200
+    assert len({*names}) == len(names)
+
+
+def add_up(nodes: list[Node]) -> Node:
+    total = nodes[0]
+    for node in nodes[1:]:
+        total = total + node
+    return total
+
+
+def test_a_page_carries_only_what_its_formula_needs() -> None:
+    text = evaluator(trace(parse("x*y + tanh(x)"), {"x": 1, "y": 2}))
+    assert len(text) < 5000
+    assert "erfc" not in text
+    assert "lift" not in text
+    assert len(evaluator(trace(parse("sum(W @ x)"), {"W": np.ones((2, 2)), "x": [1, 2]}))) < 15000

@@ -1,0 +1,140 @@
+"""The page of a trace as a file: what it may load, what is in it, how large it is."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import parse
+from autodiff_cli.render.page.html import to_html
+from tests.support import run_cli
+
+
+class Read(HTMLParser):
+    """The elements of a page with their attributes, and the contents of its scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.contents: list[tuple[str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem is not None:
+            self.contents.append((self.cdata_elem, data))
+
+
+def page(text: str = "x*y + sin(x)", **point: Any) -> str:
+    return to_html(trace(parse(text), point or {"x": 2, "y": 3}))
+
+
+def joined(read: Read, tag: str, kind: str | None = None) -> str:
+    """The content of the one style, or of the one script of a kind."""
+    assert kind is None or ("script", {"type": kind, "id": "record"}) in read.elements
+    found = [text for which, text in read.contents if which == tag]
+    return found[0] if kind else found[-1]
+
+
+def test_the_policy_allows_the_pages_own_script_and_style_and_nothing_else() -> None:
+    read = Read(page())
+    (policy,) = [a["content"] for tag, a in read.elements if a.get("http-equiv") == "Content-Security-Policy"]
+
+    def known_by(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    script, style = known_by(joined(read, "script")), known_by(joined(read, "style"))
+    assert policy == (
+        f"default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_the_policy_comes_before_anything_that_it_governs() -> None:
+    names = [tag for tag, _ in Read(page()).elements]
+    assert names.index("meta") < names.index("style") < names.index("script")
+    assert page().index("Content-Security-Policy") < page().index("<style")
+
+
+def test_nothing_is_loaded_and_no_attribute_is_a_script_or_a_style() -> None:
+    for tag, attributes in Read(page("a = x*y; f(t) = t^2; f(a) + y")).elements:
+        assert tag not in ("img", "link", "iframe", "object", "embed", "audio", "video", "use", "image")
+        assert not {"style", "src", "href"} & attributes.keys()
+        assert not any(name.startswith("on") for name in attributes)
+
+
+@pytest.mark.parametrize(
+    "text", ["</script><script>", "<!--<script>", "&lt;", "\u2028\u2029", "]]>", "{policy}", "%s $x"]
+)
+def test_text_cannot_leave_its_place(text: str) -> None:
+    plain, hostile = Read(page("x + 1", x=2)), Read(page(f"# {text}\nx + 1", x=2))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain.elements]
+    assert joined(hostile, "script") == joined(plain, "script")
+    data = joined(hostile, "script", "application/json")
+    assert not re.search("[<\u2028\u2029]", data)
+    assert json.loads(data)["nodes"][0]["label"] == "x"
+
+
+@pytest.mark.parametrize("text", ["x*y + sin(x)", "gelu(x) + lambertw(y) + gamma(x)", "sigmoid(x*y)^2"])
+def test_the_page_of_a_small_formula_is_small(text: str) -> None:
+    assert len(page(text).encode()) < 300_000
+
+
+def test_the_record_has_every_number_of_the_document() -> None:
+    words = ["where(x > 0, 1/y, log(x)) + max(x, y)", "--x", "2", "--y", "0"]
+    record = json.loads(joined(Read(run_cli(["trace", *words, "--format", "html"])), "script", "application/json"))
+    document = run_cli(["trace", *words, "--json"]).json
+    assert [(node["value"], node["adjoint"]) for node in record["nodes"]] == [
+        (node["value"], node["adjoint"]) for node in document["nodes"]
+    ]
+    assert record["forward"] == [step["node"] for step in document["forward"]]
+    assert record["backward"] == [step["node"] for step in document["backward"]]
+    for step in document["backward"]:
+        given = record["nodes"][step["node"]]["given"]
+        assert [(one["to"], one["local"], one["amount"]) for one in given] == [
+            (one["to"], one["local"], one["amount"]) for one in step["contributions"]
+        ]
+
+
+@pytest.mark.parametrize("text", ["x*y + sin(x)", "α = x + y\n  α^2  # 😀\n", "f(t) = t*y\nf(x) + f(y)"])
+def test_every_operation_is_found_in_the_text(text: str) -> None:
+    record = json.loads(joined(Read(page(text)), "script", "application/json"))
+    written = record["text"].encode("utf-16-le")
+    for node in record["nodes"]:
+        start, end = node["span"]
+        assert 0 <= start < end <= len(written) // 2
+    start, end = record["nodes"][record["output"]]["span"]
+    assert written[2 * start : 2 * end].decode("utf-16-le").strip() in text
+
+
+@pytest.mark.parametrize("ending", ["html", "htm", "HTML"])
+def test_the_ending_of_the_file_says_that_it_is_a_page(tmp_path: Any, ending: str) -> None:
+    file = tmp_path / f"page.{ending}"
+    assert run_cli(["trace", "x^2", "--x", "3", "-o", str(file)]) == ""
+    assert file.read_text(encoding="utf-8") == run_cli("trace x^2 --x 3 --format html")
+
+
+def test_a_graph_that_is_too_large_to_draw_is_refused_with_a_way_out() -> None:
+    found = run_cli(["trace", "+".join(["x"] * 4000), "--x", "1", "--format", "html"])
+    assert found.status == 2
+    assert found == ""
+    assert "up to 3000 nodes" in found.stderr
+    assert "--format dot" in found.stderr
+
+
+def test_a_record_of_any_expression_makes_a_page() -> None:
+    derivative = parse("x*exp(x)").derivative("x")
+    assert "data-node" in to_html(trace(derivative, {"x": 1}))
+
+
+def test_the_title_is_text() -> None:
+    page = to_html(trace(parse("where(x < y, x, y)"), {"x": 2, "y": 3}))
+    assert "x &lt; y" in page[page.index("<title>") : page.index("</title>")]

@@ -1,0 +1,159 @@
+"""Every operation in every language that is translated into: compiled, run, and held against floats.
+
+At ordinary points to 1e-13, and the same nan, infinities and zeros at the edges of everything.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.straight import Fragment, Lines, straight_lines
+from autodiff_cli.targets.c import C, declaration
+from autodiff_cli.targets.definitions import SHORTER
+from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split
+from autodiff_cli.targets.javascript import JAVASCRIPT
+from autodiff_cli.targets.library import Library
+from autodiff_cli.targets.pen import Pen
+from autodiff_cli.targets.target import Target
+from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
+from tests.tools import program
+
+Calls = list[tuple[Op, int]]
+CALLS: Calls = [(op, len(inputs_of(op)[0])) for op in ELEMENTWISE]
+CALLS += [(op, 3) for op in ELEMENTWISE if op.most is None]
+
+
+def lines_of(pen: Pen, op: Op, count: int, names: Sequence[str]) -> Lines:
+    """What an operation is in a language, given the names of its inputs."""
+    leaves = [variable(name) for name in names[:count]]
+    roots = pen.words([op(*leaves)])
+    lines = straight_lines(roots, {leaf: Fragment(leaf.text) for leaf in leaves}, pen.write, 60)
+    return Lines(lines.lines, [pen.target.given(result) for result in lines.results])
+
+
+def in_c(calls: Calls, shorter: bool) -> str:
+    pen = Pen(Library(C), SHORTER if shorter else None)
+    functions = []
+    for k, (op, count) in enumerate(calls):
+        lines, (result,) = lines_of(pen, op, count, ["x[0]", "x[1]", "x[2]"])
+        body = "".join(f"{'int' if part.is_condition else 'double'} {name} = {part.text};\n" for name, part in lines)
+        functions.append(f"static double op_{k}(const double x[3])\n{{\n{body}return {result.text};\n}}\n")
+    table = ", ".join(f"op_{k}" for k in range(len(calls)))
+    return "\n".join(
+        [
+            "#include <math.h>\n#include <stdio.h>",
+            *map(declaration, pen.library.ahead.values()),
+            *pen.library.texts.values(),
+            *functions,
+            f"static double (*const ops[])(const double x[3]) = {{{table}}};",
+            "int main(void) {\nint k; double x[3];",
+            'while (scanf("%d %lf %lf %lf", &k, x, x + 1, x + 2) == 4) printf("%.17g\\n", ops[k](x));',
+            "return 0;\n}\n",
+        ]
+    )
+
+
+def in_fortran(calls: Calls, shorter: bool) -> str:
+    pen = Pen(FortranLibrary(FORTRAN), SHORTER if shorter else None)
+    cases, names = [], {"y"}
+    for k, (op, count) in enumerate(calls):
+        lines, (result,) = lines_of(pen, op, count, ["x(1)", "x(2)", "x(3)"])
+        assert not any(part.is_condition for _, part in lines)
+        body = "".join(f"{name} = {part.text}\n" for name, part in lines)
+        names |= {name for name, _ in lines}
+        cases.append(f"case ({k})\n{body}y = {result.text}\n")
+    declarations, procedures = split(pen.library.texts.values())
+    return "\n".join(
+        [
+            "program run\nuse, intrinsic :: ieee_arithmetic\nuse, intrinsic :: iso_c_binding, only: dp => c_double",
+            "implicit none",
+            *declarations,
+            f"integer :: k, status\nreal(dp) :: x(3), {', '.join(sorted(names))}",
+            "do\nread (*, *, iostat=status) k, x\nif (status /= 0) exit\nselect case (k)",
+            *cases,
+            "end select\nprint *, y\nend do\ncontains",
+            *procedures,
+            "end program\n",
+        ]
+    )
+
+
+def in_javascript(calls: Calls, shorter: bool) -> str:
+    pen = Pen(Library(JAVASCRIPT), SHORTER if shorter else None)
+    functions = []
+    for op, count in calls:
+        lines, (result,) = lines_of(pen, op, count, ["x", "y", "z"])
+        body = "".join(f"const {name} = {part.text};\n" for name, part in lines)
+        functions.append(f"(x, y, z) => {{\n{body}return {result.text};\n}}")
+    return "\n".join(
+        [
+            '"use strict";',
+            *pen.library.texts.values(),
+            f"const ops = [{', '.join(functions)}];",
+            'const number = (text) => Number(text.replace("inf", "Infinity"));',
+            'for (const line of require("fs").readFileSync(0, "utf8").trim().split("\\n")) {',
+            'const [k, ...x] = line.split(" ").map(number);\nconsole.log(String(ops[k](...x)));\n}\n',
+        ]
+    )
+
+
+def run(command: Sequence[str | Path], text: str = "") -> str:
+    done = subprocess.run([*map(str, command)], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[:2000]
+    return done.stdout
+
+
+def compiled(target: Target, source: str, folder: Path) -> list[str | Path]:
+    """The command that runs a program."""
+    file, binary = folder / f"run.{ {'c': 'c', 'fortran': 'f90', 'js': 'js'}[target.name] }", folder / "run"
+    file.write_text(source, encoding="utf-8")
+    match target.name:
+        case "c":
+            warnings = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+            run([program("gcc", "gcc"), *warnings, "-O1", "-o", binary, file, "-lm"])
+        case "fortran":
+            run([program("gfortran", "gfortran"), "-std=f2008", "-Wall", "-Werror", "-o", binary, file])
+        case _:
+            return [program("node", "nodejs"), file]
+    return [binary]
+
+
+@pytest.mark.parametrize("shorter", [False, True], ids=["as floats", "as people write"])
+@pytest.mark.parametrize(
+    ("target", "write"),
+    [(C, in_c), (FORTRAN, in_fortran), (JAVASCRIPT, in_javascript)],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_every_operation_computes_what_floats_do(
+    tmp_path: Path, target: Target, write: Callable[[Calls, bool], str], shorter: bool
+) -> None:
+    command = compiled(target, write(CALLS, shorter), tmp_path)
+    points = [(k, op, point) for k, (op, count) in enumerate(CALLS) for point in points_of(op, count)]
+    text = "".join(f"{k} {' '.join(map(repr, (*point, 0.0, 0.0)[:3]))}\n" for k, _, point in points)
+    found = [float(line.replace("Infinity", "inf")) for line in run(command, text).split()]
+    assert len(found) == len(points)
+    wrong = [
+        (op.name, point, number, expected)
+        for (_, op, point), number in zip(points, found, strict=True)
+        for expected in by_floats(op, [point])
+        if not is_close(number, expected)
+    ]
+    assert not wrong, (len(wrong), sorted({name for name, *_ in wrong}), wrong[:: 1 + len(wrong) // 12])
+
+
+def points_of(op: Op, count: int) -> list[tuple[float, ...]]:
+    points = inputs_of(op)
+    return points if len(points[0]) == count else [(*point, 0.5)[:count] for point in points]
+
+
+def is_close(number: float, expected: float) -> bool:
+    if math.isnan(number) or math.isnan(expected):
+        return math.isnan(number) and math.isnan(expected)
+    return math.isclose(number, expected, rel_tol=1e-13, abs_tol=1e-300)

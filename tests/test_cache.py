@@ -1,0 +1,229 @@
+"""The cache gives back what was put in, or nothing; and nobody else can put anything in."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from autodiff_cli import cache
+from autodiff_cli.cache import LARGEST, entry_name, load, store
+
+CONTENT = random.Random(1).randbytes(500)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache folder of a user who has not used the program yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("AUTODIFF_CACHE", raising=False)
+    return tmp_path / "autodiff"
+
+
+@pytest.mark.parametrize("content", [b"", b"tables", CONTENT])
+def test_what_is_stored_is_loaded(home: Path, content: bytes) -> None:
+    assert load("a") is None
+    store("a", content)
+    assert load("a") == content
+    assert load("b") is None
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / "a").stat().st_mode) == 0o600
+    assert os.listdir(home) == ["a"]
+
+
+def test_the_last_content_counts(home: Path) -> None:
+    store("a", b"old")
+    store("a", b"new")
+    assert load("a") == b"new"
+    assert os.listdir(home) == ["a"]
+
+
+def test_a_flipped_bit_is_noticed_wherever_it_is(home: Path) -> None:
+    store("a", CONTENT)
+    whole = (home / "a").read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (home / "a").write_bytes(damaged)
+        assert load("a") is None
+    (home / "a").write_bytes(whole)
+    assert load("a") == CONTENT
+
+
+def test_a_cut_or_longer_entry_is_noticed(home: Path) -> None:
+    store("a", CONTENT)
+    whole = (home / "a").read_bytes()
+    for damaged in [whole[:n] for n in range(len(whole))] + [whole + b"x"]:
+        (home / "a").write_bytes(damaged)
+        assert load("a") is None
+
+
+def test_an_entry_under_another_name_is_noticed(home: Path) -> None:
+    store("a", CONTENT)
+    (home / "a").rename(home / "b")
+    assert load("b") is None
+
+
+def test_a_pipe_in_the_place_of_an_entry_keeps_nobody_waiting(home: Path) -> None:
+    store("a", CONTENT)
+    (home / "a").unlink()
+    os.mkfifo(home / "a")
+    assert load("a") is None
+    store("a", CONTENT)
+    assert load("a") == CONTENT
+
+
+def test_a_link_or_a_folder_in_the_place_of_an_entry_is_not_read(home: Path) -> None:
+    store("a", CONTENT)
+    (home / "a").rename(home.parent / "elsewhere")
+    (home / "a").symlink_to(home.parent / "elsewhere")
+    assert load("a") is None
+    (home / "a").unlink()
+    (home / "a").mkdir()
+    assert load("a") is None
+    store("a", CONTENT)
+    assert load("a") is None
+    assert os.listdir(home) == ["a"]
+
+
+@pytest.mark.parametrize("mode", [0o660, 0o606, 0o622])
+def test_an_entry_that_others_can_write_is_not_read(home: Path, mode: int) -> None:
+    store("a", CONTENT)
+    (home / "a").chmod(mode)
+    assert load("a") is None
+
+
+def test_an_entry_of_another_user_is_not_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store("a", CONTENT)
+    owner = home.stat().st_uid
+    askings = iter([owner, owner + 1])  # the folder is this user's, the entry is not
+    monkeypatch.setattr(os, "getuid", lambda: next(askings))
+    assert load("a") is None
+    assert next(askings, None) is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702])
+def test_a_folder_that_others_can_write_is_not_used(home: Path, mode: int) -> None:
+    store("a", CONTENT)
+    home.chmod(mode)
+    store("b", CONTENT)
+    assert load("a") is None
+    assert os.listdir(home) == ["a"]
+
+
+def test_a_folder_of_another_user_is_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: home.parent.stat().st_uid + 1)
+    store("a", CONTENT)
+    assert os.listdir(home) == []
+
+
+def test_a_link_to_a_folder_is_not_used(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    home.symlink_to(tmp_path / "elsewhere")
+    store("a", CONTENT)
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_a_file_in_the_place_of_the_folder_is_no_obstacle(home: Path) -> None:
+    home.write_text("a file where the folder should be")
+    store("a", CONTENT)
+    assert load("a") is None
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("no home directory")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("AUTODIFF_CACHE", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    store("a", CONTENT)
+    assert load("a") is None
+
+
+def test_off_reads_and_writes_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store("a", CONTENT)
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    store("b", CONTENT)
+    assert load("a") is None
+    assert os.listdir(home) == ["a"]
+
+
+def test_off_makes_no_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    store("a", CONTENT)
+    assert load("a") is None
+    assert not home.exists()
+
+
+def test_a_full_disk_leaves_the_old_entry_and_nothing_else(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store("a", b"old")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "replace", full)
+        store("a", b"new")
+    assert load("a") == b"old"
+    assert os.listdir(home) == ["a"]
+
+
+def test_what_is_too_large_is_not_kept(home: Path) -> None:
+    store("a", bytes(LARGEST + 1))
+    assert load("a") is None
+    store("a", CONTENT)
+    with (home / "a").open("ab") as entry:
+        entry.truncate(LARGEST + 1)
+    assert load("a") is None
+
+
+def test_the_oldest_entries_make_room(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MOST", 4000)
+    now = time.time()
+    for i in range(10):
+        store(f"e{i}", bytes(1000 - 32))
+        os.utime(home / f"e{i}", (now - 100 + i, now - 100 + i))
+    assert sorted(os.listdir(home)) == ["e6", "e7", "e8", "e9"]
+
+
+def test_what_a_killed_process_left_is_removed_once_it_is_old(home: Path) -> None:
+    store("a", CONTENT)
+    old, young = home / ".b.0123.part", home / ".c.4567.part"
+    old.write_bytes(b"half")
+    young.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    store("d", CONTENT)
+    assert sorted(os.listdir(home)) == [young.name, "a", "d"]
+
+
+def test_writers_and_readers_at_the_same_time_see_whole_entries(home: Path) -> None:
+    contents = [bytes([i]) * (i + 1) * 1000 for i in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        written = pool.map(lambda content: store("a", content), contents)
+        found = [*pool.map(lambda _: load("a"), range(200))]
+        assert [*written] == [None] * len(contents)
+    assert {content for content in found if content is not None} <= set(contents)
+    assert load("a") in contents
+    assert os.listdir(home) == ["a"]
+
+
+@pytest.mark.usefixtures("home")
+def test_two_processes_share_it() -> None:
+    store("a", CONTENT)
+    code = "import sys; from autodiff_cli.cache import load; sys.stdout.buffer.write(load('a'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == CONTENT
+
+
+def test_the_name_of_an_entry_depends_on_its_parts() -> None:
+    names = [entry_name("k", *parts) for parts in (["a"], ["b"], ["a", "b"], ["ab"], ["a", ""], [])]
+    assert len(set(names)) == len(names)
+    assert entry_name("k", "a") == names[0] != entry_name("l", "a")

@@ -1,0 +1,94 @@
+"""Levenberg-Marquardt against SciPy's, with and without bounds, and at points where a model is not defined."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import least_squares, lsq_linear
+
+from autodiff_cli import Objective
+from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.methods.loop import Diverged, Epoch
+
+MODELS = {
+    "y ~ a*exp(-b*x) + c": lambda x, a, b, c: a * np.exp(-b * x) + c,
+    "y ~ a*exp(-((x - b)/c)^2)": lambda x, a, b, c: a * np.exp(-(((x - b) / c) ** 2)),
+    "y ~ a/(1 + b*exp(-c*x))": lambda x, a, b, c: a / (1 + b * np.exp(-c * x)),
+}
+X = np.linspace(0.1, 3, 40)
+
+
+def solved(model: str, columns: dict[str, Any], start: Any, bounds: Bounds | None = None) -> tuple[Any, float]:
+    objective, seen = Objective(model, columns), list[Epoch]()
+    outcome = levenberg_marquardt(objective, np.array(start, dtype=float), seen.append, bounds=bounds)
+    for epoch in seen:
+        assert bounds is None or bounds.contain(epoch.theta)
+    assert all(after.loss <= before.loss * (1 + 1e-12) for before, after in pairwise(seen))
+    return outcome, objective.rss(outcome.theta)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@settings(max_examples=25)
+@given(st.lists(st.floats(0.3, 3), min_size=3, max_size=3), st.lists(st.floats(0.5, 2), min_size=3, max_size=3))
+def test_it_gets_at_least_as_far_as_minpack(model: str, truth: list[float], factors: list[float]) -> None:
+    predict = MODELS[model]
+    y = predict(X, *truth) + np.random.default_rng(0).normal(0, 0.01, len(X))
+    start = np.multiply(truth, factors)
+    reference = least_squares(lambda p: y - predict(X, *p), start, method="lm", x_scale="jac", xtol=1e-15, ftol=1e-15)
+    assume(reference.success)
+    outcome, rss = solved(model, {"x": X, "y": y}, start)
+    assert rss <= 2 * reference.cost * (1 + 1e-6)
+    assert outcome.converged
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([-0.5, 0.0, 0.5, None]), min_size=4, max_size=4))
+def test_linear_problems_in_a_box_against_scipy(seed: int, lows: list[float | None]) -> None:
+    generator = np.random.default_rng(seed)
+    matrix, y = generator.normal(size=(12, 4)) * [1, 1e3, 1e-4, 10], generator.normal(size=12)
+    scale = np.array([1, 1e-3, 1e4, 0.1])
+    low = np.array([-np.inf if value is None else value for value in lows]) * scale
+    high = np.where(np.isfinite(low), low + 0.4 * scale, np.inf)
+    reference = lsq_linear(matrix, y, (low, high), tol=1e-14, method="bvls")
+    start = np.clip(np.zeros(4), low, high)
+    columns = {**{f"x{k}": matrix[:, k] for k in range(4)}, "y": y}
+    outcome, rss = solved("y ~ a*x0 + b*x1 + c*x2 + d*x3", columns, start, Bounds(low, high))
+    assert outcome.converged
+    assert rss == pytest.approx(2 * reference.cost, rel=1e-9)
+    np.testing.assert_allclose(outcome.theta / scale, reference.x / scale, atol=1e-6)
+
+
+def test_a_bound_that_binds_stops_no_other_parameter() -> None:
+    y = MODELS["y ~ a*exp(-b*x) + c"](X, 2.5, 1.3, 0.4)
+    box = Bounds(np.array([-np.inf, -np.inf, 0.5]), np.array([np.inf, 1.0, np.inf]))
+    outcome, rss = solved("y ~ a*exp(-b*x) + c", {"x": X, "y": y}, [1, 0.5, 1], box)
+    inner = least_squares(
+        lambda p: y - p[0] * np.exp(-p[1] * X) - p[2], [1, 0.5, 1], bounds=(box.low, box.high), xtol=1e-15
+    )
+    assert outcome.converged
+    assert rss <= 2 * inner.cost * (1 + 1e-9)
+    assert outcome.theta[2] == 0.5 or outcome.theta[1] == 1.0
+
+
+def test_steps_shrink_before_points_where_the_model_is_not_defined() -> None:
+    y = np.sqrt(0.01 * X) + np.log(0.02 + X)
+    outcome, rss = solved("y ~ sqrt(a*x) + log(b + x)", {"x": X, "y": y}, [9, 9])
+    assert outcome.converged
+    np.testing.assert_allclose(outcome.theta, [0.01, 0.02], rtol=1e-7)
+    assert rss < 1e-20
+
+
+def test_a_start_that_is_not_defined_diverges_at_once() -> None:
+    with pytest.raises(Diverged, match="at the start"):
+        solved("y ~ log(a*x)", {"x": X, "y": X}, [-1])
+
+
+def test_residuals_whose_squares_overflow_are_as_if_infinite() -> None:
+    with pytest.raises(Diverged, match="at the start"):
+        solved("y ~ a*exp(b*x)", {"x": X, "y": X}, [1, 200])

@@ -1,0 +1,75 @@
+"""Gradient methods: their first steps as their papers say, and that each finds the bottom of a bowl."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from autodiff_cli.backends.choice import backend
+from autodiff_cli.backends.descent import Stepper
+from autodiff_cli.backends.protocol import State
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+
+RATE = 0.1
+
+
+class Walk:
+    """A gradient method under way."""
+
+    def __init__(self, name: str, rate: float, theta: list[float]) -> None:
+        update = OPTIMIZERS[name]
+        self._rate, self._state, self._stepper = rate, State.begun(np.array(theta), update), Stepper(backend(), update)
+
+    def step(self, gradient: object) -> np.ndarray:
+        self._stepper.step(self._state, self._rate, np.asarray(gradient))
+        return self._state.theta.copy()
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        # The gradient is 2, then 1.
+        ("sgd", RATE * 2, RATE * 1),
+        ("momentum", RATE * 2, RATE * (0.9 * 2 + 1)),
+        ("nesterov", RATE * (2 + 0.9 * 2), RATE * (1 + 0.9 * (0.9 * 2 + 1))),
+        ("adagrad", RATE * 2 / 2, RATE * 1 / math.sqrt(5)),
+        ("rmsprop", RATE * 2 / math.sqrt(0.4), RATE * 1 / math.sqrt(0.9 * 0.4 + 0.1)),
+        (
+            "adam",
+            RATE,
+            RATE * ((0.9 * 0.2 + 0.1) / (1 - 0.81)) / math.sqrt((0.999 * 0.004 + 0.001) / (1 - 0.999**2)),
+        ),
+    ],
+)
+def test_the_first_two_steps(name: str, first: float, second: float) -> None:
+    walk = Walk(name, RATE, [5.0])
+    one = walk.step([2.0])[0]
+    two = walk.step([1.0])[0]
+    assert 5.0 - one == pytest.approx(first, rel=1e-7)
+    assert one - two == pytest.approx(second, rel=1e-7)
+
+
+def test_adamw_shrinks_the_parameters_apart_from_the_step() -> None:
+    theta, gradient = [5.0, -3.0], [0.0, 2.0]
+    moved, plain = Walk("adamw", RATE, theta).step(gradient), Walk("adam", RATE, theta).step(gradient)
+    np.testing.assert_allclose(moved, plain - RATE * 0.01 * np.array(theta), rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_each_reaches_the_bottom_of_a_bowl(name: str) -> None:
+    theta, scale = np.array([1.0, -2.0]), np.array([1.0, 4.0])
+    walk = Walk(name, 0.5 if name == "adagrad" else 0.02, [*theta])
+    for _ in range(2000):
+        theta = walk.step(scale * theta)
+    assert np.abs(theta).max() < 0.02
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_gradient_is_not_changed(name: str) -> None:
+    walk, gradient = Walk(name, RATE, [1.0, 1.0]), np.ones(2)
+    for _ in range(2):
+        moved = walk.step(gradient)
+    assert gradient.tolist() == [1.0, 1.0]
+    assert moved.tolist() != [1.0, 1.0]

@@ -1,0 +1,134 @@
+"""Starts that are found in the data, whatever their units; and fits that say so when none were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import Objective, fit
+from autodiff_cli.language.lowering import read
+from autodiff_cli.training.methods.waves import Waves
+from autodiff_cli.training.objective.structure import linear
+
+GENERATOR = np.random.default_rng(0)
+NOISE = GENERATOR.normal(size=200)
+
+
+def at(low: float, high: float) -> Any:
+    return np.linspace(low, high, len(NOISE))
+
+
+def peak(x: Any, centre: float, width: float) -> Any:
+    return np.exp(-(((x - centre) / width) ** 2))
+
+
+# The model, x, y without noise, and what should come out.
+CASES: dict[str, tuple[str, Any, Any, dict[str, float]]] = {
+    "a peak at 550 nm": (
+        "y ~ a*exp(-((x - m)/w)^2) + c", x := at(500e-9, 600e-9), 3 * peak(x, 550e-9, 5e-9) + 0.2,
+        {"a": 3, "m": 550e-9, "w": 5e-9, "c": 0.2},
+    ),
+    "a wave in microseconds": (
+        "y ~ a*sin(2*pi*f*x + p)", x := at(0, 50e-6), 2 * np.sin(2 * np.pi * 3e5 * x + 0.7),
+        {"a": 2, "f": 3e5, "p": 0.7},
+    ),
+    "a fast wave": ("y ~ a*sin(w*x + p) + c", x := at(0, 10), 2 * np.sin(55 * x + 0.7) + 5, {"a": 2, "w": 55, "c": 5}),
+    "a period": (
+        "y ~ a*cos(2*pi*x/P + p) + c", x := at(0, 1e4), 2 * np.cos(2 * np.pi * x / 830 + 0.7), {"P": 830, "c": 0}
+    ),
+    "two waves": (
+        "y ~ a*sin(w*x) + b*cos(v*x)", x := at(0, 10), 2 * np.sin(13 * x) + np.cos(4.4 * x),
+        {"a": 2, "w": 13, "b": 1, "v": 4.4},
+    ),
+    "a wave that dies": (
+        "y ~ a*exp(-g*x)*sin(2*pi*f*x)", x := at(0, 2e-3), np.exp(-900 * x) * np.sin(2 * np.pi * 9e3 * x),
+        {"a": 1, "g": 900, "f": 9e3},
+    ),
+    "a line far from the origin": (
+        "y ~ a/(1 + ((x - m)/w)^2)", x := at(10_000, 10_010), 2 / (1 + ((x - 10_003) / 0.1) ** 2),
+        {"a": 2, "m": 10_003, "w": 0.1},
+    ),
+    "two peaks": (
+        "y ~ a*exp(-((x - m)/w)^2) + b*exp(-((x - n)/v)^2)", x := at(0, 10), 2 * peak(x, 3, 0.3) + peak(x, 7, 0.8), {}
+    ),
+    "growth that ends": (
+        "y ~ L/(1 + exp(-k*(x - m)))", x := at(0, 1e6), 200 / (1 + np.exp(-(x - 5e5) * 2e-5)),
+        {"L": 200, "k": 2e-5, "m": 5e5},
+    ),
+    "small amounts": ("y ~ V*x/(K + x)", x := at(1e-9, 1e-5), 3e-9 * x / (2e-6 + x), {"V": 3e-9, "K": 2e-6}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_starts_are_found_at_any_scale(case: str) -> None:
+    model, x, y, expected = CASES[case]
+    data = {"x": x, "y": y + 0.01 * np.std(y) * NOISE}
+    found = fit(model, data)
+    assert found.converged
+    assert found.r_squared > 0.999  # type: ignore[operator]
+    for name, value in expected.items():
+        scale = np.std(y) if value == 0 else abs(value)
+        assert abs(abs(found.parameters[name]) - abs(value)) < 0.02 * scale or name == "p", name
+
+
+def test_a_wave_among_many_rows_is_found_though_only_some_are_looked_at() -> None:
+    x = np.linspace(0, 10, 2000)
+    y = 2 * np.sin(413 * x + 0.7) + np.random.default_rng(1).normal(0, 0.2, len(x))
+    assert fit("y ~ a*sin(w*x + p)", {"x": x, "y": y}).parameters["w"] == pytest.approx(413, rel=1e-4)
+
+
+def test_a_fit_that_explains_nothing_of_what_is_there_is_doubtful() -> None:
+    x = at(0, 10)
+    found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": 3 * np.sin(22 * x)}, {"a": 1, "w": 1, "p": 0})
+    assert found.r_squared < 0.1  # type: ignore[operator]
+    assert any(warning.startswith("this fit is doubtful: it explains") for warning in found.warnings)
+
+
+@pytest.mark.parametrize("model", ["y ~ a*x + b", "y ~ a*sin(w*x + p)"])
+def test_a_fit_to_noise_is_not_doubtful(model: str) -> None:
+    found = fit(model, {"x": at(0, 1), "y": NOISE})
+    assert found.r_squared < 0.1  # type: ignore[operator]
+    assert not any("doubtful" in warning for warning in found.warnings)
+
+
+def test_the_seed_decides_which_are_tried() -> None:
+    model, x, y, _ = CASES["two peaks"]
+    first, again = (fit(model, {"x": x, "y": y}, seed=5) for _ in range(2))
+    assert first.parameters == again.parameters
+    assert first.history == again.history
+
+
+# --- what is known of a prediction
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a*exp(-b*x) + c", ["a", "c"]),
+        ("a*b*x", ["a"]),
+        ("a + a^2*x", []),
+        ("(a + b*x + c*x^2)/(1 + d*x)", ["a", "b", "c"]),
+        ("where(x > k, a*x, b)", ["a", "b"]),
+        ("log(a*x)", []),
+    ],
+)
+def test_parameters_that_a_prediction_is_linear_in(text: str, names: list[str]) -> None:
+    program = read(text)
+    leaves = [leaf for name, leaf in program.leaves.items() if name != "x"]
+    assert sorted(linear(program.output, leaves, {})) == names
+
+
+def test_values_to_scan_go_from_one_turn_to_one_per_two_rows() -> None:
+    x = np.linspace(3, 7, 41)
+    data = {"x": x, "y": x}
+    for model, turns_of in (
+        ("y ~ a*sin(w*x + p)", lambda w: 4 * w / (2 * np.pi)),
+        ("y ~ a*cos(2*pi*f*(x - c))", lambda f: 4 * f),
+        ("y ~ a*sin(2*pi*x/w)", lambda w: 4 / w),
+    ):
+        objective = Objective(model, data)
+        (scan,) = Waves(objective).scans(objective.start, 2, 1000)
+        np.testing.assert_allclose(turns_of(scan.values), np.arange(1, 42) / 2, rtol=1e-9)
+    assert not [*Waves(Objective("y ~ a*exp(b*x)", data)).scans(np.ones(2), 2, 1000)]

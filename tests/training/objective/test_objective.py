@@ -1,0 +1,206 @@
+"""The objective: its gradient against complex arithmetic, its value whatever the blocks, its losses as defined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
+from autodiff_cli.backends import blocks
+from autodiff_cli.backends.blocks import BLOCK
+from autodiff_cli.training.errors import OptionError
+
+MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
+THETA = np.array([1.3, 0.7, -0.4, 2.1])
+STEP = 1e-200
+
+
+def data(rows: int) -> dict[str, Any]:
+    generator = np.random.default_rng(1)
+    return {"x": generator.uniform(0, 3, rows), "y": generator.normal(size=rows), "w": generator.uniform(0, 2, rows)}
+
+
+def by_hand(columns: dict[str, Any], weights: Any) -> Callable[[Any], Any]:
+    """The weighted mean squared error of the model, for complex parameters too."""
+
+    def loss(theta: Any) -> Any:
+        a, b, c, d = theta
+        residual = columns["y"] - a * np.exp(-b * columns["x"]) - c * np.sin(d * columns["x"])
+        return np.sum(weights * residual**2) / np.sum(weights)
+
+    return loss
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_value_and_gradient(weights: str | None) -> None:
+    columns = data(2 * BLOCK + 11)
+    loss = by_hand(columns, columns["w"] if weights else np.ones(2 * BLOCK + 11))
+    objective = Objective(MODEL, columns, weights=weights)
+    value, gradient = objective.value_and_grad(THETA)
+    # The slope of an analytic function is what an imaginary step, too small to count in the real part, adds.
+    expected = [loss(THETA + 1j * STEP * unit).imag / STEP for unit in np.eye(4)]
+    assert objective.parameters == ("a", "b", "c", "d")
+    assert value == pytest.approx(loss(THETA), rel=1e-14)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12)
+
+
+@given(st.integers(1, 3 * 64 + 1), st.sampled_from([7, 64, 1000]))
+def test_blocks_do_not_change_the_objective(rows: int, size: int) -> None:
+    columns = data(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK", size)
+        value, gradient = Objective(MODEL, columns).value_and_grad(THETA)
+        triangle = Objective(MODEL, columns).triangle(THETA)
+    whole, whole_gradient = Objective(MODEL, columns).value_and_grad(THETA)
+    assert value == pytest.approx(whole, rel=1e-13)
+    np.testing.assert_allclose(gradient, whole_gradient, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(triangle.T @ triangle, _gram(columns), rtol=1e-10, atol=1e-10)
+
+
+def _gram(columns: dict[str, Any]) -> Any:
+    """[J | r]ᵀ·[J | r], by hand."""
+    a, b, c, d = THETA
+    x = columns["x"]
+    decay, wave = np.exp(-b * x), np.sin(d * x)
+    residual = columns["y"] - a * decay - c * wave
+    matrix = np.stack([-decay, a * x * decay, -wave, -c * x * np.cos(d * x), residual], axis=1)
+    return matrix.T @ matrix
+
+
+def test_the_variation_of_the_target_whatever_the_blocks() -> None:
+    columns = data(1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK", 7)
+        variation = Objective("y + 1e6 ~ a*x", columns, weights="w").target_variation()
+    mean = np.average(columns["y"], weights=columns["w"])
+    assert variation == pytest.approx(np.sum(columns["w"] * (columns["y"] - mean) ** 2), rel=1e-9)
+
+
+def test_an_objective_over_some_rows() -> None:
+    columns = data(30)
+    whole = Objective(MODEL, columns)
+    whole.triangle(THETA)
+    some = whole.restricted(slice(5, 25))
+    alone = Objective(MODEL, {name: values[5:25] for name, values in columns.items()})
+    assert some.rows == 20
+    assert some.value_and_grad(THETA)[0] == alone.value_and_grad(THETA)[0]
+    np.testing.assert_array_equal(some.triangle(THETA), alone.triangle(THETA))
+
+
+def test_sums_are_accurate() -> None:
+    value = Objective("0.1*a*x", {"x": np.ones(1_000_000)}).value_and_grad([1.0])[0]
+    assert value == pytest.approx(0.1, rel=1e-15)
+
+
+RESIDUALS = (-3.0, -1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "of_residual"),
+    [
+        ("mse", lambda r: r**2),
+        ("mae", abs),
+        ("huber", lambda r: r**2 / 2 if abs(r) <= 1 else abs(r) - 0.5),
+    ],
+)
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_losses_of_a_residual(loss: str, of_residual: Callable[[float], float], residual: float) -> None:
+    options = {"huber_delta": 1} if loss == "huber" else {}
+    assert Objective("y ~ a", {"y": [residual]}, loss=loss, **options).value_and_grad([0.0])[0] == of_residual(residual)
+
+
+@pytest.mark.parametrize("score", [-800.0, -40.0, -1.0, 0.0, 3.0, 40.0, 800.0])
+@pytest.mark.parametrize("target", [0.0, 0.3, 1.0])
+def test_bce_keeps_its_digits_where_the_model_ends_in_sigmoid(score: float, target: float) -> None:
+    value, gradient = Objective("t ~ sigmoid(a)", {"t": [target]}, loss="bce").value_and_grad([score])
+    with mpmath.workdps(800):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(score)))
+        expected = -target * mpmath.log(p) - (1 - mpmath.mpf(target)) * mpmath.log(1 - p)
+        slope = p - target
+    assert value == pytest.approx(float(expected), rel=1e-15)
+    assert gradient[0] == pytest.approx(float(slope), rel=1e-14, abs=1e-16)
+
+
+def test_bce_of_a_probability() -> None:
+    value, gradient = Objective("t ~ p", {"t": [1, 0]}, loss="bce").value_and_grad([0.25])
+    assert value == pytest.approx((-math.log(0.25) - math.log(0.75)) / 2, rel=1e-15)
+    assert gradient[0] == pytest.approx((-1 / 0.25 + 1 / 0.75) / 2, rel=1e-15)
+    assert Objective("t ~ p", {"t": [1, 1]}, loss="bce").value_and_grad([1.0])[0] == 0
+
+
+def test_an_expression_is_its_own_loss() -> None:
+    value, gradient = Objective("(y - a*x)^4", {"x": [1, 2], "y": [1, 1]}).value_and_grad([2.0])
+    assert (value, gradient.tolist()) == ((1 + 81) / 2, [(4 * 1 + 2 * 4 * 27) / 2])
+
+
+def test_sigma_is_weights_of_one_over_its_square() -> None:
+    columns = data(50)
+    sigma = Objective(MODEL, columns, sigma=columns["w"]).value_and_grad(THETA)
+    weights = Objective(MODEL, columns, weights=1 / columns["w"] ** 2).value_and_grad(THETA)
+    assert sigma[0] == weights[0]
+    assert sigma[1].tolist() == weights[1].tolist()
+
+
+def test_fixed_parameters_are_not_in_theta() -> None:
+    objective = Objective(MODEL, data(20), fixed={"b": 0.7})
+    value, gradient = Objective(MODEL, data(20)).value_and_grad(THETA)
+    assert objective.parameters == ("a", "c", "d")
+    assert objective.value_and_grad([1.3, -0.4, 2.1])[0] == pytest.approx(value, rel=1e-15)
+    np.testing.assert_allclose(objective.value_and_grad([1.3, -0.4, 2.1])[1], gradient[[0, 2, 3]], rtol=1e-13)
+
+
+def test_the_hessian_of_the_summed_loss() -> None:
+    hessian = Objective("(a*x - y)^2 + exp(a*b)", {"x": [1, 2, 3], "y": [1, 1, 1]}).hessian([0.5, 2.0])
+    e = math.e
+    np.testing.assert_allclose(hessian, [[2 * 14 + 3 * 4 * e, 3 * (e + e)], [3 * (e + e), 3 * 0.25 * e]], rtol=1e-14)
+
+
+def test_outside_the_domain_it_is_nan_and_nothing_is_raised() -> None:
+    value, gradient = Objective("y ~ log(a)*x", {"x": [1, 2], "y": [1, 2]}).value_and_grad([-1.0])
+    assert math.isnan(value)
+    assert math.isnan(gradient[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"loss": "mze"}, OptionError, "there is no loss mze; did you mean mse?"),
+        ({"loss": "l2"}, OptionError, "there is no loss l2; there are mse, mae, huber, logcosh, .*, cross_entropy"),
+        ({"loss": "bce"}, DataError, "a target between 0 and 1; this one goes from"),
+        ({"weights": [1, 2]}, DataError, "weights: 2 values for 20 rows"),
+        ({"weights": "z"}, DataError, r"weights: the data have no column `z` \(x, y, w\)"),
+        ({"weights": [-1.0, *[1.0] * 19]}, DataError, "weights: row 1 has -1.0; a weight cannot be negative"),
+        ({"weights": [math.nan, *[1.0] * 19]}, DataError, "weights: row 1 has nan"),
+        ({"weights": [0] * 20}, DataError, "every weight is 0"),
+        ({"sigma": [*[1.0] * 19, 0]}, DataError, "sigma: row 20 has 0.0; a standard deviation must be positive"),
+        ({"sigma": "w", "weights": "w"}, OptionError, "give one of them"),
+        ({"fixed": {"k": 1}}, UnknownNameError, "no parameter `k`"),
+        ({"fixed": {"x": 1}}, UnknownNameError, "`x` is a column of the data"),
+    ],
+)
+def test_what_does_not_fit_is_said(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Objective(MODEL, data(20), **options)
+
+
+def test_a_target_that_is_not_finite_is_named_by_row() -> None:
+    with pytest.raises(DataError, match=r"left side of `~` is not finite in row 2 \(y = 0, x = 5\)"):
+        Objective("log(y) ~ a*x", {"x": [4, 5, 6], "y": [1, 0, -1]})
+
+
+def test_models_that_are_none() -> None:
+    with pytest.raises(ExpressionError, match="`z`, left of `~`, is not a column"):
+        Objective("z ~ a*x", data(3))
+    with pytest.raises(ExpressionError, match="nothing to fit"):
+        Objective("y ~ 2*x", data(3))
+    with pytest.raises(OptionError, match="compares two things"):
+        Objective("a*x", data(3), loss="mae")
+    with pytest.raises(OptionError, match="the loss mse compares two things"):
+        Objective("a*x", data(3), loss="mse")

@@ -1,0 +1,91 @@
+"""Networks made sick on purpose, and healthy ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.result.diagnosis import Diagnosis
+
+X = np.linspace(-1, 1, 40)
+DATA = {"x": X, "y": np.sin(2 * X)}
+
+
+def diagnosed(model: str, start: dict[str, Any] | None = None, **options: Any) -> Diagnosis:
+    fit = ad.fit(model, DATA, start, diagnosis=True, **{"epochs": 1, "optimizer": "adam", **options})
+    assert fit.diagnosis is not None
+    return fit.diagnosis
+
+
+def kinds(diagnosis: Diagnosis) -> set[str]:
+    return {problem.kind for problem in diagnosis.problems}
+
+
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "leaky_relu", "gelu"])
+def test_a_trained_network_is_healthy(activation: str) -> None:
+    diagnosis = diagnosed(f"y ~ mlp(x, [8, 8], {activation})", epochs=300)
+    assert diagnosis.problems == []
+    assert [layer.layer for layer in diagnosis.gradients] == ["mlp.0", "mlp.1", "mlp.2"]
+
+
+def test_units_that_are_never_active_are_dead() -> None:
+    diagnosis = diagnosed("y ~ mlp(x, [4], relu)", {"mlp.0.bias": [-100.0, -100.0, 5.0, 5.0]})
+    (units,) = diagnosis.units
+    assert (units.layer, units.activation, units.units, units.dead, units.saturated) == ("mlp.0", "relu", 4, 2, 0)
+    (problem,) = (problem for problem in diagnosis.problems if problem.kind == "dead")
+    assert (problem.layer, problem.amount, problem.of) == ("mlp.0", 2, 4)
+
+
+def test_a_unit_that_is_active_in_one_row_lives() -> None:
+    start = {"mlp.0.weight": [[1.0]], "mlp.0.bias": [-0.96]}  # positive in the last row alone, where x is 1
+    assert diagnosed("y ~ mlp(x, [1], relu)", start, learning_rate=1e-9).units[0].dead == 0
+
+
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid"])
+def test_units_at_their_ends_are_saturated(activation: str) -> None:
+    diagnosis = diagnosed(f"y ~ mlp(x, [3], {activation})", {"mlp.0.bias": [50.0, -50.0, 0.0]})
+    assert diagnosis.units[0].saturated == 2
+    assert "saturated" in kinds(diagnosis)
+
+
+def test_many_sigmoid_layers_make_the_gradient_vanish() -> None:
+    diagnosis = diagnosed("y ~ mlp(x, [6, 6, 6, 6, 6, 6, 6, 6], sigmoid)")
+    problems = [problem for problem in diagnosis.problems if problem.kind == "vanishing"]
+    assert problems[0].layer == "mlp.0"
+    assert problems[0].when == "start"
+    sizes = [layer.start for layer in diagnosis.gradients]
+    assert sizes == sorted(sizes)
+
+
+def test_large_weights_make_the_gradient_explode() -> None:
+    large = {f"mlp.{k}.weight": 30 * np.ones((4, 4)) for k in range(1, 5)}
+    diagnosis = diagnosed("y ~ mlp(x, [4, 4, 4, 4, 4], softplus)", large, learning_rate=1e-9)
+    assert "exploding" in kinds(diagnosis)
+
+
+def test_a_fit_that_diverged_is_diagnosed_where_it_stopped() -> None:
+    diagnosis = diagnosed("y ~ mlp(x, [16, 16], relu)", optimizer="sgd", learning_rate=5.0, epochs=50)
+    assert "exploding" in kinds(diagnosis)
+    assert "end" in {problem.when for problem in diagnosis.problems}
+
+
+def test_a_network_written_by_hand_has_layers_by_the_names_of_its_parameters() -> None:
+    text = "W: 3x1; b: 3; v: 3; y ~ dot(v, tanh(W @ [x] + b))"
+    diagnosis = diagnosed(text, epochs=50)
+    assert [(units.layer, units.units) for units in diagnosis.units] == [("W, b", 3)]
+    assert [layer.layer for layer in diagnosis.gradients] == ["W", "b", "v"]
+
+
+def test_a_formula_has_no_layers_and_a_fit_that_was_not_asked_no_diagnosis() -> None:
+    assert diagnosed("y ~ a*x + b") == Diagnosis((), ())
+    assert ad.fit("y ~ a*x + b", DATA).diagnosis is None
+
+
+def test_rows_come_in_blocks_without_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, start = "y ~ mlp(x, [5], relu)", {"mlp.0.bias": [-0.9, -0.5, 0.0, 0.5, -3.0]}
+    whole = diagnosed(model, start)
+    monkeypatch.setattr("autodiff_cli.backends.blocks.BLOCK", 13)
+    assert diagnosed(model, start).units == whole.units

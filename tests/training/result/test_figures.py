@@ -1,0 +1,281 @@
+"""The figures of a fit by their definitions, and those of generalised linear models against iterated weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from autodiff_cli import Fit, fit, load
+from autodiff_cli.training.errors import OptionError
+from tests.support import run_cli
+
+GENERATOR = np.random.default_rng(0)
+N = 60
+X = np.linspace(0, 4, N)
+Y = 2.5 * np.exp(-1.3 * X) + 0.1 + GENERATOR.normal(0, 0.05, N)
+MODEL = "y ~ a*exp(-b*x) + c"
+
+
+def decay(**more: Any) -> Fit:
+    return fit(MODEL, {"x": X, "y": Y}, **more)
+
+
+def test_least_squares() -> None:
+    found = decay()
+    rss = float(np.sum((Y - found.predict({"x": X})) ** 2))
+    logarithm = math.log(rss / N)
+    assert found.rss == pytest.approx(rss, rel=1e-12)
+    assert found.rmse == pytest.approx(math.sqrt(rss / N), rel=1e-12)
+    assert found.reduced_chi_squared == pytest.approx(rss / (N - 3), rel=1e-12)
+    assert found.figures.residual_std == pytest.approx(math.sqrt(rss / (N - 3)), rel=1e-12)
+    k = 4  # three parameters and the variance
+    assert found.aic == pytest.approx(N * logarithm + N * (1 + math.log(2 * math.pi)) + 2 * k, rel=1e-12)
+    assert found.bic == pytest.approx(found.aic - 2 * k + k * math.log(N), rel=1e-12)  # type: ignore[operator]
+    assert found.aicc == pytest.approx(found.aic + 2 * k * (k + 1) / (N - k - 1), rel=1e-12)  # type: ignore[operator]
+    residuals = Y - found.predict({"x": X})
+    assert found.log_likelihood == pytest.approx(np.sum(stats.norm.logpdf(residuals, 0, math.sqrt(rss / N))), rel=1e-12)
+    variance = np.sum((Y - Y.mean()) ** 2) / (N - 1)
+    assert found.adjusted_r_squared == pytest.approx(1 - rss / (N - 3) / variance, rel=1e-12)
+    assert found.figures.residual_quantiles == pytest.approx(np.quantile(residuals, [0, 0.25, 0.5, 0.75, 1]))
+    assert found.figures.durbin_watson == pytest.approx(np.sum(np.diff(residuals) ** 2) / rss, rel=1e-9)
+
+
+def test_intervals_are_students_and_normal_ones_where_errors_are_known() -> None:
+    found = decay()
+    for level in (0.5, 0.95, 0.99):
+        width = stats.t.ppf(0.5 + level / 2, N - 3)
+        for name, (low, high) in found.confidence(level).items():
+            value, error = found.parameters[name], found.stderr[name]
+            assert [low, high] == pytest.approx([value - width * error, value + width * error])
+    known = decay(sigma=np.full(N, 0.05), absolute_sigma=True, confidence=68)
+    assert known.confidence()["a"][1] - known.parameters["a"] == pytest.approx(
+        stats.norm.ppf(0.84) * known.stderr["a"], rel=1e-9
+    )
+    with pytest.raises(ValueError, match="between 0 and 1, not at 1"):
+        found.confidence(1)
+
+
+def test_correlations_are_covariances_by_errors() -> None:
+    found = decay()
+    errors = np.array([found.stderr[name] for name in found.parameters])
+    np.testing.assert_allclose(found.correlation * np.outer(errors, errors), found.covariance, rtol=1e-12)
+    open_ones = fit("y ~ a*b*x + c", {"x": X, "y": Y}).correlation
+    assert np.isnan(open_ones).sum() == 8
+
+
+def test_known_errors_have_a_chi_squared() -> None:
+    found = decay(sigma=np.full(N, 0.05), absolute_sigma=True)
+    assert found.figures.chi_squared_p == pytest.approx(stats.chi2.sf(found.rss, N - 3), rel=1e-9)
+    assert decay(sigma=np.full(N, 0.05)).figures.chi_squared_p is None
+
+
+def test_rows_of_no_weight_do_not_count() -> None:
+    weights = np.ones(N)
+    weights[::3] = 0
+    weighted, without = decay(weights=weights), fit(MODEL, {"x": X[weights > 0], "y": Y[weights > 0]})
+    assert (weighted.dof, weighted.rows) == (without.dof, N)
+    assert weighted.parameters == pytest.approx(without.parameters, rel=1e-9)
+    assert weighted.stderr == pytest.approx(without.stderr, rel=1e-9)
+    for name in ("rmse", "aic", "aicc", "bic", "adjusted_r_squared", "log_likelihood"):
+        assert getattr(weighted, name) == pytest.approx(getattr(without, name), rel=1e-9)
+    assert weighted.figures.residual_quantiles == pytest.approx(without.figures.residual_quantiles)
+
+
+@pytest.mark.parametrize("unit", [1e-158, 1e140])
+def test_errors_where_squares_vanish_or_are_huge(unit: float) -> None:
+    plain = fit("y ~ a*x + b", {"x": X, "y": Y})
+    scaled = fit("y ~ a*x + b", {"x": X, "y": Y * unit})
+    for name in "ab":
+        assert scaled.parameters[name] == pytest.approx(plain.parameters[name] * unit, rel=1e-9)
+        assert scaled.stderr[name] == pytest.approx(plain.stderr[name] * unit, rel=1e-7)
+
+
+def test_a_durbin_watson_figure_needs_rows_in_order() -> None:
+    order = GENERATOR.permutation(N)
+    assert fit(MODEL, {"x": X[order], "y": Y[order]}).figures.durbin_watson is None
+
+
+# --- generalised linear models
+
+
+Curve = Callable[[Any], Any]
+
+
+def reweighted(y: Any, inverse: Curve, slope: Curve, variance: Curve) -> Any:
+    """A generalised linear model by Fisher's scoring, and its information at the end."""
+    design = np.column_stack((np.ones(N), X))
+    theta = np.array([0.1, 0.0])
+    for _ in range(200):
+        score = design @ theta
+        mean, rise = inverse(score), slope(score)
+        weight = rise**2 / variance(mean)
+        working = weight * (score + (y - mean) / rise)
+        theta = np.linalg.solve(design.T @ (design * weight[:, None]), design.T @ working)
+    return theta, design, inverse(design @ theta)
+
+
+def test_counts() -> None:
+    y = GENERATOR.poisson(np.exp(0.5 + 0.4 * X)).astype(float)
+    theta, design, mean = reweighted(y, np.exp, np.exp, lambda mean: mean)
+    found = fit("y ~ exp(a + b*x)", {"x": X, "y": y}, family="poisson")
+    assert found.converged
+    assert [*found.parameters.values()] == pytest.approx(theta.tolist(), rel=1e-9)
+    expected = np.linalg.inv(design.T @ (design * mean[:, None]))
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-8)
+    assert found.log_likelihood == pytest.approx(np.sum(stats.poisson.logpmf(y, mean)), rel=1e-10)
+    assert found.aic == pytest.approx(4 - 2 * found.log_likelihood, rel=1e-12)  # type: ignore[operator]
+    ratio = np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / mean), 0)
+    assert found.deviance == pytest.approx(2 * np.sum(ratio - (y - mean)), rel=1e-9)
+    assert found.r_squared is None
+    assert found.loss == pytest.approx(np.mean(mean - y * np.log(mean)), rel=1e-12)
+
+
+def test_two_outcomes_and_shares_of_trials() -> None:
+    t = (GENERATOR.random(N) < 1 / (1 + np.exp(2 - X))).astype(float)
+    logistic = lambda score: 1 / (1 + np.exp(-score))  # noqa: E731
+    theta, design, mean = reweighted(t, logistic, lambda s: logistic(s) * (1 - logistic(s)), lambda p: p * (1 - p))
+    found = fit("t ~ sigmoid(a + b*x)", {"x": X, "t": t}, family="binomial")
+    assert [*found.parameters.values()] == pytest.approx(theta.tolist(), rel=1e-8)
+    np.testing.assert_allclose(
+        found.covariance, np.linalg.inv(design.T @ (design * (mean * (1 - mean))[:, None])), rtol=1e-7
+    )
+    assert found.accuracy == np.mean((mean > 0.5) == (t > 0.5))
+    assert found.deviance == pytest.approx(-2 * found.log_likelihood, rel=1e-12)  # type: ignore[operator]
+    rate = t.mean()
+    entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
+    assert found.figures.null_deviance == pytest.approx(2 * N * entropy)
+    trials = GENERATOR.integers(1, 20, N).astype(float)
+    hits = GENERATOR.binomial(trials.astype(int), mean)
+    shares = fit("s ~ sigmoid(a + b*x)", {"x": X, "s": hits / trials, "m": trials}, family="binomial", weights="m")
+    p = shares.predict({"x": X})
+    assert shares.log_likelihood == pytest.approx(np.sum(stats.binom.logpmf(hits, trials, p)), rel=1e-9)
+
+
+def test_positive_numbers() -> None:
+    y = GENERATOR.gamma(4, np.exp(0.5 + 0.4 * X) / 4)
+    theta, _, mean = reweighted(y, np.exp, np.exp, lambda mean: mean**2)
+    found = fit("y ~ exp(a + b*x)", {"x": X, "y": y}, family="gamma")
+    assert [*found.parameters.values()] == pytest.approx(theta.tolist(), rel=1e-7)
+    assert found.figures.dispersion == pytest.approx(np.sum((y / mean - 1) ** 2) / (N - 2), rel=1e-9)
+    assert found.deviance == pytest.approx(2 * np.sum(-np.log(y / mean) + y / mean - 1), rel=1e-9)
+    shape = N / found.deviance  # type: ignore[operator]
+    assert found.log_likelihood == pytest.approx(np.sum(stats.gamma.logpdf(y, shape, scale=mean / shape)), rel=1e-9)
+    design = np.column_stack((np.ones(N), X))
+    hessian = design.T @ (design * (y / mean)[:, None])
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(hessian) * found.figures.dispersion, rtol=1e-7)  # type: ignore[operator]
+
+
+def test_normal_numbers_have_errors_of_the_exact_hessian() -> None:
+    linear = [fit("y ~ a + b*x", {"x": X, "y": Y}, family=family) for family in (None, "gaussian")]
+    np.testing.assert_allclose(linear[0].covariance, linear[1].covariance, rtol=1e-9)
+    found, plain = decay(family="gaussian"), decay()
+    assert found.parameters == pytest.approx(plain.parameters, rel=1e-9)
+    assert found.stderr != plain.stderr
+    assert found.stderr == pytest.approx(plain.stderr, rel=0.2)
+
+
+def test_a_likelihood_of_ones_own() -> None:
+    data = {"x": X, "y": Y}
+    found = fit("((y - a - b*x)/s)^2/2 + log(s) + log(2*pi)/2", data, likelihood=True)
+    line = fit("y ~ a + b*x", data)
+    assert found.log_likelihood == pytest.approx(line.log_likelihood, rel=1e-10)
+    assert found.aic == pytest.approx(line.aic, rel=1e-10)
+    ratio = math.sqrt((N - 2) / N)
+    assert found.stderr["b"] == pytest.approx(line.stderr["b"] * ratio, rel=1e-8)
+    assert found.stderr["s"] == pytest.approx(found.parameters["s"] / math.sqrt(2 * N), rel=1e-8)
+    assert found.deviance == pytest.approx(-2 * found.log_likelihood)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (MODEL, {"family": "poison"}, "there is no family poison; did you mean poisson?"),
+        (MODEL, {"family": "poisson", "loss": "mse"}, "a family has its own loss"),
+        (MODEL, {"likelihood": True}, "this one has a `~`"),
+        ("y - a", {"likelihood": True, "loss": "mse"}, "leave loss and family out"),
+        ("y - a", {"family": "gamma"}, "a distribution of numbers about a prediction"),
+        (MODEL, {"confidence": 0}, "between 0 and 1, not at 0"),
+        (MODEL, {"confidence": 100}, "between 0 and 1, not at 100"),
+    ],
+)
+def test_what_does_not_go_together(model: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        fit(model, {"x": X, "y": Y}, **options)
+
+
+@pytest.mark.parametrize(
+    ("family", "y", "message"),
+    [
+        ("poisson", -1.0, "the loss poisson needs a target not below 0"),
+        ("gamma", 0.0, "the loss gamma needs a target above 0"),
+        ("binomial", 1.5, "the loss bce needs a target between 0 and 1"),
+    ],
+)
+def test_targets_that_a_family_does_not_have(family: str, y: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit("y ~ exp(a*x)", {"x": [1, 2], "y": [0.5, y]}, family=family)
+
+
+# --- classes
+
+
+def test_classes_that_a_model_separates_are_warned_of() -> None:
+    x = np.linspace(-1, 1, 20)
+    found = fit("t ~ sigmoid(a*x + b)", {"x": x, "t": (x > 0).astype(float)}, loss="bce")
+    assert not found.converged
+    assert "the model separates classes completely (20 rows are predicted beyond doubt): `a`" in found.warnings[-1]
+    overlapping = fit("t ~ sigmoid(a*x + b)", {"x": x, "t": (np.sin(40 * x) + 3 * x > 0).astype(float)}, loss="bce")
+    assert overlapping.converged
+    assert not overlapping.warnings
+
+
+def test_a_single_layer_of_a_softmax_reaches_its_one_minimum_and_has_errors() -> None:
+    z = GENERATOR.normal(size=(300, 2))
+    kind = np.array(["low", "middle", "high"])[np.digitize(z[:, 0] + 0.7 * GENERATOR.normal(size=300), [-0.5, 0.5])]
+    data = {"u": z[:, 0], "v": z[:, 1], "kind": kind}
+    found = fit("kind ~ softmax(dense([u, v], 3))", data)
+    assert (found.optimizer, found.converged) == ("lbfgs", True)
+    again = fit("kind ~ softmax(dense([u, v], 3))", data, seed=5)
+    weights, biases = found.parameters["dense.0.weight"], found.parameters["dense.0.bias"]
+    np.testing.assert_allclose(weights, again.parameters["dense.0.weight"], atol=1e-6)
+    np.testing.assert_allclose([weights.sum(axis=0).tolist(), [biases.sum(), 0]], 0, atol=1e-9)
+    # Against the same model with the scores of one class at 0, whose parameters are differences of these.
+    text = "kind ~ softmax([0, a + b*u + c*v, f + g*u + h*v])"
+    differences = fit(text, data)
+    assert differences.classes is not None
+    high, low = map(differences.classes.index, ("high", "low"))
+    assert found.loss == pytest.approx(differences.loss, rel=1e-9)
+    np.testing.assert_allclose(weights[low] - weights[high], [differences.parameters[n] for n in "bc"], atol=1e-6)
+    places = [2 * low, 2 * high]  # of u, among the numbers of the weights
+    unit = np.zeros(9)
+    unit[places] = [1, -1]
+    assert unit @ found.covariance @ unit == pytest.approx(differences.stderr["b"] ** 2, rel=1e-5)
+
+
+# --- reports
+
+
+def test_what_is_not_known_is_null_everywhere(tmp_path: Any) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n0,2\n1,2\n2,2\n3,2\n")
+    report = run_cli(["train", "y ~ a*b + c*x", str(path), "--json"]).json
+    assert report["stderr"]["a"] is None
+    assert report["covariance"]["a"] == {"a": None, "b": None, "c": None}
+    assert report["correlation"]["a"]["b"] is None
+    assert report["confidence"]["a"] is None
+    assert report["r_squared"] is None
+    assert '"nan"' not in run_cli(["train", "y ~ a*b + c*x", str(path), "--json"])
+
+
+def test_saved_models_keep_their_figures(tmp_path: Any) -> None:
+    found = decay(confidence=0.9)
+    found.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert again.figures == found.figures
+    assert again.confidence() == found.confidence()
+    assert again.aic == found.aic

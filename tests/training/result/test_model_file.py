@@ -1,0 +1,168 @@
+"""Models on disk: what is saved is what is loaded, and what is damaged is refused with a reason."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import autodiff_cli as ad
+
+X = np.linspace(0, 2, 12)
+DATA = {"x": X, "y": 2 * np.exp(-X) + 0.01 * np.cos(40 * X)}
+FLOWERS = {
+    "a": [1.0, 1.5, 1.2, 4.0, 4.2, 3.9],
+    "b": [0.1, 0.2, 0.1, 2.0, 2.2, 2.1],
+    "kind": ["x", "x", "x", "y", "y", "y"],
+}
+
+
+def fits() -> dict[str, ad.Fit]:
+    return {
+        "scalars": ad.fit("y ~ a*exp(-b*x)", DATA, fixed={"b": 1}),
+        "loss": ad.fit("(y - c)^2 + x*0", DATA),
+        "network": ad.fit("y ~ mlp(x, [3], tanh)", DATA, epochs=3, validation=0.25),
+        "two targets": ad.fit("[y, 2*y] ~ mlp(x, [3], relu)", DATA, epochs=3),
+        "matrix": ad.fit("y ~ sum(W @ [x, 1])", DATA, start={"W": [[1.0, 2.0], [3.0, 4.0]]}, epochs=3),
+        "classes": ad.fit("kind ~ softmax(mlp([a, b], [3], relu))", FLOWERS, epochs=3),
+    }
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, ad.Fit]:
+    return fits()
+
+
+NAMES = ["scalars", "loss", "network", "two targets", "matrix", "classes"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_loaded_model_predicts_the_same_to_the_last_bit(name: str, fitted: dict[str, ad.Fit], tmp_path: Path) -> None:
+    fit = fitted[name]
+    fit.save(tmp_path / "model.json")
+    again = ad.load(tmp_path / "model.json")
+    data = FLOWERS if name == "classes" else DATA
+    assert np.array_equal(again.predict(data), fit.predict(data))
+    assert (again.model, again.loss, again.history, again.warnings) == (fit.model, fit.loss, fit.history, fit.warnings)
+    for parameter, value in fit.parameters.items():
+        assert np.array_equal(again.parameters[parameter], value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saving_what_was_loaded_gives_the_same_bytes(name: str, fitted: dict[str, ad.Fit], tmp_path: Path) -> None:
+    fitted[name].save(tmp_path / "model.json")
+    ad.load(tmp_path / "model.json").save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
+
+
+def test_the_file_is_one_json_document_in_a_named_format(fitted: dict[str, ad.Fit], tmp_path: Path) -> None:
+    fitted["classes"].save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text(), parse_constant=pytest.fail)
+    assert document["format"] == "autodiff model"
+    assert document["version"] == 1
+    assert document["classes"] == ["x", "y"]
+    assert np.shape(document["parameters"]["mlp.0.weight"]) == (3, 2)
+
+
+# --- files that cannot be read
+
+
+@pytest.fixture
+def document(fitted: dict[str, ad.Fit], tmp_path: Path) -> dict[str, Any]:
+    fitted["classes"].save(tmp_path / "good.json")
+    found: dict[str, Any] = json.loads((tmp_path / "good.json").read_text())
+    return found
+
+
+def refused(content: str | bytes, tmp_path: Path) -> str:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(ad.ModelFileError) as error:
+        ad.load(path)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "damaged"),
+        ("x,y\n1,2\n", "not a model file"),
+        ("[1, 2]", "not a model file"),
+        ('{"format": "autodiff model", "version": NaN}', "not a model file"),
+        ('{"format": "autodiff model", "version": "1"}', "version"),
+        ("[" * 100_000, "not a model file"),
+        (b"\x80\x81", "UTF-8"),
+        (b"PK\x03\x04", "not a model file"),
+    ],
+)
+def test_other_files_are_refused(content: str | bytes, message: str, tmp_path: Path) -> None:
+    assert message in refused(content, tmp_path)
+
+
+def test_a_later_version_says_so(document: dict[str, Any], tmp_path: Path) -> None:
+    message = refused(json.dumps({**document, "version": 2, "autodiff": "7.0"}), tmp_path)
+    assert "written by autodiff 7.0 in version 2" in message
+    assert "update" in message
+
+
+def test_a_file_cut_short_is_refused_wherever_it_is_cut(document: dict[str, Any], tmp_path: Path) -> None:
+    text = json.dumps(document)
+    for length in range(0, len(text), 97):
+        assert "damaged" in refused(text[:length], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("model", "kind ~ softmax(mlp([a, b], [3], relu)", "column"),
+        ("model", 3, "`model` cannot be 3"),
+        ("model", "kind ~ softmax(mlp([a, b], [4], relu))", "4x2"),
+        ("columns", ["a"], "is not a column of the data (a)"),
+        ("columns", ["a", "b", "kind", "c"], "columns are not those of its model"),
+        ("parameters", {}, "parameters"),
+        ("parameters", [1], "`parameters` cannot be [1]"),
+        ("parameters", {"mlp.0.weight": [[1, 2], [3]]}, "`parameters` cannot be"),
+        ("parameters", {"mlp.0.weight": "many"}, "`parameters` cannot be"),
+        ("parameters", {"mlp.0.weight": []}, "`parameters` cannot be"),
+        ("parameters", {"mlp.0.weight": 10**400}, "`parameters` cannot be"),
+        ("stderr", {}, "standard errors"),
+        ("covariance", [[1, 2], [3, 4]], "standard errors"),
+        ("rows", True, "`rows` cannot be true"),
+        ("loss", [], "`loss` cannot be []"),
+        ("history", {}, "`history` cannot be {}"),
+        ("classes", ["x"], "class"),
+        ("classes", [["x"], "y"], "`classes` cannot be"),
+        ("classes", [], "`classes` cannot be []"),
+        ("classes", {}, "`classes` cannot be {}"),
+        ("classes", [1, "y"], "`classes` cannot be"),
+        ("classes", ["x", "\ud800"], "`classes` cannot be"),
+        ("model", "kind ~ softmax(mlp([a, b], [3], relu)) # \ud800", "`model` cannot be"),
+    ],
+)
+def test_what_does_not_fit_together_is_named(
+    key: str, value: Any, message: str, document: dict[str, Any], tmp_path: Path
+) -> None:
+    assert message in refused(json.dumps({**document, key: value}), tmp_path)
+
+
+def test_every_key_that_a_model_needs_is_missed(document: dict[str, Any], tmp_path: Path) -> None:
+    for key in ("model", "columns", "parameters", "fixed", "loss", "rows", "history"):
+        assert f"`{key}`" in refused(json.dumps({k: v for k, v in document.items() if k != key}), tmp_path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_a_damaged_byte_never_ends_in_anything_but_a_model_or_a_reason(
+    place: int, byte: int, document: dict[str, Any], tmp_path: Path
+) -> None:
+    content = bytearray(json.dumps(document).encode())
+    content[place % len(content)] = byte
+    (tmp_path / "bad.json").write_bytes(content)
+    with contextlib.suppress(ad.ModelFileError):
+        ad.load(tmp_path / "bad.json").predict(FLOWERS)

@@ -1,0 +1,59 @@
+"""Of points that predict the same, one is reported: positive widths, phases within a turn; and it is said."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import fit
+
+X = np.linspace(0, 10, 80)
+NOISE = np.random.default_rng(0).normal(0, 0.05, len(X))
+
+
+# fmt: off
+CASES: list[tuple[str, Any, dict[str, float], dict[str, float]]] = [
+    ("y ~ a*exp(-((x - m)/w)^2)", 2*np.exp(-((X - 4)/1.5)**2), {"a": 1, "m": 4, "w": 1}, {"a": 2, "m": 4, "w": 1.5}),
+    ("y ~ a*sin(w*x + p)",        2*np.sin(3*X + 0.5),         {"w": 3}, {"a": 2, "w": 3, "p": 0.5}),
+    ("y ~ a*cos(w*x + p)",        2*np.cos(3*X + 2.5),         {"w": 3}, {"a": 2, "w": 3, "p": 2.5}),
+    ("y ~ a*sin(2*pi*f*x + p)",   2*np.sin(3*X - 2.8),         {"f": 0.47}, {"a": 2, "f": 1.5 / math.pi, "p": -2.8}),
+    ("y ~ a*b*x",                 2*X,                         {"a": 3}, {}),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("model", "y", "start", "expected"), CASES)
+def test_one_of_many_equal_points_is_reported(model: str, y: Any, start: Any, expected: Any) -> None:
+    data = {"x": X, "y": y + NOISE}
+    found = fit(model, data, start)
+    parameters = found.parameters
+    assert all(value > 0 for name, value in parameters.items() if name != "p")
+    assert abs(parameters.get("p", 0)) <= math.pi
+    assert parameters == pytest.approx({**parameters, **expected}, abs=0.05)
+    assert fit(model, data, parameters, epochs=0, optimizer="lm").loss == pytest.approx(found.loss, rel=1e-12)
+
+
+def test_what_was_chosen_is_said() -> None:
+    data = {"x": X, "y": 2 * np.sin(3 * X + 0.5) + NOISE}
+    found = fit("y ~ a*sin(w*x + p)", data, {"w": 3, "p": 64724 * 2 * math.pi / 10})
+    assert found.parameters["p"] == pytest.approx(0.5, abs=0.05)
+    assert any(warning.startswith("whole turns of `p` change nothing") for warning in found.warnings)
+    peak = {"x": X, "y": 2 * np.exp(-(((X - 4) / 1.5) ** 2)) + NOISE}
+    widths = [fit("y ~ a*exp(-((x - m)/w)^2)", peak, {"m": 4, "w": w}) for w in (1, -1)]
+    assert widths[1].parameters["w"] == -widths[0].parameters["w"]  # its start was given with that sign
+    assert not widths[1].warnings
+
+
+def test_a_standard_deviation_is_positive() -> None:
+    found = fit("((y - m)/s)^2/2 + log(s^2)/2", {"y": 3 + NOISE}, {"m": 3})
+    assert found.converged
+    assert found.parameters["s"] == pytest.approx(np.std(NOISE), rel=1e-8)
+
+
+def test_a_sign_that_matters_stays() -> None:
+    found = fit("y ~ a*exp(-b*x)", {"x": X, "y": -2 * np.exp(0.1 * X) + NOISE})
+    assert found.parameters == pytest.approx({"a": -2, "b": -0.1}, rel=0.05)
+    assert not found.warnings

@@ -1,0 +1,140 @@
+"""Robust losses: as they are defined, the same in any unit, and the estimates that iterated weights give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from autodiff_cli import Objective, fit
+from autodiff_cli.training.errors import OptionError
+from tests.support import run_cli
+
+GENERATOR = np.random.default_rng(0)
+X = np.linspace(0, 10, 200)
+Y = 2 * X + 1 + GENERATOR.normal(0, 0.3, len(X))
+Y[::15] += 30
+ROBUST = ("huber", "logcosh", "soft_l1", "cauchy")
+
+# By definition, of r/s; the weight of a residual is the slope of the loss divided by it.
+LOSSES: dict[str, Callable[[Any], Any]] = {
+    "huber": lambda r: r**2 / 2 if abs(r) <= 1.345 else 1.345 * abs(r) - 1.345**2 / 2,
+    "logcosh": lambda r: mpmath.log(mpmath.cosh(r)),
+    "soft_l1": lambda r: 2 * (mpmath.sqrt(1 + r**2) - 1),
+    "cauchy": lambda r: mpmath.log(1 + r**2),
+}
+WEIGHTS: dict[str, Callable[[Any], Any]] = {
+    "huber": lambda r: np.minimum(1, 1.345 / np.abs(r)),
+    "logcosh": lambda r: np.tanh(r) / r,
+    "soft_l1": lambda r: 1 / np.sqrt(1 + r**2),
+    "cauchy": lambda r: 1 / (1 + r**2),
+}
+
+
+@pytest.mark.parametrize("loss", ROBUST)
+@pytest.mark.parametrize("scale", [1, 0.5, 40])
+@pytest.mark.parametrize("residual", [-1e9, -3, -1.345, -1e-9, 0, 0.3, 0.999, 1.001, 1.344, 1.346, 800])
+def test_losses_are_of_residuals_by_scale_times_its_square(loss: str, scale: float, residual: float) -> None:
+    value, gradient = Objective("y ~ a", {"y": [residual]}, loss=loss, scale=scale).value_and_grad([0.0])
+    with mpmath.workdps(50):
+        r = mpmath.mpf(residual) / scale
+        expected = float(scale**2 * LOSSES[loss](r))
+        slope = float(-scale * mpmath.diff(LOSSES[loss], r)) if abs(r) != 1.345 else math.nan
+    assert value == pytest.approx(expected, rel=1e-14)
+    assert math.isnan(slope) or gradient[0] == pytest.approx(slope, rel=1e-10, abs=1e-300)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e4])
+@pytest.mark.parametrize("loss", ROBUST)
+def test_the_unit_of_the_data_does_not_matter(loss: str, unit: float) -> None:
+    plain = fit("y ~ a*x + b", {"x": X, "y": Y}, loss=loss)
+    scaled = fit("y ~ a*x + b", {"x": X, "y": Y * unit}, loss=loss)
+    for one, other in ((plain.parameters, scaled.parameters), (plain.stderr, scaled.stderr)):
+        assert {name: value * unit for name, value in one.items()} == pytest.approx(other, rel=1e-6)
+    assert scaled.converged
+    assert scaled.scale == pytest.approx(unit * plain.scale, rel=1e-7)  # type: ignore[operator]
+    assert scaled.loss == pytest.approx(unit**2 * plain.loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ROBUST)
+def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
+    matrix = np.column_stack((X, np.ones(len(X))))
+    theta = np.linalg.lstsq(matrix, Y)[0]
+    for _ in range(1000):
+        residuals = Y - matrix @ theta
+        scale = 1.482602218505602 * np.median(np.abs(residuals))
+        root = np.sqrt(WEIGHTS[loss](residuals / scale))
+        theta = np.linalg.lstsq(matrix * root[:, None], Y * root)[0]
+    found = fit("y ~ a*x + b", {"x": X, "y": Y}, loss=loss)
+    assert [found.parameters["a"], found.parameters["b"]] == pytest.approx(theta.tolist(), rel=1e-7)
+    assert found.scale == pytest.approx(scale, rel=1e-7)
+    assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.15)
+
+
+@pytest.mark.parametrize("loss", ROBUST)
+def test_errors_are_those_of_many_samples(loss: str) -> None:
+    generator, x = np.random.default_rng(1), np.linspace(-1, 1, 60)
+    found = []
+    for _ in range(150):
+        noise = generator.standard_t(2, len(x))
+        found.append(fit("y ~ a*x + b", {"x": x, "y": 3 * x + noise}, loss=loss))
+    spread = np.std([one.parameters["a"] for one in found])
+    assert np.median([one.stderr["a"] for one in found]) == pytest.approx(spread, rel=0.2)
+    assert "inv(H)*G'G*inv(H)" in found[0].definition
+
+
+def test_a_given_scale_is_kept_and_a_bend_too() -> None:
+    given = fit("y ~ a*x + b", {"x": X, "y": Y}, loss="huber", scale=100, huber_delta=2)
+    squares = fit("y ~ a*x + b", {"x": X, "y": Y})
+    assert given.scale == 100  # of which all residuals are a small part: half of the squares
+    assert given.parameters == pytest.approx(squares.parameters, rel=1e-9)
+    assert given.loss == pytest.approx(squares.loss / 2, rel=1e-9)
+
+
+def test_rows_that_are_fitted_exactly_have_no_scale() -> None:
+    y = 2 * X + 1
+    y[:9] += 7
+    found = fit("y ~ a*x + b", {"x": X, "y": y}, loss="huber")
+    assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=1e-6)
+    assert any("at least half of the rows are fitted exactly" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("loss", ["huber", "mae"])
+def test_starts_are_looked_for_here_too(loss: str) -> None:
+    y = 3 * np.sin(7 * X + 0.4) + GENERATOR.normal(0, 0.05, len(X))
+    y[GENERATOR.permutation(len(X))[:10]] += 10
+    found = fit("y ~ a*sin(w*x + p)", {"x": X, "y": y}, loss=loss)
+    assert found.converged
+    assert abs(found.parameters["w"]) == pytest.approx(7, rel=1e-2)
+    assert any("better ones were found in the data" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": 2}, "the loss mse has no scale; those with one are huber, logcosh, soft_l1, cauchy"),
+        ({"loss": "mae", "scale": 2}, "the loss mae has no scale"),
+        ({"loss": "cauchy", "huber_delta": 2}, "the loss cauchy has no bend; huber_delta goes with the loss huber"),
+        ({"loss": "huber", "scale": 0}, "the scale of residuals must be positive, not 0"),
+        ({"loss": "huber", "huber_delta": -1}, "huber_delta must be positive, not -1"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        fit("y ~ a*x + b", {"x": X, "y": Y}, **options)
+
+
+def test_on_the_command_line(tmp_path: Any) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(X, Y, strict=True)))
+    words = ["train", "y ~ a*x + b", str(path), "--loss", "huber", "--huber-delta", "2"]
+    report = run_cli([*words, "--json"]).json
+    found = fit("y ~ a*x + b", {"x": X, "y": Y}, loss="huber", huber_delta=2)
+    assert report["parameters"] == found.parameters
+    assert report["scale"] == found.scale
+    assert "scale of residuals = " in run_cli(words)
+    assert run_cli([*words, "--scale", "1", "--json"]).json["scale"] == 1
