@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ SMOOTH = tuple(
 )
 
 SHAPES: dict[str, Shape] = {"x": (), "y": (), "v": (3,), "w": (2,), "A": (2, 3), "B": (3, 2)}
+# Outer products of outer products grow beyond any memory, and a Jacobian has the square of it.
+MOST_ELEMENTS = 64
 # The inputs that are whole numbers, of the operations that have such.
 NUMBERS = {"index": (1, 2), "place": (2, 3), "part": (1, 2), "pad": (1, 2)}
 
@@ -49,9 +52,11 @@ def array_graphs(draw: st.DrawFn, ops: Sequence[Op] = OPS, most: int = 12) -> tu
                 inputs[k] = constant(str(draw(st.integers(0, 2))))
         node = op(*inputs)
         try:
-            shapes[node] = shape_of(node, [shapes.get(child, ()) for child in inputs])
+            shape = shape_of(node, [shapes.get(child, ()) for child in inputs])
         except ShapeError:
             continue  # these inputs do not fit together
+        if prod(shape) <= MOST_ELEMENTS:
+            shapes[node] = shape
     return list(shapes)[-1], leaves
 
 

@@ -48,9 +48,9 @@ function passes(reached, constants, leaves, rows) {
       const to = inputs[position];
       const local = isStructural ? null : found[k] ?? 0;
       const nothing = adjoint === null || found[k] === null || !live.has(position);
-      if (nothing) return { position, to, local, amount: zero(values[to]), nothing };
-      const amount = fitted(isStructural ? found[k] : times(local, adjoint), given[position]);
       const shown = isShown ? { jacobian: jacobian(passed, values[node]) } : {};
+      if (nothing) return { position, to, local, amount: zero(values[to]), nothing, ...shown };
+      const amount = fitted(isStructural ? found[k] : times(local, adjoint), given[position]);
       return { position, to, local, amount, nothing, ...shown };
     });
   }
