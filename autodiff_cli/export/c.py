@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autodiff_cli.export.layout import SourceLayout, by_autodiff, comment, described, indented, layout, wrapped
+from autodiff_cli.export.layout import SourceLayout, explained, indented, layout, wrapped
 from autodiff_cli.export.names import LegalNames, plain
 from autodiff_cli.export.program import ExportProgram, Variable
 from autodiff_cli.targets.c import C, declaration
@@ -24,7 +24,7 @@ def source(program: ExportProgram) -> str:
     """A file with the function and all that it calls, but for C's own library."""
     made = layout(program, Library(C), NAMES, _place, _RESERVED)
     parts = [
-        "".join(f"// {line}".rstrip() + "\n" for line in _explained(program, made)),
+        "".join(f"// {line}".rstrip() + "\n" for line in explained(program, made)),
         "#include <math.h>\n",
         *[declaration(function) for function in made.library.ahead.values()],
         *made.library.texts.values(),
@@ -36,15 +36,6 @@ def source(program: ExportProgram) -> str:
 def _wrapped(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         yield from wrapped(line, _INDENT)
-
-
-def _explained(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
-    yield from comment(program.text)
-    yield ""
-    yield from comment(by_autodiff(program))
-    yield from comment(described("x", program.variables, made.names))
-    if program.has_gradient and program.wrt != program.variables:
-        yield from comment(described("gradient", program.wrt, made.names))
 
 
 def _place(variable: Variable, name: str, k: int) -> str:

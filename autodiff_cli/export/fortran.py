@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from autodiff_cli.export.layout import VALUE, SourceLayout, by_autodiff, comment, described, indented, layout, wrapped
+from autodiff_cli.export.layout import VALUE, SourceLayout, explained, indented, layout, wrapped
 from autodiff_cli.export.names import LegalNames, plain
 from autodiff_cli.export.program import ExportProgram, Variable
 from autodiff_cli.targets.fortran import FORTRAN, RESULT, FortranLibrary, split
@@ -36,22 +36,13 @@ def source(program: ExportProgram) -> str:
     functions = [f"\n{textwrap.indent(part, _INDENT)}" for part in contained]
     return "".join(
         [
-            *(f"! {line}".rstrip() + "\n" for line in _explained(program, made)),
+            *(f"! {line}".rstrip() + "\n" for line in explained(program, made)),
             f"subroutine {program.name}({', '.join(parameters)})\n",
             indented(lines, _INDENT),
             *(["contains\n", *functions] if functions else []),
             f"end subroutine {program.name}\n",
         ]
     )
-
-
-def _explained(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
-    yield from comment(program.text)
-    yield ""
-    yield from comment(by_autodiff(program))
-    yield from comment(described("x", program.variables, made.names))
-    if program.has_gradient and program.wrt != program.variables:
-        yield from comment(described("gradient", program.wrt, made.names))
 
 
 def _place(variable: Variable, name: str, k: int) -> str:

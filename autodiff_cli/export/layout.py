@@ -182,6 +182,16 @@ def by_autodiff(program: ExportProgram) -> str:
     return f"The value{towards}{second}. Written by autodiff {__version__}."
 
 
+def explained(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
+    """The lines of comment above a function of one array: the formula, who wrote it, and what stands where."""
+    yield from comment(program.text)
+    yield ""
+    yield from comment(by_autodiff(program))
+    yield from comment(described("x", program.variables, made.names))
+    if program.has_gradient and program.wrt != program.variables:
+        yield from comment(described("gradient", program.wrt, made.names))
+
+
 def described(array: str, variables: Sequence[Variable], names: Mapping[str, str]) -> str:
     """What stands where in an array of numbers: variables, with their names here, and the shapes of those with one."""
     parts = []

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from autodiff_cli.autodiff.digits import evaluate
@@ -63,6 +63,7 @@ class Finding:
         order: with which power of h the remainder shrinks, on the side where it does so slower; infinite where nothing
             remains, None where it cannot be told.
         note: what there is to explain, in words.
+        digits: how many digits of the gradient are right; infinitely many of the nearest float.
     """
 
     variable: str
@@ -72,14 +73,20 @@ class Finding:
     order: float | None
     verdict: Verdict
     note: str = ""
+    digits: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """The check of a gradient at a point."""
+    """The check of a gradient at a point.
+
+    Attributes:
+        better: the formula written so that it keeps more digits at this point, where some are lost and that is known.
+    """
 
     trace: Trace
     findings: tuple[Finding, ...]
+    better: str | None = None
 
     @property
     def agrees(self) -> bool:
@@ -120,14 +127,31 @@ def check(expression: Formula, given: Mapping[str, Node], wrt: Iterable[str], mo
         _finding(function, part, traced, exact, proven)
         for part, exact, proven in zip(function.parts, found.numbers, found.proven, strict=True)
     ]
-    return Check(traced, tuple(findings))
+    return _advised(traced, findings)
+
+
+def _advised(traced: Trace, findings: Sequence[Finding]) -> Check:
+    """With what there is to do about lost digits."""
+    if all(finding.digits >= RIGHT for finding in findings):
+        return Check(traced, tuple(findings))
+    from autodiff_cli.explain.digits.advice import spoilers, written_better
+
+    causes = spoilers(traced, (finding.variable for finding in findings if finding.verdict is Verdict.SPOILT))
+    told = [
+        replace(finding, note=f"{finding.note}; most of that comes from rounding {causes[finding.variable]}")
+        if finding.variable in causes
+        else finding
+        for finding in findings
+    ]
+    return Check(traced, tuple(told), written_better(traced))
 
 
 def _finding(function: WrittenOut, part: Element, traced: Trace, exact: Number, proven: bool) -> Finding:
     found = part.found
 
-    def verdict(verdict: Verdict, note: str = "", order: float | None = None) -> Finding:
-        return Finding(part.leaf.text, found, text(exact, DIGITS), _relative(found, exact), order, verdict, note)
+    def verdict(verdict: Verdict, note: str = "", order: float | None = None, digits: float = math.inf) -> Finding:
+        relative = _relative(found, exact)
+        return Finding(part.leaf.text, found, text(exact, DIGITS), relative, order, verdict, note, digits)
 
     if not is_finite(exact):
         same = math.isnan(found) if is_nan(exact) else found == nearest(exact)
@@ -141,11 +165,11 @@ def _finding(function: WrittenOut, part: Element, traced: Trace, exact: Number, 
     is_moved = digits < FEWEST and _right_digits(found, _at_floats(function, part)) >= FEWEST
     is_close = digits >= FEWEST or is_moved
     if is_close and all(side.agrees for side in sides):
-        return verdict(Verdict.AGREES, _why_close(found, exact, digits, proven), order)
+        return verdict(Verdict.AGREES, _why_close(found, exact, digits, proven), order, digits)
     if len(sides) == 2 and not _same(*(side.slope for side in sides)) and (is_close or _between(sides, found)):
         return verdict(Verdict.KINK, _kink(sides, found), order)
     if not is_close and all(side.agrees for side in sides):
-        return verdict(Verdict.SPOILT, _how_spoilt(digits, exact), order)
+        return verdict(Verdict.SPOILT, _how_spoilt(digits, exact), order, digits)
     if not is_close:
         return verdict(Verdict.DIFFERS, "the float and the reference are too far apart", order)
     return verdict(Verdict.DIFFERS, "the remainder shrinks as h: this is not the derivative", order)

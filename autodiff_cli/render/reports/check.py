@@ -47,6 +47,9 @@ def _write(paper: Paper, check: Check) -> None:
     ]
     paper.table(TextTable(TITLES, rows))
     _write_notes(paper, [finding for finding in check.findings if finding.note])
+    if check.better is not None:
+        paper.heading("written so that it keeps more digits here")
+        paper.line(f"  {check.better}")
     paper.line()
     paper.line("The gradient holds." if check.agrees else "The gradient does not hold.", Style.STRONG)
 
@@ -69,6 +72,7 @@ def _document(check: Check) -> dict[str, Any]:
         "variables": numbers(check.trace.point),
         "value": number(check.trace.value),
         "agrees": check.agrees,
+        **({"better": check.better} if check.better is not None else {}),
         "checks": {finding.variable: _finding(finding) for finding in check.findings},
     }
 

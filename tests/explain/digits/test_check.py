@@ -199,3 +199,30 @@ def test_of_a_number_that_should_be_0_no_digit_is_right() -> None:
     spoilt = [finding.note for finding in found.findings if finding.verdict is Verdict.SPOILT]
     assert spoilt
     assert all("no digit is right; it is 0" in note for note in spoilt)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "better", "spoiler"),
+    [
+        ("(1 - cos(x))/x^2", {"x": "1e-8"}, "sinc(x/2)^2/2", "cos(x)"),
+        ("sqrt(x + 1) - sqrt(x)", {"x": "1e12"}, "1/(sqrt(x + 1) + sqrt(x))", "sqrt(x + 1)"),
+        ("sin(x + y) - sin(x)", {"x": "-54770", "y": "1e-9"}, None, "x + y"),
+    ],
+)
+def test_what_is_spoilt_is_explained(text: str, point: dict[str, str], better: str | None, spoiler: str) -> None:
+    found = checked(text, **point)
+    x = found.findings[0]
+    assert x.verdict is Verdict.SPOILT
+    assert x.note.endswith(f"; most of that comes from rounding {spoiler}")
+    assert found.better == better
+
+
+def test_what_is_offered_has_the_digits() -> None:
+    found = checked("(-b + sqrt(b^2 - 4*a*c))/(2*a)", a="1", b="1e8", c="1")
+    assert not found.agrees
+    assert found.better is not None
+    assert parse(found.better).grad(a=1.0, b=1e8, c=1.0)["b"] == pytest.approx(1.0000000000000003e-16, rel=1e-13)
+
+
+def test_nothing_is_offered_where_nothing_is_lost() -> None:
+    assert checked("(1 - cos(x))/x^2", x="1.25").better is None
