@@ -103,6 +103,27 @@ class DataFile:
         while block := list(itertools.islice(records, size)):
             yield Block(self._numbers(block, places), [record.cells for record in block])
 
+    def row(self, number: int, wanted: Collection[str]) -> Record:
+        """A row as text, the first one being 1: the cells of the columns asked for, in that order.
+
+        Raises:
+            DataError: if there are not so many rows, if the row has too many or too few cells, and for a column that is
+                not there.
+        """
+        lacking = [name for name in wanted if name not in self.names]
+        if lacking:
+            raise DataError(f"{self.name}: there is no column {in_brief(lacking, '`')} ({in_brief(self.names)})")
+        places, count = self._places(wanted), 0
+        for count, (place, cells) in enumerate(self._format.records(), 1):
+            if count == number:
+                if len(cells) != len(self.header):
+                    wrong = f"{counted(len(cells))}, but the header has {len(self.header)}"
+                    raise DataError(f"{self.name}: {place}: {wrong}")
+                return Record(place, [cells[places[name]].strip() for name in wanted])
+        if not count:
+            raise DataError(f"{self.name}: there are no rows")
+        raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")
+
     def _places(self, wanted: Collection[str]) -> dict[str, int]:
         places = {name: place for place, name in enumerate(self._canonical) if name in wanted}
         for name in places:

@@ -201,6 +201,8 @@ def _concluded(
         classes=objective.classes,
         accuracy=accuracy(objective, outcome.theta),
         confusion=confusion,
+        loss_name=objective.loss,
+        huber_delta=options.loss.huber_delta,
         figures=found.figures,
         interval_dof=found.interval_dof,
         confidence_level=options.report.confidence,

@@ -74,6 +74,17 @@ class Instead(NamedTuple):
 def trace(
     context: typer.Context,
     expression: Expr,
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="With --row: a data file, as for `train`.", show_default=False),
+    ] = None,
+    row: Annotated[
+        int | None,
+        typer.Option("--row", min=1, metavar="N", help="Of the model EXPR, or MODEL.json: the loss of row N of DATA."),
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option("--loss", metavar="NAME", help="With --row: what a row costs, as for `train`.")
+    ] = None,
     assignments: Assignments = None,
     wrt: Wrt = None,
     mode: Mode = PassMode.REVERSE,
@@ -135,6 +146,8 @@ def trace(
       autodiff trace "f(t) = t*sin(t); f(x)*f(y)" --x 2 --y 3 -o graph.svg --fold
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o page.html
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
+      autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
+      autodiff trace MODEL.json decay.csv --row 3
     """
     from autodiff_cli.cli import inputs, options
 
@@ -154,18 +167,33 @@ def trace(
         raise BadInput("--step cannot be combined with --paths, --tape, --mode forward, --format, --json or -o")
     given = options.assignments(Call.of(context).values, assignments or ())
     inputs.refuse_many(given, "trace")
-    formula = inputs.formula(context, inputs.text_of(expression, environment), given)
-    traced = inputs.traced(context, formula, given, inputs.chosen(formula, wrt))
+    traced = _traced(context, (expression, data, row, loss), given, wrt)
     if step and _walked(environment, traced, digits, expression):
         return Answer(None, json)
     if form not in _DRAWINGS:
         return Answer(_report(traced, asked, digits), form is Format.JSON, output=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
-        _known(option, name, formula.leaves)
+        _known(option, name, traced.expression.leaves)
     from autodiff_cli.render.drawing.diagrams import View
 
     drawn = _drawn(form, traced, View(highlight, only, hide_constants, fold, find), digits)
     return Answer(drawn, json, output=output)
+
+
+def _traced(
+    context: typer.Context, of: tuple[str, str | None, int | None, str | None], given: dict[str, str], wrt: str | None
+) -> Trace:
+    """The trace of an expression, or of the loss of a row of data: of the words EXPR, DATA, `--row` and `--loss`."""
+    from autodiff_cli.cli import inputs, rows
+
+    expression, data, row, loss = of
+    if data is not None and row is not None:
+        return rows.traced_row(context, expression, data, row, loss, given, wrt)
+    if row is not None:
+        raise BadInput(f"--row {row} is a row of a data file: name it after the model, as autodiff trace MODEL DATA")
+    rows.refuse_without_row(data, loss)
+    formula = inputs.formula(context, inputs.text_of(expression, Call.of(context).environment), given)
+    return inputs.traced(context, formula, given, inputs.chosen(formula, wrt))
 
 
 def _walked(environment: Environment, traced: Trace, digits: int | None, expression: str) -> bool:

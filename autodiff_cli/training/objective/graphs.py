@@ -68,23 +68,30 @@ def graphs(model: Model, loss: str, options: LossOptions, classes: int | None, w
     prediction, *targets = rebuild(roots, {node: variable(to_text(node)) for node in gathered})
     names = {to_text(node): tuple(leaf.text for leaf in node.inputs) for node in gathered}
     leaves = {**model.shapes, **{name: (len(columns),) for name, columns in names.items()}}
-    delta = HUBER_DELTA if options.huber_delta is None else options.huber_delta
     residuals: tuple[Node, ...] = ()
     target = targets[0] if targets else None
-    if target is None:
-        row_loss = prediction
-    elif classes is not None:
-        levels = stack(*(constant(str(k)) for k in range(classes)))
-        row_loss = LOSSES[loss].of(equal(target, levels), prediction, delta)
-    else:
-        row_loss = LOSSES[loss].of(target, prediction, delta)
+    row_loss = loss_of_row(model, loss, options, classes, target, prediction)
+    if target is not None and classes is None:
         difference = target - prediction
         residuals = (difference,)
         for length in model.target_shape:
-            row_loss = mean(row_loss)
             residuals = tuple(index(difference, k) for k in range(length))
     times = variable(WEIGHT) * row_loss if weighted else row_loss
     return Graphs(row_loss, times, residuals, target, prediction, names, leaves)
+
+
+def loss_of_row(
+    model: Model, loss: str, options: LossOptions, classes: int | None, target: Node | None, prediction: Node
+) -> Node:
+    """What a row costs, without its weight; arguments as for `graphs`."""
+    if target is None:
+        return prediction
+    delta = HUBER_DELTA if options.huber_delta is None else options.huber_delta
+    if classes is not None:
+        levels = stack(*(constant(str(k)) for k in range(classes)))
+        return LOSSES[loss].of(equal(target, levels), prediction, delta)
+    row_loss = LOSSES[loss].of(target, prediction, delta)
+    return mean(row_loss) if model.target_shape else row_loss
 
 
 def chosen_loss(model: Model, options: LossOptions) -> str:

@@ -56,6 +56,9 @@ class FittedModel:
         confusion: how many rows of each class (a row of the table) are taken for which (a column).
         validation_rows: how many more rows were held out.
         validation_loss: the loss over these; None if there are none. `validation_accuracy` likewise.
+        loss_name: what a row costs, by the names of `losses.LOSSES`; empty where the model is its own loss, None where
+            a file does not say.
+        huber_delta: where the loss huber bends; None for the usual place.
         figures: of the fit as a whole, see `Figures`; those that are often asked for are attributes too.
         interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
         confidence_level: of the intervals that reports show.
@@ -98,6 +101,8 @@ class FittedModel:
     validation_accuracy: float | None = None
     diagnosis: Diagnosis | None = None
     scale: float | None = None
+    loss_name: str | None = None
+    huber_delta: float | None = None
     figures: Figures = field(default_factory=Figures)
     interval_dof: int | None = None
     confidence_level: float = 0.95

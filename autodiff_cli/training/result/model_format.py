@@ -166,6 +166,8 @@ KEYS: dict[str, Reader] = {
     "accuracy": _or_none(_number),
     "confusion": _or_none(_counts),
     "scale": _or_none(_number),
+    "loss_name": _or_none(_text),
+    "huber_delta": _or_none(_number),
     "figures": _figures,
     "interval_dof": _or_none(_whole),
     "confidence_level": _number,

@@ -1,0 +1,121 @@
+"""`autodiff trace MODEL DATA --row N`: the loss of a row of data."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from tests.support import expect_refusal, run_cli
+
+DECAY = "x,y,unit\n0,2.1,s\n1,0.8,s\n2,0.3,s\n3,,s\n4,inf,s\n5,?,s\n"
+KINDS = "x1,x2,kind\n0,0,b\n1,0,a\n0,1,c\n1,1,a\n0,2,c\n2,0,b\n1,2,c\n2,1,a\n"
+
+
+@pytest.fixture
+def decay(tmp_path: Path) -> str:
+    (tmp_path / "decay.csv").write_text(DECAY)
+    return str(tmp_path / "decay.csv")
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> str:
+    (tmp_path / "kinds.csv").write_text(KINDS)
+    return str(tmp_path / "kinds.csv")
+
+
+def test_the_loss_of_the_third_row(decay: str) -> None:
+    document = run_cli(f'trace "y ~ a*exp(-b*x)" {decay} --row 3 --a 2 --b 1 --json').json
+    residual = 0.3 - 2 * math.exp(-2)
+    assert document["expression"] == "y ~ a*exp(-b*x)"
+    assert document["variables"] == {"y": 0.3, "x": 2.0, "a": 2.0, "b": 1.0}
+    assert document["value"] == pytest.approx(residual**2, rel=1e-13)
+    assert document["gradient"] == pytest.approx(
+        {"a": -2 * residual * math.exp(-2), "b": 2 * residual * 2 * 2 * math.exp(-2)}, rel=1e-13
+    )
+
+
+def test_the_fitted_parameters_of_a_file_which_options_replace(decay: str, tmp_path: Path) -> None:
+    model = tmp_path / "decay.json"
+    ad.fit("y ~ a*exp(-b*x)", {"x": [0, 1, 2], "y": [2.1, 0.8, 0.3]}, fixed={"b": 1}).save(model)
+    document = run_cli(f"trace {model} {decay} --row 2 --json").json
+    assert document["variables"]["b"] == 1
+    assert [*document["gradient"]] == ["a"]
+    assert run_cli(f"trace {model} {decay} --row 2 --a 2 --json").json["variables"]["a"] == 2
+    assert [*run_cli(f"trace {model} {decay} --row 2 --wrt b,x --json").json["gradient"]] == ["b", "x"]
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae", "huber", "logcosh", "soft_l1", "cauchy"])
+def test_the_mean_over_the_rows_is_what_a_fit_makes_small(loss: str, tmp_path: Path) -> None:
+    x, y, theta = [0.0, 1.0, 2.0], [2.1, 9.0, 0.3], [2.0, 0.7]
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)))
+    rows = [
+        run_cli(f'trace "y ~ a*exp(-b*x)" {path} --row {k} --a 2 --b 0.7 --loss {loss} --json').json for k in (1, 2, 3)
+    ]
+    value, gradient = ad.Objective("y ~ a*exp(-b*x)", {"x": x, "y": y}, loss=loss).value_and_grad(np.array(theta))
+    assert np.mean([row["value"] for row in rows]) == pytest.approx(value, rel=1e-12)
+    for name, slope in zip("ab", gradient, strict=True):
+        assert np.mean([row["gradient"][name] for row in rows]) == pytest.approx(slope, rel=1e-12)
+
+
+def test_a_saved_fit_is_traced_by_the_loss_it_was_fitted_by(tmp_path: Path) -> None:
+    x, y = [0.0, 1.0, 2.0, 3.0, 4.0], [0.1, 1.0, 2.2, 2.9, 9.0]
+    path, model = tmp_path / "rows.csv", tmp_path / "line.json"
+    path.write_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)))
+    fit = ad.fit("y ~ a*x + b", {"x": x, "y": y}, loss="huber", huber_delta=0.8)
+    fit.save(model)
+    rows = [run_cli(f"trace {model} {path} --row {k} --json").json["value"] for k in range(1, 6)]
+    assert np.mean(rows) == pytest.approx(fit.loss, rel=1e-9)
+    refused = run_cli(f"trace {model} {path} --row 1 --loss mse")
+    expect_refusal(refused, "says which loss it was fitted by")
+
+
+def test_classes_and_networks(kinds: str, tmp_path: Path) -> None:
+    model = tmp_path / "kinds.json"
+    trained = run_cli(
+        f'train "kind ~ softmax(mlp([x1, x2], [3], tanh))" {kinds} --epochs 20 --save {model} --json'
+    ).json
+    rows = [run_cli(f"trace {model} {kinds} --row {k} --json").json for k in range(1, 9)]
+    assert np.mean([row["value"] for row in rows]) == pytest.approx(trained["loss"], rel=1e-9)
+    assert [row["variables"]["kind"] for row in rows] == [1, 0, 2, 0, 2, 1, 2, 0]
+    assert np.shape(rows[0]["gradient"]["mlp.0.weight"]) == (3, 2)
+    assert "counts its classes: a = 0, b = 1, c = 2" in run_cli(f"trace {model} {kinds} --row 1").stderr
+
+
+@pytest.mark.parametrize("view", ["--paths", "--tape", "--mode forward", "--format svg", "--format html", "--step"])
+def test_all_views_work(decay: str, view: str) -> None:
+    output = run_cli(f'trace "y ~ a*exp(-b*x)" {decay} --row 3 --a 2 --b 1 {view}')
+    assert output.status == 0
+    assert "exp(-b*x)" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--row 7 --a 2 --b 1", "there is no row 7; the last one is 6"),
+        ("--row 4 --a 2 --b 1", "row 4 (line 5), column `y`: the cell is empty"),
+        ("--row 5 --a 2 --b 1", 'row 5 (line 6), column `y`: "inf" is not a finite number'),
+        ("--row 6 --a 2 --b 1", 'row 6 (line 7), column `y`: "?" is not a number'),
+        ("--row 0 --a 2 --b 1", "--row takes a whole number, at least 1"),
+        ("--row 1 --a 2", "no value for `b`; add --b 2"),
+        ("--row 1 --a 2 --b 1 --y 3", "`y` is a column of the data"),
+        ("--row 1 --a 2 --c 1", "no parameter `c`"),
+        ("--row 1 --a 2 --b 1 --loss msd", "there is no loss msd; did you mean mse?"),
+        ("--a 2 --b 1", "--row N traces the loss of a row"),
+    ],
+)
+def test_what_cannot_be_traced(decay: str, options: str, message: str) -> None:
+    expect_refusal(run_cli(f'trace "y ~ a*exp(-b*x)" {decay} {options}'), message)
+
+
+def test_a_row_needs_data_and_a_model_needs_its_columns(decay: str, tmp_path: Path) -> None:
+    expect_refusal(run_cli('trace "y ~ a*x" --row 3 --a 2'), "--row 3 is a row of a data file")
+    expect_refusal(run_cli("trace a*x --loss mse --a 2 --x 1"), "add DATA and --row N")
+    expect_refusal(run_cli(f"trace {tmp_path}/none.json {decay} --row 3"), "no such file")
+    model = tmp_path / "line.json"
+    ad.fit("y ~ a*t", {"t": [1, 2, 3], "y": [1, 2, 3]}).save(model)
+    expect_refusal(run_cli(f"trace {model} {decay} --row 3"), "there is no column `t` (x, y, unit)")
