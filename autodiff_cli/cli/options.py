@@ -99,7 +99,7 @@ def split(command: TyperCommand, words: Sequence[str]) -> Arguments:
         else:
             if not text:
                 raise _without_value(name, option)
-            _once(seen, name, option.name or name, text.partition("=")[0] if option.multiple else "")
+            _once(seen, name, option.name or name, _part(text) if option.multiple else "")
             found.options.append(f"{max(option.opts, key=len)}={text}")  # Typer wants no `=` after a short one
     for name, word, place in optional:
         if word and len(found.positionals) < _needed(command):
@@ -141,6 +141,12 @@ def close_option(word: str, options: Iterable[str]) -> str | None:
     """The option that a word like `--jsn` may be a misspelling of. The dashes do not count."""
     close = suggest(word.lstrip("-"), [option.lstrip("-") for option in options])
     return None if close is None else f"--{close}"
+
+
+def _part(text: str) -> str:
+    """What an option that may be repeated says something of: a name once, and nothing twice."""
+    name = partition(text)[0]
+    return canonical(name) if is_name(name) else text
 
 
 def _check_values(options: Iterable[str], declared: Mapping[str, TyperOption]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.waves import Waves
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.gauge import gauge

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.methods.bounds import Bounds
 from autodiff_cli.training.methods.loop import Observer, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import LossKind
@@ -62,6 +61,7 @@ def fit(
     weights: ArrayLike | str | None = None,
     sigma: ArrayLike | str | None = None,
     absolute_sigma: bool = False,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
     fixed: Mapping[str, ArrayLike | None] | None = None,
     *,
     validation: float | None = None,
@@ -100,6 +100,8 @@ def fit(
         sigma: standard deviations of the target instead, as an array or a column: weights of 1/sigma².
         absolute_sigma: take sigma as it is for the standard errors, instead of scaling it by the residuals.
         fixed: parameters that keep a value; None keeps the one that they would begin with.
+        bounds: the least and the greatest value of parameters, as pairs by name, `{"b": (0, None)}`; None where there
+            is none. Of an array they are those of each number. Parameters that end on one have no standard error.
         validation: a share of the rows, drawn at random, that is held out of the fit to judge it by.
         patience: end the fit when the validation loss has not fallen for so many epochs. The parameters are then those
             of the epoch where it was least.
@@ -132,7 +134,7 @@ def fit(
     {'a': 2.5, 'b': 1.3}
     """
     options = Options(
-        ParameterOptions(by_canonical_name(start), by_canonical_name(fixed)),
+        ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
         DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns),
         LossOptions(loss, scale, huber_delta, family, likelihood),
         MethodOptions(optimizer, learning_rate, epochs, batch_size, seed, recompute_every, backend, threads),
@@ -195,8 +197,9 @@ def _concluded(
         covariance=found.covariance,
         definition=found.definition,
         formula=model.formula({**values, **objective.fixed}),
-        warnings=[*model.warnings, *dropped, *progress.warnings, *chosen, *found.reasons, *end],
+        warnings=[*model.warnings, *dropped, *progress.warnings, *chosen, *found.reasons, *found.on_bounds, *end],
         _read=model,
+        bounds=dict(options.parameters.bounds),
         numbers=layout.numbers if layout.size <= MOST else (),
         classes=objective.classes,
         accuracy=accuracy(objective, outcome.theta),
@@ -216,7 +219,7 @@ def _canonical(objective: Objective, method: str, outcome: Outcome) -> tuple[Out
     """The outcome at the point that is reported for all those that predict the same."""
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network:
         return outcome, []
-    theta, said = canonical_point(objective, outcome.theta, Bounds.none(objective.layout.size))
+    theta, said = canonical_point(objective, outcome.theta, objective.bounds)
     return (dataclasses.replace(outcome, theta=theta), said) if said else (outcome, [])
 
 

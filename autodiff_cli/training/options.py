@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.backends.choice import NAMES, compiles
 from autodiff_cli.language.errors import suggest
+from autodiff_cli.training.bounds import Limits, checked_limits
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 from autodiff_cli.training.objective.losses import FAMILIES, LOSSES
@@ -28,10 +29,24 @@ class ParameterOptions:
     Attributes:
         start: where they begin.
         fixed: those that keep a value; None keeps the one that they would begin with.
+        bounds: the least and the greatest value that they may have, None or infinite where there is none.
     """
 
     start: Mapping[str, ArrayLike] = field(default_factory=dict)
     fixed: Mapping[str, ArrayLike | None] = field(default_factory=dict)
+    bounds: Mapping[str, Limits] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked = {name: checked_limits(name, limits) for name, limits in self.bounds.items()}
+        object.__setattr__(self, "bounds", checked)
+        for name in checked:
+            if name in self.fixed:
+                raise OptionError(f"`{name}` is fixed, so that bounds for it say nothing: leave out one of them")
+
+    @property
+    def named(self) -> set[str]:
+        """The names that these options say something of: they are parameters."""
+        return {*self.start, *self.fixed, *self.bounds}
 
 
 @dataclass(frozen=True, slots=True)

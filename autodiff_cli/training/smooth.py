@@ -34,7 +34,8 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     """
     outcome = _minimised(objective, objective.start, options, progress)
     if options.epochs is None and guessed(objective) and _ends_badly(objective, outcome):
-        found = search(objective, objective.start, objective.layout.mask(guessed(objective)), options.seed)
+        free = objective.layout.mask(guessed(objective))
+        found = search(objective, objective.start, free, options.seed, objective.bounds)
         if found is not None and _is_better(objective, found.end, outcome.theta):
             progress.warnings.append(better_starts(objective, found.end))
             outcome = _minimised(objective, found.end, options, progress)
@@ -60,7 +61,7 @@ def _is_better(objective: Objective, theta: Array, than: Array) -> bool:
 def _minimised(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         return _robust(objective, start, options, progress)
-    return lbfgs_with_corners(objective, start, progress.record, options.epochs)
+    return lbfgs_with_corners(objective, start, progress.record, options.epochs, objective.bounds)
 
 
 def _robust(objective: Objective, theta: Array, options: MethodOptions, progress: Progress) -> Outcome:
@@ -83,7 +84,9 @@ def _robust(objective: Objective, theta: Array, options: MethodOptions, progress
         objective.set_scale(scale)
         left = None if options.epochs is None else options.epochs - begun
         reached: list[int] = []
-        outcome = lbfgs_with_corners(objective, theta, _continued(progress.record, begun, reached), left)
+        outcome = lbfgs_with_corners(
+            objective, theta, _continued(progress.record, begun, reached), left, objective.bounds
+        )
         begun, theta = begun + reached[-1], outcome.theta
         if not outcome.converged:
             break

@@ -32,7 +32,9 @@ def least_squares(objective: Objective, options: MethodOptions, progress: Progre
     """
     first: Outcome | Diverged
     try:
-        first = levenberg_marquardt(objective, objective.start, progress.record, options.epochs)
+        first = levenberg_marquardt(
+            objective, objective.start, progress.record, options.epochs, bounds=objective.bounds
+        )
     except Diverged as error:
         first = error
     if options.epochs is None and (isinstance(first, Diverged) or _ends_badly(objective, first)):
@@ -67,7 +69,7 @@ def _searched(
     if not numbers(objective):
         return first
     free = objective.layout.mask(guessed(objective) or numbers(objective))
-    found = search(objective, objective.start, free, options.seed)
+    found = search(objective, objective.start, free, options.seed, objective.bounds)
     loss = progress.last.loss if progress.last else math.inf
     if found is None or not objective.value(found.end) < CLEARLY * loss:
         return first
@@ -77,10 +79,10 @@ def _searched(
 def _again(objective: Objective, progress: Progress, found: Found) -> Outcome:
     """From a start found in a sample of the rows; from its end, should all of the rows lead elsewhere."""
     progress.warnings.append(better_starts(objective, found.start))
-    outcome = levenberg_marquardt(objective, found.start, progress.record)
+    outcome = levenberg_marquardt(objective, found.start, progress.record, bounds=objective.bounds)
     if progress.reached.loss <= objective.value(found.end) / CLEARLY:
         return outcome
-    return levenberg_marquardt(objective, found.end, progress.record)
+    return levenberg_marquardt(objective, found.end, progress.record, bounds=objective.bounds)
 
 
 def _ends_badly(objective: Objective, outcome: Outcome) -> bool:

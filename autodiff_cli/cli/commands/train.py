@@ -148,6 +148,10 @@ def train(
         list[str] | None,
         typer.Option("--fix", metavar="NAME[=VALUE]", help="Keep a parameter at its start or a value."),
     ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option("--bounds", metavar="NAME=LOW:HIGH", help='Keep a parameter between two values; "0 < a < 1" too.'),
+    ] = None,
     save: Annotated[
         str | None, typer.Option("--save", metavar="MODEL.json", help="Write the model to a file, for `predict`.")
     ] = None,
@@ -167,6 +171,7 @@ def train(
       autodiff train "y ~ a*exp(-b*x)" decay.csv --a 2 --b 0.5 --sigma error
       autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
       autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
+      autodiff train "y ~ f*exp(-x/s) + (1-f)" mix.csv --bounds "0 < f < 1" --bounds s=0:
       autodiff train "y ~ a*x + b" big.parquet --optimizer adam --lr 0.05 --batch-size 256
       autodiff train "y ~ mlp(x, [32], tanh)" sine.csv --epochs 2000 --validation 0.2 --patience 50 --diagnose
       autodiff train "species ~ softmax(mlp([a, b], [16], relu))" flowers.csv --save flowers.json
@@ -176,6 +181,7 @@ def train(
     from autodiff_cli.cli.data import bad_input, data_file, writing
     from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fits.report import fit_report
+    from autodiff_cli.training.bounds import limits
     from autodiff_cli.training.fit import Interrupted, fitted
     from autodiff_cli.training.objective.model import Model
 
@@ -185,16 +191,19 @@ def train(
         raise BadInput("MODEL and DATA cannot both be standard input")
     given = options.assignments(call.values, assignments or ())
     kept = _kept(fix or (), given)
+    with bad_input():
+        limited = limits(bounds or ())
+    named = {**given, **kept, **limited}
     status = ExitStatus.DONE
     if save is not None:
         with writing(save):
             check_writable(save)
     with bad_input("--drop-missing leaves such rows out"):
         file = data_file(data, environment)
-        read = Model.read(inputs.text_of(model, environment), file.names, {*given, *kept})
-        _check_names({**given, **kept}, read, context)
+        read = Model.read(inputs.text_of(model, environment), file.names, named)
+        _check_names(named, read, context)
         fixed = inputs.constant_values({name: text for name, text in kept.items() if text})
-        values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed)
+        values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed, limited)
         table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
         try:
             fit = fitted(read, file, Options(values, rows, losses, method, held_out, report), table.add)

@@ -15,6 +15,7 @@ from autodiff_cli.render.text import counted, on_one_line
 from autodiff_cli.training.result.diagnosis import layer_of
 from autodiff_cli.training.result.fit import FittedModel
 
+ON_BOUND = "on its bound"
 UNKNOWN = "-"  # a standard error that is not known
 LONGEST_FORMULA = 300  # characters of one that is shown
 CORRELATED = 0.5  # the least correlation that is shown
@@ -86,7 +87,8 @@ def _parameters(fit: FittedModel, names: list[str], digits: int | None) -> TextT
         rounding = Rounding.of(fit.parameters[name], error, digits)
         ends = intervals.get(name)
         interval = "" if ends is None or np.isnan(ends).any() else " to ".join(map(rounding.of_value, ends))
-        shown = UNKNOWN if error is None else rounding.of_error(error)
+        shown = ON_BOUND if name in fit.on_bounds else UNKNOWN
+        shown = shown if error is None else rounding.of_error(error)
         rows.append((name, rounding.of_value(fit.parameters[name]), shown, interval))
     titles = [Column("name"), Column("value", is_number=True), Column("standard error", is_number=True)]
     if not any(interval for *_, interval in rows):

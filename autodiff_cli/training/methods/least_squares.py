@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome
 from autodiff_cli.training.methods.region import Region
 from autodiff_cli.training.objective.objective import Objective

@@ -13,6 +13,7 @@ from autodiff_cli.backends.choice import backend
 from autodiff_cli.backends.descent import Stepper
 from autodiff_cli.backends.protocol import State
 from autodiff_cli.backends.update import Update
+from autodiff_cli.training.methods.optimizers import HIGH, LOW, between_bounds
 from autodiff_cli.training.objective.objective import Objective
 
 Array = NDArray[np.float64]
@@ -74,7 +75,8 @@ class Diverged(ArithmeticError):  # noqa: N818 - what happened
 
 def full_batch(objective: Objective, update: Update, rate: float, theta: Array, epochs: int) -> Iterator[Epoch]:
     """One step per epoch, on the gradient over all rows. Raises Diverged."""
-    state, stepper = State.begun(theta, update), Stepper(backend(), update)
+    update, state = _begun(objective, theta, update)
+    stepper = Stepper(backend(), update)
     loss, gradient = objective.value_and_grad(theta)
     for number in range(epochs + 1):
         if number:
@@ -88,11 +90,25 @@ def mini_batches(
 ) -> Iterator[Epoch]:
     """One step per batch of `size` rows, which each epoch draws anew, by a generator seeded once. Raises Diverged."""
     generator = np.random.default_rng(seed)
-    state, run = State.begun(theta, update), objective.epochs(update)
+    update, state = _begun(objective, theta, update)
+    run = objective.epochs(update)
     yield _checked(Epoch(0, objective.value(theta), theta.copy()))
     for number in range(1, epochs + 1):
         loss = run(state, rate, size, generator)
         yield _checked(Epoch(number, loss, state.theta.copy()))
+
+
+def _begun(objective: Objective, theta: Array, update: Update) -> tuple[Update, State]:
+    """The step of a method, between the bounds of the objective if it has some, and the state before the first."""
+    bounds = objective.bounds
+    if not bounds.are_there:
+        return update, State.begun(theta, update)
+    update = between_bounds(update)
+    state = State.begun(theta, update)
+    remembered = [*update.memory]
+    state.numbers[1 + remembered.index(LOW)] = bounds.low
+    state.numbers[1 + remembered.index(HIGH)] = bounds.high
+    return update, state
 
 
 def _checked(epoch: Epoch) -> Epoch:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from autodiff_cli.backends.update import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.ops.choice import clip
 from autodiff_cli.ops.elementary import sqrt, square
 
 _THETA, _GRADIENT, _RATE, _STEP = map(variable, (THETA, GRADIENT, RATE, STEP))
 
 DECAY = 0.9  # of what is remembered of gradients, from step to step
 SQUARE_DECAY = 0.999  # of their squares, in adam; in rmsprop it is `DECAY`
+LOW, HIGH = "low", "high"  # what a projected method remembers of each number: its bounds
 EPSILON = 1e-8  # beside the root that a step is divided by
 WEIGHT_DECAY = 0.01  # of adamw, times the rate
 
@@ -75,3 +77,12 @@ OPTIMIZERS: dict[str, Update] = {
     "adam": _adam(),
     "adamw": _adamw(),
 }
+
+
+def between_bounds(update: Update) -> Update:
+    """The same step, and then to the nearest point between bounds: projected gradients (Goldstein 1964).
+
+    The bounds of each number are what is remembered of it as `LOW` and `HIGH`.
+    """
+    low, high = variable(LOW), variable(HIGH)
+    return Update(clip(update.theta, low, high), {**update.memory, LOW: low, HIGH: high})

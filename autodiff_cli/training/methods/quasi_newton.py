@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.descent import Endless, Position, Smooth, Stop
 from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
 from autodiff_cli.training.methods.newton import Curvatures, finish, is_minimum

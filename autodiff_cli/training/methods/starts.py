@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Epoch
 from autodiff_cli.training.methods.waves import Scan, Waves

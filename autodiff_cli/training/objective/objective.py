@@ -46,6 +46,7 @@ class Objective(ModelOverRows):
         weights: one per row, or the name of the column that holds them; 1 by default.
         sigma: standard deviations of the target instead: the weights are 1/sigma².
         fixed: parameters that keep a value; None keeps the one that they start with.
+        bounds: the least and the greatest value of parameters, as pairs by name; None where there is none.
         drop_missing: leave out rows with a missing cell, which are an error otherwise.
         no_columns: that the prediction reads no column is meant, though the data have some that it could read.
         start: where parameters begin. Numbers that are not named begin at 1, arrays as `initial_arrays` draws them.
@@ -63,6 +64,7 @@ class Objective(ModelOverRows):
         fixed: the values of the others.
         start: the `theta` to begin with.
         given: the parameters whose start was given.
+        bounds: the box that `theta` is kept in by fits; values and gradients are what they are outside of it too.
         kernels: what is evaluated over rows.
         family: the distribution of the target, where one was named.
         is_likelihood: whether the model itself is minus a log-likelihood.
@@ -90,6 +92,7 @@ class Objective(ModelOverRows):
         *,
         sigma: ArrayLike | str | None = None,
         fixed: Mapping[str, ArrayLike | None] | None = None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
         drop_missing: bool = False,
         no_columns: bool = False,
         start: Mapping[str, ArrayLike] | None = None,
@@ -101,7 +104,7 @@ class Objective(ModelOverRows):
         threads: int | None = None,
     ) -> None:
         options = Options(
-            ParameterOptions(by_canonical_name(start), by_canonical_name(fixed)),
+            ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
             DataOptions(weights, sigma, drop_missing=drop_missing, no_columns=no_columns),
             LossOptions(loss, None if scale == 1 else scale, huber_delta),
             MethodOptions(seed=seed, recompute_every=recompute_every, backend=backend, threads=threads),
@@ -125,6 +128,7 @@ class Objective(ModelOverRows):
         self.fixed = prepared.fixed
         self.start = prepared.start
         self.given = prepared.given
+        self.bounds = prepared.bounds
         self.kernels = prepared.kernels
         self.family = prepared.family
         self.is_likelihood = prepared.likelihood

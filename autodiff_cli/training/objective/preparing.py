@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from autodiff_cli.backends.choice import suited
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.data.table import Dataset, Table
+from autodiff_cli.training.bounds import Bounds, Limits, in_words, of_parameters
+from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.objective.graphs import WEIGHT, chosen_loss, graphs
 from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
 from autodiff_cli.training.objective.kernels import Kernels
@@ -37,6 +40,7 @@ class Prepared:
     fixed: dict[str, Any]
     start: Array
     given: frozenset[str]
+    bounds: Bounds
     kernels: Kernels
     family: str | None
     likelihood: bool
@@ -51,8 +55,9 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     begun = {name: checked(name, value) for name, value in options.parameters.start.items()}
     kept = {name: value if value is None else checked(name, value) for name, value in options.parameters.fixed.items()}
     given = begun | {name: value for name, value in kept.items() if value is not None}
-    read = model if isinstance(model, Model) else Model.read(model, dataset.names, {**begun, **kept})
-    check_names({**begun, **kept}, read)
+    named = options.parameters.named
+    read = model if isinstance(model, Model) else Model.read(model, dataset.names, named)
+    check_names(named, read)
     loss = chosen_loss(read, options.loss)
     table = load(dataset, read, options.data)
     classes: Classes | None = None
@@ -62,7 +67,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     count = None if classes is None else len(classes)
     resolved = read.resolved(given, count)
     if not options.data.no_columns:
-        check_reads_a_column(resolved, dataset.names, options.data.columns, {*begun, *kept})
+        check_reads_a_column(resolved, dataset.names, options.data.columns, named)
     weighted = WEIGHT in table.columns
     built = graphs(resolved, loss, options.loss, count, weighted)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, NUMBER)
@@ -70,6 +75,8 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     values |= given
     free = [name for name in resolved.parameters if name not in kept]
     layout = ParameterLayout(free, resolved.shapes)
+    box = of_parameters(layout.places, layout.size, options.parameters.bounds)
+    _check_starts(begun, options.parameters.bounds)
     leaves = [resolved.program.leaves[name] for name in free]
     loss_of_row = RowGraphs([built.weighted], {*resolved.columns, *built.gathered, WEIGHT}, built.leaves)
     chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows)
@@ -81,9 +88,25 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         table=built.extended(table),
         layout=layout,
         fixed={name: values[name] for name in resolved.parameters if name in kept},
-        start=layout.gather([values[name] for name in free]),
+        start=_started(layout, layout.gather([values[name] for name in free]), begun, box),
         given=frozenset(begun),
+        bounds=box,
         kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen),
         family=options.loss.family,
         likelihood=options.loss.likelihood,
     )
+
+
+def _check_starts(begun: Mapping[str, Any], bounds: Mapping[str, Limits]) -> None:
+    """Raise OptionError for a start that is given outside of its bounds."""
+    for name, value in begun.items():
+        low, high = bounds.get(name, (-np.inf, np.inf))
+        outside = np.ravel((value < low) | (value > high))
+        if outside.any():
+            first = np.ravel(value)[outside][0]
+            raise OptionError(f"`{name}` starts at {first:g}, outside of its bounds, {in_words((low, high))}")
+
+
+def _started(layout: ParameterLayout, theta: Array, begun: Mapping[str, Any], box: Bounds) -> Array:
+    """The start, with numbers that nobody gave between their bounds."""
+    return np.where(layout.mask([name for name in layout.names if name in begun]), theta, box.inside(theta))

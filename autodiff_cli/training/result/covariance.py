@@ -46,7 +46,8 @@ def inverse(factor: Array, names: Sequence[str], dependent: float = DEPENDENT) -
     ['the data determine only a combination of `a`, `b`, not each of them']
     """
     if not np.isfinite(factor).all():
-        return np.full(factor.shape, math.nan), ["no standard errors: the derivatives are not finite at the solution"]
+        unknown = np.full((len(names), len(names)), math.nan)
+        return unknown, ["no standard errors: the derivatives are not finite at the solution"]
     lengths = np.sqrt(np.sum(np.square(factor), axis=0))
     idle = lengths == 0
     scale = np.where(idle, 1.0, lengths)

@@ -61,6 +61,7 @@ class FittedModel:
         huber_delta: where the loss huber bends; None for the usual place.
         figures: of the fit as a whole, see `Figures`; those that are often asked for are attributes too.
         interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
+        bounds: the least and the greatest value that parameters could have, where any were given.
         confidence_level: of the intervals that reports show.
         scale: what a robust loss measures residuals by; None for others.
         diagnosis: whether a network is healthy; None if that was not asked.
@@ -106,6 +107,7 @@ class FittedModel:
     figures: Figures = field(default_factory=Figures)
     interval_dof: int | None = None
     confidence_level: float = 0.95
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def correlation(self) -> Array:
@@ -145,6 +147,17 @@ class FittedModel:
             else (self.parameters[name] - width * error, self.parameters[name] + width * error)
             for name, error in self.stderr.items()
         }
+
+    @property
+    def on_bounds(self) -> tuple[str, ...]:
+        """The parameters that ended on a bound, with any of their numbers.
+
+        >>> import autodiff_cli as ad
+        >>> ad.fit("y ~ a + b*x", {"x": [1, 2, 3], "y": [3, 2, 1.5]}, bounds={"b": (0, None)}).on_bounds
+        ('b',)
+        """
+        values = {name: np.asarray(self.parameters[name]) for name in self.bounds}
+        return tuple(name for name, (low, high) in self.bounds.items() if np.isin(values[name], (low, high)).any())
 
     @property
     def rmse(self) -> float | None:

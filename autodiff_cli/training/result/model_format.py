@@ -122,6 +122,13 @@ def _named(value: Any) -> dict[str, Any]:
     return {name: None if item is None else _array(item) for name, item in value.items()}
 
 
+def _limits(value: Any) -> dict[str, tuple[float, float]]:
+    found = {name: tuple(_list(pair, _number)) for name, pair in value.items()}
+    if any(len(pair) != 2 for pair in found.values()):
+        raise ValueError
+    return found
+
+
 def _or_none(read: Reader) -> Reader:
     return lambda value: None if value is None else read(value)
 
@@ -171,6 +178,7 @@ KEYS: dict[str, Reader] = {
     "figures": _figures,
     "interval_dof": _or_none(_whole),
     "confidence_level": _number,
+    "bounds": _limits,
     "validation_rows": _whole,
     "validation_loss": _or_none(_number),
     "validation_accuracy": _or_none(_number),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ Array = NDArray[np.float64]
 
 MOST = 500  # free numbers, at most, for which a covariance, a matrix of all pairs, is worth its while
 _CERTAIN = 1e-8  # the loss of a row whose class is beyond doubt
+_SAID = 10  # parameters on a bound
 _ADRIFT = 10.0  # standard errors per value of a parameter that runs to infinity
 
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
@@ -47,6 +49,7 @@ class Statistics:
         definition: what `stderr` is, in words; empty if no parameter has one.
         interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
         reasons: a sentence for every None.
+        on_bounds: a sentence for every parameter that stands at a bound.
         adrift: a sentence on parameters that have no finite best value, since the model separates classes completely.
     """
 
@@ -59,6 +62,7 @@ class Statistics:
     interval_dof: int | None
     reasons: tuple[str, ...]
     adrift: str = ""
+    on_bounds: tuple[str, ...] = ()
     figures: Figures = field(default_factory=Figures)
 
 
@@ -87,7 +91,12 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         explained = 1 - length * length / variation if variation > 0 else math.nan
     reason = _no_errors(objective, solved)
     unknown: Array = np.broadcast_to(math.nan, (size, size))  # one nan in memory, however many pairs
-    found = _Errors(unknown, 1.0, "", [reason]) if reason else _errors(objective, theta, absolute, length or 0.0, dof)
+    touched = objective.bounds.touched(theta)
+    found = _Errors(unknown, 1.0, "", [reason])
+    if not reason and touched.all():
+        found = dataclasses.replace(found, reasons=[])
+    elif not reason:
+        found = _of_free(_errors(objective, theta, absolute, length or 0.0, dof, ~touched), ~touched)
     spread = np.sqrt(np.diag(found.inverse)) * found.scale
     stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(spread).items()}
     known = any(error is not None for error in stderr.values())
@@ -100,6 +109,7 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         definition=found.definition if known else "",
         interval_dof=None if absolute or objective.kind is LossKind.LIKELIHOOD else dof,
         reasons=tuple(found.reasons),
+        on_bounds=_on_bounds(objective, theta, touched, known=known),
         adrift=_adrift(objective, theta, stderr),
         figures=figures(objective, theta, length, count, dof, absolute) if in_full else Figures(),
     )
@@ -132,23 +142,45 @@ class _Errors:
     reasons: list[str]
 
 
-def _errors(objective: Objective, theta: Array, absolute: bool, length: float, dof: int) -> _Errors:
-    size, names = objective.layout.size, objective.layout.numbers
+def _of_free(found: _Errors, free: NDArray[np.bool_]) -> _Errors:
+    """What is known of the free numbers among all of them."""
+    if free.all():
+        return found
+    everything = np.full((len(free), len(free)), math.nan)
+    everything[np.ix_(free, free)] = found.inverse
+    return dataclasses.replace(found, inverse=everything)
+
+
+def _on_bounds(objective: Objective, theta: Array, touched: NDArray[np.bool_], *, known: bool) -> tuple[str, ...]:
+    names, bounds = objective.layout.numbers if touched.any() else (), objective.bounds
+    which = [(k, "lower" if theta[k] <= bounds.low[k] else "upper") for k in np.flatnonzero(touched)[:_SAID]]
+    held = "; the standard errors of the others are those with it held there" if known else ""
+    said = [f"`{names[k]}` ends on its {side} bound, {theta[k]:g}{held}" for k, side in which]
+    more = int(np.count_nonzero(touched)) - len(said)
+    return (*said, f"{more} more end on a bound") if more else tuple(said)
+
+
+def _errors(
+    objective: Objective, theta: Array, absolute: bool, length: float, dof: int, free: NDArray[np.bool_]
+) -> _Errors:
+    """The covariance of the free numbers, the others held where they are."""
+    size = objective.layout.size
+    names = [name for name, is_free in zip(objective.layout.numbers, free, strict=True) if is_free]
     kind = objective.kind
     if kind is LossKind.SQUARES and objective.family is None:
-        found, reasons = inverse(objective.triangle(theta)[:size, :size], names)
+        found, reasons = inverse(objective.triangle(theta)[:size, :size][:, free], names)
         if absolute:
             return _Errors(found, 1.0, ABSOLUTE, reasons)
         definition = SCALED_WEIGHTED if objective.weighted else SCALED
         return _scaled(found, length, dof, definition, reasons)
-    open_directions = gauge(objective, theta)
+    open_directions = gauge(objective, theta) if free.all() else None
     if open_directions is not None and open_directions.shape[1]:
         return _within(objective.hessian(theta), open_directions)
-    found, reasons = inverse_hessian(objective.hessian(theta) * objective.components, names)
+    found, reasons = inverse_hessian(objective.hessian(theta)[np.ix_(free, free)] * objective.components, names)
     if kind is LossKind.SQUARES:
         return _scaled(2 * found, length, dof, GAUSSIAN, reasons)
     if kind is LossKind.ROBUST:
-        scores = objective.scores(theta) * objective.components
+        scores = objective.scores(theta)[:, free] * objective.components
         meat = found @ (scores.T @ scores) @ found
         return _scaled(meat, math.sqrt(dof + size), dof, SANDWICH, reasons)
     if objective.loss == "gamma":

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares, lsq_linear
 
 from autodiff_cli import Objective
-from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Epoch
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.methods.bounds import Bounds
+from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.loop import Epoch
 from autodiff_cli.training.methods.quasi_newton import lbfgs
 

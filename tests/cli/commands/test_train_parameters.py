@@ -1,0 +1,56 @@
+"""What `autodiff train` takes and says of parameters beyond their starts: bounds, ties, derived quantities."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import ROOT, expect_refusal, run_cli
+
+DECAY = str(ROOT / "docs" / "data" / "decay.csv")
+MODEL = "y ~ a*exp(-b*x)"
+
+
+def train(*options: str, model: str = MODEL):
+    return run_cli(["train", model, DECAY, *options])
+
+
+@pytest.mark.parametrize("bounds", ["b=0:1.2", "0 < b <= 1.2", "b<1.2"])
+def test_bounds_that_bind_are_said(bounds: str) -> None:
+    output = train("--bounds", bounds)
+    assert output.status == 0
+    assert "on its bound" in output
+    assert "`b` ends on its upper bound, 1.2; the standard errors" in output
+    found = train("--bounds", bounds, "--json").json
+    assert found["parameters"]["b"] == 1.2
+    assert found["stderr"]["b"] is None
+    assert found["confidence"]["b"] is None
+    assert found["stderr"]["a"] > 0
+    assert found["bounds"]["b"][1] == 1.2
+
+
+def test_conditions_on_several_parameters_are_no_repetition() -> None:
+    assert train("--bounds", "0 <= a <= 5", "--bounds", "0 <= b <= 5").status == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bounds", "b=0:1", "--bounds", "b=0:2"], "--bounds b is given twice"),
+        (["--bounds", "b=0:1", "--bounds", "b < 2"], "the bounds of `b` are given twice"),
+        (["--bounds", "b=2:1"], "the bounds of `b` leave nothing between them: 2 to 1"),
+        (["--bounds", "b < a"], "a bound is a number; what depends on other parameters stands in the model"),
+        (["--bounds", "b"], "bounds are written NAME=LOW:HIGH"),
+        (["--bounds", "bb=0:1"], "the model has no parameter `bb`"),
+        (["--bounds", "x=0:1"], "`x` is a column of the data"),
+        (["--bounds", "b=0:1", "--b", "5"], "`b` starts at 5, outside of its bounds, 0 to 1"),
+        (["--bounds", "b=0:1", "--fix", "b"], "`b` is fixed"),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(options: list[str], message: str) -> None:
+    expect_refusal(train(*options), message)
+
+
+def test_a_name_that_is_bound_in_the_text_ties_parameters() -> None:
+    tied = train("--json", model="b = 2*a; y ~ 2.5*exp(-a*x)*b/b*b/(2*a)").json
+    assert [*tied["parameters"]] == ["a"]
+    assert tied["parameters"]["a"] == pytest.approx(1.3, rel=0.01)

@@ -1,0 +1,154 @@
+"""Parameters between bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+import autodiff_cli as ad
+from autodiff_cli.training.bounds import limits
+from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+
+X = np.linspace(0, 4, 40)
+Y = 2.5 * np.exp(-1.3 * X) + 0.1 + 0.02 * np.random.default_rng(1).standard_normal(40)
+MODEL = "y ~ a*exp(-b*x) + c"
+BOUNDS = {"b": (0, 1.1), "c": (None, 0.2)}
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_a_fit_between_bounds_is_that_of_another_program(optimizer: str) -> None:
+    def residuals(theta: np.ndarray) -> np.ndarray:
+        a, b, c = theta
+        return a * np.exp(-b * X) + c - Y
+
+    box = ([-np.inf, 0, -np.inf], [np.inf, 1.1, 0.2])
+    reference = least_squares(residuals, [1, 0.5, 0.1], bounds=box, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    fit = ad.fit(MODEL, {"x": X, "y": Y}, optimizer=optimizer, bounds=BOUNDS)
+    assert fit.converged
+    assert fit.parameters["b"] == 1.1
+    assert [*fit.parameters.values()] == pytest.approx(reference.x, rel=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [None, 8])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_gradient_methods_never_leave_the_bounds(optimizer: str, batch_size: int | None) -> None:
+    met: list[np.ndarray] = []
+    fit = ad.fit(
+        MODEL,
+        {"x": X, "y": Y},
+        optimizer=optimizer,
+        learning_rate=0.05,
+        batch_size=batch_size,
+        bounds={"b": (0.2, 0.7), "c": (0.3, None)},
+        on_epoch=lambda epoch: met.append(epoch.theta),
+    )
+    _, b, c = np.array(met).T
+    assert b.min() >= 0.2
+    assert b.max() <= 0.7
+    assert c.min() >= 0.3
+    assert fit.on_bounds
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_a_projected_method_ends_where_least_squares_does(backend: str) -> None:
+    options = {"optimizer": "adam", "learning_rate": 0.05, "epochs": 600, "backend": backend}
+    fit = ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS, **options)
+    assert fit.parameters == pytest.approx(ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS).parameters, rel=1e-6)
+
+
+def test_a_parameter_on_a_bound_has_no_error_and_the_others_have_those_with_it_held() -> None:
+    fit = ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS)
+    held = ad.fit(MODEL, {"x": X, "y": Y}, fixed={"b": 1.1})
+    assert fit.stderr["b"] is None
+    assert fit.confidence()["b"] is None
+    assert np.isnan(fit.covariance[1]).all()
+    scale = math.sqrt(held.dof / fit.dof)  # it still counts as a parameter
+    assert fit.stderr["a"] == pytest.approx(held.stderr["a"] * scale, rel=1e-9)
+    assert fit.stderr["c"] == pytest.approx(held.stderr["c"] * scale, rel=1e-9)
+    assert [*filter(lambda sentence: "bound" in sentence, fit.warnings)] == [
+        "`b` ends on its upper bound, 1.1; the standard errors of the others are those with it held there"
+    ]
+    assert "on its bound" in fit.summary()
+
+
+def test_bounds_that_do_not_bind_change_nothing() -> None:
+    free, wide = (ad.fit(MODEL, {"x": X, "y": Y}, bounds=box) for box in ({}, {"b": (0, 100), "c": (-5, None)}))
+    assert wide.parameters == pytest.approx(free.parameters, rel=1e-12)
+    assert wide.stderr == pytest.approx(free.stderr, rel=1e-9)
+    assert not wide.on_bounds
+    assert not wide.warnings
+
+
+@pytest.mark.parametrize("loss", ["huber", "mae"])
+def test_other_losses_know_bounds(loss: str) -> None:
+    fit = ad.fit(MODEL, {"x": X, "y": Y}, loss=loss, bounds={"b": (0, 1.1)})
+    assert fit.parameters["b"] == 1.1
+    assert fit.converged
+
+
+def test_an_array_has_the_bounds_in_each_number() -> None:
+    data = {"x": X, "z": X**2, "y": 5 * X - X**2}
+    fit = ad.fit("y ~ dot(w, [x, z])", data, bounds={"w": (0, None)})
+    assert fit.parameters["w"].min() == 0
+    assert fit.on_bounds == ("w",)
+    assert fit.parameters["w"][0] == pytest.approx(np.sum(X * data["y"]) / np.sum(X * X))
+
+
+def test_a_default_start_lies_between_the_bounds() -> None:
+    objective = ad.Objective(MODEL, {"x": X, "y": Y}, bounds={"a": (2, 4), "b": (5, None)})
+    assert objective.start.tolist() == [3, 10, 1]
+    assert ad.Objective(MODEL, {"x": X, "y": Y}, bounds={"a": (0, 4)}, start={"a": 4}).start[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bounds": {"b": (0, 1)}, "start": {"b": 5}}, "`b` starts at 5, outside of its bounds, 0 to 1"),
+        ({"bounds": {"b": (2, 1)}}, "leave nothing between them: 2 to 1"),
+        ({"bounds": {"b": (1, 1)}}, "fix it"),
+        ({"bounds": {"b": (0, math.nan)}}, "nan is no bound"),
+        ({"bounds": {"b": 3}}, "a pair of numbers"),
+        ({"bounds": {"b": (0, 1)}, "fixed": {"b": 0.5}}, "`b` is fixed"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words.replace("(", r"\(")):
+        ad.fit(MODEL, {"x": X, "y": Y}, **options)
+
+
+def test_bounds_of_what_is_no_parameter_are_refused() -> None:
+    for name in ("bb", "x"):
+        with pytest.raises(ad.UnknownNameError, match=f"`{name}`"):
+            ad.fit(MODEL, {"x": X, "y": Y}, bounds={name: (0, 1)})
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["a=0:1", "b=:2^3"], {"a": (0, 1), "b": (-math.inf, 8)}),
+        (["0 < a < 1"], {"a": (0, 1)}),
+        (["1 >= a", "-2 <= b"], {"a": (-math.inf, 1), "b": (-2, math.inf)}),
+        (["a > 0 and a < pi and b > 1"], {"a": (0, math.pi), "b": (1, math.inf)}),
+    ],
+)
+def test_both_ways_to_write_bounds(texts: list[str], found: dict[str, tuple[float, float]]) -> None:
+    assert limits(texts) == found
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["a"], ["a=0"], ["a=:"], ["a + b < 1"], ["a < b"], ["a=b:1"], ["0 < a", "a=1:2"], ["a < 1 and a < 2"], ["a=[1]:"]],
+)
+def test_other_texts_are_no_bounds(texts: list[str]) -> None:
+    with pytest.raises(OptionError, match="bound"):
+        limits(texts)
+
+
+def test_a_model_file_keeps_bounds(tmp_path) -> None:
+    fit = ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS)
+    fit.save(tmp_path / "model.json")
+    assert ad.load(tmp_path / "model.json").bounds == {"b": (0, 1.1), "c": (-math.inf, 0.2)}
