@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from numpy.typing import ArrayLike
 
@@ -27,6 +27,7 @@ from autodiff_cli.training.options import (
 )
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.accuracy import accuracy
+from autodiff_cli.training.result.derived import Quantities, derived, written
 from autodiff_cli.training.result.diagnosis import Diagnosis, diagnose
 from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.result.statistics import MOST, Statistics, statistics
@@ -77,6 +78,7 @@ def fit(
     family: str | None = None,
     likelihood: bool = False,
     confidence: float = 0.95,
+    derive: Mapping[str, str] | Iterable[str] = (),
     on_epoch: Observer | None = None,
 ) -> FittedModel:
     """Fit the parameters of a model to data.
@@ -119,6 +121,8 @@ def fit(
             Errors come from the inverse Hessian.
         likelihood: the model without `~` is minus the log-likelihood of a row; errors come from the inverse Hessian.
         confidence: the level of the intervals that reports show, 0.95 or 95 per cent.
+        derive: quantities of the parameters by name, `{"half": "ln(2)/b"}`, or as texts, `["half = ln(2)/b"]`: the
+            fit has them as `derived`, with errors by the delta method.
         on_epoch: is called with the start and after each epoch; again from epoch 0 where a better start is found.
 
     Raises:
@@ -139,7 +143,7 @@ def fit(
         LossOptions(loss, scale, huber_delta, family, likelihood),
         MethodOptions(optimizer, learning_rate, epochs, batch_size, seed, recompute_every, backend, threads),
         ValidationOptions(validation, patience),
-        ReportOptions(diagnosis, confidence),
+        ReportOptions(diagnosis, confidence, written(derive)),
     )
     return fitted(model, as_dataset(data), options, on_epoch)
 
@@ -153,6 +157,7 @@ def fitted(model: str | Model, dataset: Dataset, options: Options, observe: Obse
     if options.validation.validation is not None:
         objective, held_out = split(objective, options.validation.validation, options.method.seed)
         judge = Validation(held_out, options.validation.patience)
+    quantities = Quantities(options.report.derive, objective.model, objective.layout)
     method = chosen(options.method, objective)
     options.method.check_used(method)
     progress = Progress(observe, judge)
@@ -162,12 +167,17 @@ def fitted(model: str | Model, dataset: Dataset, options: Options, observe: Obse
         if progress.best is None:
             raise
         outcome = Outcome(progress.best.theta, False, "interrupted")
-        raise Interrupted(_concluded(objective, method, progress, outcome, options)) from None
-    return _concluded(objective, method, progress, outcome, options)
+        raise Interrupted(_concluded(objective, method, progress, outcome, options, quantities)) from None
+    return _concluded(objective, method, progress, outcome, options, quantities)
 
 
 def _concluded(
-    objective: Objective, method: str, progress: Progress, outcome: Outcome, options: Options
+    objective: Objective,
+    method: str,
+    progress: Progress,
+    outcome: Outcome,
+    options: Options,
+    quantities: Quantities,
 ) -> FittedModel:
     outcome, chosen = _canonical(objective, method, outcome)
     model, table = objective.model, objective.table
@@ -175,6 +185,7 @@ def _concluded(
     values = layout.values(outcome.theta)
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     found = statistics(objective, outcome.theta, options.data.absolute_sigma, not outcome.failure, in_full=True)
+    of_quantities, unknown = derived(quantities, objective.point(outcome.theta), found.covariance)
     dropped = [f"rows left out because a cell is missing: {table.dropped}"] if table.dropped else []
     end = [outcome.failure] if outcome.failure else [] if outcome.converged else [_UNSETTLED]
     if found.adrift:
@@ -197,8 +208,18 @@ def _concluded(
         covariance=found.covariance,
         definition=found.definition,
         formula=model.formula({**values, **objective.fixed}),
-        warnings=[*model.warnings, *dropped, *progress.warnings, *chosen, *found.reasons, *found.on_bounds, *end],
+        warnings=[
+            *model.warnings,
+            *dropped,
+            *progress.warnings,
+            *chosen,
+            *found.reasons,
+            *found.on_bounds,
+            *unknown,
+            *end,
+        ],
         _read=model,
+        derived=of_quantities,
         bounds=dict(options.parameters.bounds),
         numbers=layout.numbers if layout.size <= MOST else (),
         classes=objective.classes,

@@ -164,6 +164,7 @@ class ReportOptions:
 
     diagnosis: bool = False
     confidence: float = 0.95
+    derive: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if 1 < self.confidence < 100:

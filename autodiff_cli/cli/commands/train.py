@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,6 +153,10 @@ def train(
         list[str] | None,
         typer.Option("--bounds", metavar="NAME=LOW:HIGH", help='Keep a parameter between two values; "0 < a < 1" too.'),
     ] = None,
+    derive: Annotated[
+        list[str] | None,
+        typer.Option("--derive", metavar="NAME=EXPR", help="Also a quantity of the parameters, with its error."),
+    ] = None,
     save: Annotated[
         str | None, typer.Option("--save", metavar="MODEL.json", help="Write the model to a file, for `predict`.")
     ] = None,
@@ -184,6 +189,7 @@ def train(
     from autodiff_cli.training.bounds import limits
     from autodiff_cli.training.fit import Interrupted, fitted
     from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.result.derived import written
 
     call = Call.of(context)
     environment = call.environment
@@ -193,6 +199,7 @@ def train(
     kept = _kept(fix or (), given)
     with bad_input():
         limited = limits(bounds or ())
+        report = dataclasses.replace(report, derive=written(derive or ()))
     named = {**given, **kept, **limited}
     status = ExitStatus.DONE
     if save is not None:

@@ -40,6 +40,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
         "epochs": fit.epochs,
         "converged": fit.converged,
         "formula": fit.formula or None,
+        **({"derived": {name: numbers(of_one) for name, of_one in fit.derived.items()}} if fit.derived else {}),
         **({"bounds": {name: [*map(number, ends)] for name, ends in fit.bounds.items()}} if fit.bounds else {}),
         **({} if fit.scale is None else {"scale": number(fit.scale)}),
         **_classification(fit),

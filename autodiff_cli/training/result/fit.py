@@ -61,6 +61,8 @@ class FittedModel:
         huber_delta: where the loss huber bends; None for the usual place.
         figures: of the fit as a whole, see `Figures`; those that are often asked for are attributes too.
         interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
+        derived: the quantities that were asked for, by name: `{"value": …, "stderr": …}`, with None for an error
+            that is not known.
         bounds: the least and the greatest value that parameters could have, where any were given.
         confidence_level: of the intervals that reports show.
         scale: what a robust loss measures residuals by; None for others.
@@ -108,6 +110,7 @@ class FittedModel:
     interval_dof: int | None = None
     confidence_level: float = 0.95
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    derived: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @property
     def correlation(self) -> Array:
@@ -132,21 +135,26 @@ class FittedModel:
         >>> [round(end, 3) for end in fit.confidence(0.95)["a"]]
         [1.837, 2.42]
         """
-        chosen = self.confidence_level if level is None else level
-        if not 0 < chosen < 1:
-            raise ValueError(f"a level of confidence lies between 0 and 1, not at {chosen:g}")
-        known = self.interval_dof is None or self.interval_dof > 0
-        width = math.nan
-        if known:
-            width = (
-                normal_quantile(chosen) if self.interval_dof is None else student_quantile(chosen, self.interval_dof)
-            )
+        width = self.quantile(level)
         return {
             name: None
             if error is None
             else (self.parameters[name] - width * error, self.parameters[name] + width * error)
             for name, error in self.stderr.items()
         }
+
+    def quantile(self, level: float | None = None) -> float:
+        """The half-width of intervals in standard errors; nan where there are none.
+
+        Args:
+            level: between 0 and 1; by default that of the fit.
+        """
+        chosen = self.confidence_level if level is None else level
+        if not 0 < chosen < 1:
+            raise ValueError(f"a level of confidence lies between 0 and 1, not at {chosen:g}")
+        if self.interval_dof is None:
+            return normal_quantile(chosen)
+        return student_quantile(chosen, self.interval_dof) if self.interval_dof > 0 else math.nan
 
     @property
     def on_bounds(self) -> tuple[str, ...]:

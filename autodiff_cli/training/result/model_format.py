@@ -129,6 +129,10 @@ def _limits(value: Any) -> dict[str, tuple[float, float]]:
     return found
 
 
+def _quantity(value: Any) -> dict[str, float | None]:
+    return {"value": _number(value["value"]), "stderr": _or_none(_number)(value["stderr"])}
+
+
 def _or_none(read: Reader) -> Reader:
     return lambda value: None if value is None else read(value)
 
@@ -179,6 +183,7 @@ KEYS: dict[str, Reader] = {
     "interval_dof": _or_none(_whole),
     "confidence_level": _number,
     "bounds": _limits,
+    "derived": lambda value: {name: _quantity(of_one) for name, of_one in value.items()},
     "validation_rows": _whole,
     "validation_loss": _or_none(_number),
     "validation_accuracy": _or_none(_number),

@@ -54,3 +54,27 @@ def test_a_name_that_is_bound_in_the_text_ties_parameters() -> None:
     tied = train("--json", model="b = 2*a; y ~ 2.5*exp(-a*x)*b/b*b/(2*a)").json
     assert [*tied["parameters"]] == ["a"]
     assert tied["parameters"]["a"] == pytest.approx(1.3, rel=0.01)
+
+
+def test_derived_quantities_are_in_the_text_and_in_json() -> None:
+    options = ["--derive", "half = ln(2)/b", "--derive", "area=a/b"]
+    assert "half  0.5330          0.0034  0.5262 to 0.5398" in train(*options)
+    found = train(*options, "--json").json
+    half, b = found["derived"]["half"], found["parameters"]["b"]
+    assert half["value"] == pytest.approx(0.6931471805599453 / b)
+    assert half["stderr"] == pytest.approx(0.6931471805599453 / b**2 * found["stderr"]["b"])
+    assert [*found["derived"]] == ["half", "area"]
+    assert "derived" not in train("--json").json
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--derive", "q=a", "--derive", "q=b"], "--derive q is given twice"),
+        (["--derive", "q=bb"], "the model has no parameter `bb`"),
+        (["--derive", "q=x"], "`x` is a column of the data"),
+        (["--derive", "q="], "derive takes NAME=EXPR"),
+    ],
+)
+def test_quantities_that_cannot_be_are_refused(options: list[str], message: str) -> None:
+    expect_refusal(train(*options), message)
