@@ -62,7 +62,7 @@ def test_each_step_brings_the_numbers_of_its_node_and_no_others(page: Page, tmp_
 @pytest.mark.parametrize("words", FORMULAS, ids=lambda words: words[0])
 def test_the_two_passes_play_to_their_ends(page: Page, tmp_path: Path, words: list[str]) -> None:
     wanted = in_document(opened(page, tmp_path, words))
-    page.get_by_label("Speed").fill("2")
+    page.get_by_label("Speed").fill("4")
     press(page, "Forward pass")
     wait_for(page, "[data-value]", len(wanted))
     assert {i: value for i, (value, _) in numbers(page).items()} == {i: value for i, (value, _) in wanted.items()}
@@ -180,6 +180,7 @@ def test_a_negative_adjoint_stands_in_brackets(page: Page, tmp_path: Path) -> No
 
 
 def test_contributions_add_up_where_paths_meet(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
     document = opened(page, tmp_path, ["x^2 + 3*x + sin(x)", "--x", "2"])
     totals = [given["total"] for step in document["backward"] for given in step["contributions"] if given["to"] == 0]
     shown = [f"so far {total:.6g}" for total in totals[:-1]] + [f"adjoint {totals[-1]:.6g}"]

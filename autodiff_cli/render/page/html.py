@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autodiff_cli.explain.jacobians import has_jacobian, jacobian
+from autodiff_cli.explain.moments import beginning, closing
 from autodiff_cli.explain.phrases import Phrase, data
 from autodiff_cli.explain.record import BackwardStep, Trace
 from autodiff_cli.explain.sentences import (
@@ -41,6 +42,7 @@ _SCRIPTS = (
     "page.numbers.js",
     "page.computation.js",
     "page.graph.js",
+    "page.play.js",
     "page.quiz.js",
     "page.details.js",
     "page.values.js",
@@ -120,6 +122,7 @@ def _document(trace: Trace) -> dict[str, Any]:
     written = _Written(trace)
     nodes = [_node(trace, i, steps.get(i), phrases) | written.span(i) for i in range(len(trace.tape))]
     index, leaves = trace.tape.index, trace.expression.leaves
+    begins, *ends_ = (phrases.setdefault(phrase, len(phrases)) for phrase in (beginning(trace), *closing(trace)))
     return {
         "text": written.text,
         "variables": [
@@ -131,6 +134,8 @@ def _document(trace: Trace) -> dict[str, Any]:
         "forward": [step.node for step in trace.forward],
         "backward": [*steps],
         "phrases": [data(phrase) for phrase in phrases],
+        "beginning": begins,
+        "closing": ends_,
         "warnings": [drawable(caveat.message) for caveat in trace.warnings],
         "largest": LARGEST_IN_TABLE,
         "near": NEAR,

@@ -69,10 +69,12 @@ class Computation {
     return parts.map((part, k) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
   }
 
-  /** How much a node has been handed before the backward step of this number. */
+  /** How much a node has been handed before the backward step of this number, and whether that is all. */
   totalBefore(i, step) {
-    const last = users[i].filter(({ node }) => backwardStep.get(node) < step).at(-1);
-    return last && this.handed(last.node, last.position).total;
+    const through = users[i].filter(({ node }) => backwardStep.get(node) < step);
+    const last = through.at(-1);
+    const isAll = through.length === users[i].filter(({ node }) => backwardStep.has(node)).length;
+    return last && { total: this.handed(last.node, last.position).total, isAll };
   }
 
   /** How fast the last of some nodes changes with one that goes into them: the products along all paths, summed. */
@@ -84,6 +86,11 @@ class Computation {
       }
     }
     return slopes.get(from) ?? 0;
+  }
+
+  /** A phrase of no step, with numbers of any nodes. */
+  say(phrase) {
+    return this.#say(phrase, record.output);
   }
 
   #say(phrase, i) {
@@ -199,6 +206,7 @@ function labelled(i, part, before, after) {
 /** Where the reader is: a number of steps made, forward steps first, and what is known by then. */
 class Walk {
   position = 0;
+  isSeeded = false; // whether the output has its adjoint, before the first step back
   computation = Computation.ofRecord();
   quiz = null;
   length = record.forward.length + record.backward.length;
@@ -216,6 +224,7 @@ class Walk {
   isKnown(i) {
     if (!takesGradient(i)) return false;
     if (this.quiz) return this.quiz.answered.has(i);
+    if (i === record.output && this.isSeeded) return this.backwardSteps >= 0;
     if (forwardStep.has(i)) return this.hasHandedOn(i);
     return this.backwardSteps >= 0 && users[i].every(({ node }) => this.hasHandedOn(node));
   }
@@ -244,11 +253,17 @@ class Walk {
     return record.forward[step] ?? record.backward[step - record.forward.length] ?? null;
   }
 
+  /** The node of the step that leads to a position, null at the beginning, and whether it is one back. */
+  at(position) {
+    return [this.nodeOf(position - 1), position > record.forward.length];
+  }
+
   /** Go to a step; gives the nodes of which something else is known than before. */
   moveTo(position) {
     const [from, to] = [this.position, Math.max(0, Math.min(position, this.length))];
     this.position = to;
-    const changed = new Set();
+    const changed = new Set(this.isSeeded ? [record.output] : []);
+    this.isSeeded = false;
     for (let step = Math.min(from, to); step < Math.max(from, to); step++) {
       const i = this.nodeOf(step);
       changed.add(i);

@@ -14,6 +14,8 @@ class Graph {
   #edgesInto = new Map();
   #standsFor = new Map();
   #lit = [];
+  #held = new Set(); // nodes that wait for what travels to them
+  #heldEdges = null; // the node of which the edges into it wait
   #scale = 1;
   #frame = 0;
 
@@ -61,25 +63,41 @@ class Graph {
   draw(i) {
     const node = this.#nodes.get(i);
     if (node) this.#drawNode(node);
+    if (i === this.#heldEdges) return;
     for (const edge of this.#edges(i)) this.#drawEdge(this.#handed(i, edge), edge);
   }
 
   /** Make a node stand out with its edges, as the one whose step was just made; null for none. */
-  light(i, isBackward) {
+  light(i, isBackward, withEdges = true) {
     for (const element of this.#lit) element.classList.remove("current", "flowing", "returning");
     this.#lit = [];
     if (i === null) return;
     const node = this.element(i);
     if (node) this.#mark(node, "current");
-    for (const { element } of this.#edges(i)) this.#mark(element, isBackward ? "returning" : "flowing");
+    if (withEdges) for (const { element } of this.#edges(i)) this.#mark(element, isBackward ? "returning" : "flowing");
     if (node) this.show(i);
+  }
+
+  /** Let the texts of some nodes be as they are, and of the edges into node `i`, until what travels there arrives. */
+  hold(i, nodes) {
+    this.arrive();
+    this.#held = new Set(nodes.map((j) => this.#drawn(j)));
+    this.#heldEdges = i;
+  }
+
+  /** Show what was held back, and stop what is travelling. */
+  arrive() {
+    cancelAnimationFrame(this.#frame);
+    this.travellers.replaceChildren();
+    const [nodes, i] = [[...this.#held], this.#heldEdges];
+    this.#held.clear();
+    this.#heldEdges = null;
+    for (const j of nodes) this.draw(j);
+    if (i !== null) this.draw(i);
   }
 
   /** Let texts travel along the edges into a node, or back: `textOf(position, input)` gives each, null for none. */
   travel(i, isBackward, duration, textOf) {
-    cancelAnimationFrame(this.#frame);
-    this.travellers.replaceChildren();
-    if (stillness.matches || duration <= 0) return;
     const moving = [];
     for (const { path, position, from } of this.#edges(i).slice(0, MOST_TRAVELLERS)) {
       const text = textOf(position, from);
@@ -94,7 +112,7 @@ class Graph {
         element.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
       }
       if (share < 1) this.#frame = requestAnimationFrame(move);
-      else this.travellers.replaceChildren();
+      else this.arrive();
     };
     move(start);
   }
@@ -159,10 +177,12 @@ class Graph {
     const [isComputed, isKnown] = [this.walk.isComputed(i), this.walk.isKnown(i)];
     const value = isComputed ? `value ${brief(computation.values[i])}` : "";
     const soFar = isKnown ? undefined : this.walk.soFar(i);
-    const partial = soFar === undefined ? "" : `so far ${brief(soFar)}`;
+    const partial = soFar === undefined ? "" : `${soFar.isAll ? "adjoint" : "so far"} ${brief(soFar.total)}`;
     const adjoint = isKnown ? `adjoint ${brief(computation.adjoints[i])}` : partial;
-    if (node.value) write(node.value, value, node.width - 14, COLUMN);
-    if (node.adjoint) write(node.adjoint, adjoint, node.width - 14, COLUMN);
+    if (!this.#held.has(i)) {
+      if (node.value) write(node.value, value, node.width - 14, COLUMN);
+      if (node.adjoint) write(node.adjoint, adjoint, node.width - 14, COLUMN);
+    }
     tell(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);
     tell(node.element, "data-adjoint", isKnown ? inFull(computation.adjoints[i]) : null);
     node.element.classList.toggle("computed", isComputed);

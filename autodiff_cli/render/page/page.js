@@ -1,15 +1,11 @@
-// The controls: walking through the steps, values to change, the quiz.
+// What the page shows at each step, and what its controls do.
 
-const PACE = { step: 400, pass: 2400, least: 40 }; // milliseconds: most for a step, most for a pass, least for a look
 const LONG = 250; // characters of a formula that may not fit on the screen
-const byId = (id) => document.getElementById(id);
-
 const walk = new Walk();
 const graph = new Graph(byId("stage"), walk);
 const panel = new Panel(byId("details"), walk);
 const table = new Table(byId("table"), walk);
 const fields = record.variables.map(field);
-let timer = 0;
 
 /** Show what is known now of some nodes, and what the current step did. */
 function draw(nodes) {
@@ -22,6 +18,7 @@ function draw(nodes) {
   const value = inFull(walk.computation.values[record.output]);
   byId("result").textContent = walk.isComputed(record.output) ? `value = ${value}` : "";
   highlight(walk.current);
+  remark();
   byId("progress").value = walk.position / (walk.length || 1);
   byId("where").textContent = where();
   byId("explanation").className = `explanation ${walk.isBackward ? "backward" : "forward"}`;
@@ -70,85 +67,6 @@ function explain() {
   } else {
     say(computation.forwardSentence(i));
   }
-}
-
-/** Go to a step and tell of it; with a duration, let numbers travel there. */
-function go(position, duration = 0) {
-  leaveQuiz();
-  const changed = walk.moveTo(position);
-  draw(changed);
-  explain();
-  if (walk.current !== null) panel.show(walk.current);
-  graph.travel(walk.current, walk.isBackward, duration, travelling);
-}
-
-/** What goes along the edge of the current step between a node and its input; null for nothing. */
-function travelling(position, input) {
-  const { computation } = walk;
-  if (!walk.isBackward) return brief(computation.values[input]);
-  const given = computation.handed(walk.current, position);
-  if (!given || given.nothing) return null;
-  const amount = brief(given.amount);
-  return given.local === null ? amount : `${computation.product(walk.current, given)} = ${amount}`;
-}
-
-function speed() {
-  return 2 ** Number(byId("speed").value);
-}
-
-function pause() {
-  clearTimeout(timer);
-  timer = 0;
-  byId("status").removeAttribute("aria-busy");
-  for (const id of ["forward-pass", "backward-pass"]) byId(id).setAttribute("aria-pressed", "false");
-}
-
-/** Play the steps up to `end`, or stop if they are being played. */
-function play(button, start, end) {
-  const isPlaying = button.getAttribute("aria-pressed") === "true";
-  pause();
-  if (isPlaying) return;
-  if (start !== walk.position) go(start);
-  if (stillness.matches) {
-    go(end);
-    return;
-  }
-  button.setAttribute("aria-pressed", "true");
-  byId("status").setAttribute("aria-busy", "true"); // only the last step is read aloud
-  const next = () => {
-    if (walk.position >= end) {
-      pause();
-      return;
-    }
-    const pace = Math.min(PACE.step, PACE.pass / (end - start)) / speed();
-    const stride = Math.ceil(PACE.least / pace);
-    go(Math.min(walk.position + stride, end), stride > 1 ? 0 : 0.85 * pace);
-    timer = setTimeout(next, stride * pace);
-  };
-  next();
-}
-
-function forwardPass() {
-  const end = record.forward.length;
-  play(byId("forward-pass"), walk.position < end ? walk.position : 0, end);
-}
-
-function backwardPass() {
-  const begin = record.forward.length;
-  const isUnderWay = walk.position >= begin && walk.position < walk.length;
-  play(byId("backward-pass"), isUnderWay ? walk.position : begin, walk.length);
-}
-
-/** Make a step, forward (1) or back (-1), unless there is none. */
-function step(count) {
-  pause();
-  const position = walk.position + count;
-  if (position >= 0 && position <= walk.length) go(position, count > 0 ? PACE.step / speed() : 0);
-}
-
-function reset() {
-  pause();
-  go(0);
 }
 
 byId("forward-pass").addEventListener("click", forwardPass);

@@ -2,8 +2,10 @@
 
 // Numbers and sentences. Arrays are nested lists here, numbers that are not finite are words in the data.
 
+const byId = (id) => document.getElementById(id);
+
 /** What the page shows, as it was written into it. */
-const record = JSON.parse(document.getElementById("record").textContent, (key, value) =>
+const record = JSON.parse(byId("record").textContent, (key, value) =>
   key === "value" || key === "adjoint" || key === "local" || key === "amount" || key === "jacobian"
     ? read(value) : value);
 

@@ -1,0 +1,80 @@
+"""Playing the passes: at a pace to read, with numbers that arrive, a beginning and an end in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.browser.support import numbers, opened, press, says, wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+XY = ["x*y + sin(x)", "--x", "2", "--y", "3"]
+
+
+def test_a_step_is_there_as_long_as_it_takes_to_read(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.clock.install()
+    press(page, "Forward pass")
+    assert numbers(page)[2][0] == 6
+    page.clock.run_for(950)
+    assert numbers(page)[3][0] is None
+    page.clock.run_for(3100)
+    assert numbers(page)[3][0] is not None
+
+
+def test_speed_makes_steps_shorter(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.clock.install()
+    page.get_by_label("Speed").fill("2")
+    press(page, "Forward pass")
+    page.clock.run_for(1100)
+    assert numbers(page)[3][0] is not None
+
+
+def test_the_total_is_in_the_node_when_what_moves_has_arrived(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.clock.install()
+    shown = page.locator("[data-node='0'] .adjoint")
+    for _ in range(5):
+        press(page, "Step")
+    assert page.locator(".traveller").all_text_contents() == ["-0.416147 × 1 = -0.416147"]
+    assert shown.text_content() == ""
+    page.clock.run_for(2000)
+    assert page.locator(".traveller").count() == 0
+    assert shown.text_content() == "so far -0.416147"
+    press(page, "Step")
+    assert shown.text_content() == "so far -0.416147"
+    page.clock.run_for(2000)
+    assert shown.text_content() == "adjoint 2.58385"
+
+
+def test_what_travels_is_there_at_once_when_the_next_step_comes(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.clock.install()
+    press(page, "Step")
+    assert page.locator("[data-node='2'] .value").text_content() == ""
+    press(page, "Step")
+    assert page.locator("[data-node='2'] .value").text_content() == "value 6"
+
+
+def test_the_way_back_begins_with_why_and_ends_with_what_was_found(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, XY)
+    page.clock.install()
+    for _ in document["forward"]:
+        press(page, "Step")
+    assert page.locator("#remark").inner_text() == ""
+    press(page, "Backward pass")
+    remark = page.locator("#remark")
+    assert "exactly as fast as it does: its adjoint is 1" in remark.inner_text()
+    assert {i for i, (_, adjoint) in numbers(page).items() if adjoint is not None} == {4}
+    assert page.locator("#status").inner_text() == "The way back begins at the output."
+    page.clock.run_for(4100)
+    assert says(page).startswith("x*y + sin(x), adjoint 1")
+    for _ in document["backward"]:
+        page.clock.run_for(4100)
+    wait_for(page, "[data-adjoint]", 5)
+    assert "d/dx = 2.58385: move x by a little h, and the output moves by about 2.58385 × h." in remark.inner_text()
+    press(page, "Reset")
+    assert remark.inner_text() == ""
