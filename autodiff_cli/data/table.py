@@ -46,12 +46,14 @@ class Table:
         rows: how many.
         dropped: how many more there were, left out because a cell was missing.
         labels: the column of labels, whole numbers or texts, if one was asked for.
+        kept: of all rows that there were, whether each is in the table; None if all are.
     """
 
     columns: Mapping[str, Array]
     rows: int
     dropped: int = 0
     labels: NDArray[Any] | None = None
+    kept: NDArray[np.bool_] | None = None
 
     def part(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the rows: a slice, row numbers, or a truth value for each."""
@@ -220,7 +222,7 @@ def complete(
         raise DataError(f"{where}no row is left: every one has a cell that is missing")
     kept = {name: values[~bad] for name, values in columns.items()}
     dropped = int(np.count_nonzero(bad))
-    return Table(kept, len(bad) - dropped, dropped, None if labels is None else labels.values[~bad])
+    return Table(kept, len(bad) - dropped, dropped, None if labels is None else labels.values[~bad], ~bad)
 
 
 def listing(problems: Iterable[str], where: str) -> str:

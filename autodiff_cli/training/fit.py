@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from numpy.typing import ArrayLike
 
 from autodiff_cli.data.table import Dataset
+from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.methods.loop import Observer, Outcome
@@ -25,6 +26,7 @@ from autodiff_cli.training.options import (
     ReportOptions,
     ValidationOptions,
 )
+from autodiff_cli.training.prediction.terms import Terms
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.accuracy import accuracy
 from autodiff_cli.training.result.derived import Quantities, derived, written
@@ -230,10 +232,17 @@ def _concluded(
         figures=found.figures,
         interval_dof=found.interval_dof,
         confidence_level=options.report.confidence,
+        terms=_terms(objective, options.data),
         scale=objective.scale if objective.kind is LossKind.ROBUST else None,
         diagnosis=_diagnosis(objective, progress, outcome) if options.report.diagnosis else None,
         **({} if progress.validation is None else progress.validation.figures(outcome.theta)),
     )
+
+
+def _terms(objective: Objective, rows: DataOptions) -> Terms:
+    weights, sigma = (canonical(given) if isinstance(given, str) else None for given in (rows.weights, rows.sigma))
+    is_absolute = rows.absolute_sigma
+    return Terms(objective.is_likelihood, objective.weighted, weights, sigma, is_absolute)
 
 
 def _canonical(objective: Objective, method: str, outcome: Outcome) -> tuple[Outcome, list[str]]:

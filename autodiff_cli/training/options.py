@@ -22,6 +22,18 @@ EPOCHS = 100  # of the gradient methods, where no number is given
 LEARNING_RATE = 0.01  # likewise
 
 
+def checked_level(level: float) -> float:
+    """A level of confidence between 0 and 1, also where it was given in per cent. Raises OptionError.
+
+    >>> checked_level(95)
+    0.95
+    """
+    share = level / 100 if 1 < level < 100 else level
+    if not 0 < share < 1:
+        raise OptionError(f"a level of confidence lies between 0 and 1, not at {level:g}")
+    return share
+
+
 @dataclass(frozen=True, slots=True)
 class ParameterOptions:
     """What is known of parameters before a fit, by canonical names.
@@ -167,10 +179,7 @@ class ReportOptions:
     derive: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if 1 < self.confidence < 100:
-            object.__setattr__(self, "confidence", self.confidence / 100)
-        if not 0 < self.confidence < 1:
-            raise OptionError(f"a level of confidence lies between 0 and 1, not at {self.confidence:g}")
+        object.__setattr__(self, "confidence", checked_level(self.confidence))
 
 
 @dataclass(frozen=True, slots=True)

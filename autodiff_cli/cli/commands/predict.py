@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +15,9 @@ from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.language.errors import in_brief
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from autodiff_cli.data.files import DataFile
+    from autodiff_cli.data.table import Table
+    from autodiff_cli.training.prediction.named import WantedColumns
     from autodiff_cli.training.result.fit import FittedModel
 
 _MODEL = "A file that `train --save` wrote."
@@ -27,6 +28,23 @@ def predict(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL, show_default=False)],
     data: Annotated[str, typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            "--interval",
+            metavar="LEVEL",
+            help="Also the ends of the confidence band and of the prediction band, 0.95 say.",
+        ),
+    ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also the probability of each class, or that of a 1.")
+    ] = False,
+    residuals: Annotated[
+        bool, typer.Option("--residuals", help="Also target minus prediction; DATA has the target's columns too.")
+    ] = False,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with an empty, nan or infinite cell.")
+    ] = False,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file, not to standard output.")
     ] = None,
@@ -35,63 +53,81 @@ def predict(
     """Predict with a model that `train --save` wrote.
 
     Writes DATA's columns and one more, `prediction`, as CSV: the class for a classification. A model of several targets
-    has a column `prediction_NAME` for each.
+    has a column `prediction_NAME` for each. `--interval` adds `confidence_low` and `confidence_high`, between which the
+    mean lies, and `prediction_low` and `prediction_high`, between which a new number does.
 
     \b
     Examples:
       autodiff train "y ~ a*exp(-b*x)" decay.csv --save decay.json
       autodiff predict decay.json new.csv > predicted.csv
-      autodiff predict decay.json new.parquet -o predicted.csv
+      autodiff predict decay.json new.parquet --interval 0.95 -o predicted.csv
+      autodiff predict decay.json decay.csv --residuals --drop-missing
+      autodiff predict flowers.json new.csv --probabilities
       cut -d, -f1 new.csv | autodiff predict decay.json - --json
     """
     from autodiff_cli.cli.data import bad_input, data_file
-    from autodiff_cli.render.fits.predictions import named_predictions, predictions_report, undefined
+    from autodiff_cli.render.fits.predictions import predictions_report, undefined
+    from autodiff_cli.training.options import checked_level
+    from autodiff_cli.training.prediction.named import WantedColumns, named_predictions
     from autodiff_cli.training.result.model_file import load
 
     call = Call.of(context)
     environment = call.environment
     if call.values:
         raise BadInput(f"predict takes no values such as --{next(iter(call.values))}: the model file has them all")
-    with bad_input():
+    with bad_input("--drop-missing leaves such rows out"):
+        level = None if interval is None else checked_level(interval)
         fit = load(model)
         file = data_file(data, environment)
-        predicted = _predicted(fit, file)
-    predictions = named_predictions(fit, predicted)
+        wanted = WantedColumns(level, probabilities, residuals)
+        table = _table(fit, file, wanted, drop_missing)
+        predictions, note = named_predictions(fit, table.columns, wanted)
     _check_new(predictions, file)
     if count := undefined(predictions):
         environment.note(f"rows whose prediction is not a finite number: {count}")
-    return Answer(
-        predictions_report(fit, file.header, lambda: _rows(file, len(predicted)), predictions), json, output=output
-    )
+    if table.dropped:
+        environment.note(f"rows left out because a cell is missing: {table.dropped}")
+    if note:
+        environment.note(note)
+    return Answer(predictions_report(fit, file.header, lambda: _rows(file, table), predictions), json, output=output)
 
 
-def _predicted(fit: FittedModel, file: DataFile) -> NDArray[Any]:
-    """The prediction for each row.
+def _table(fit: FittedModel, file: DataFile, wanted: WantedColumns, drop_missing: bool) -> Table:
+    """The columns that are needed.
 
     Raises:
-        BadInput: if the file lacks a column.
+        BadInput: if the file lacks one.
         DataError: for cells that are missing or hold no number, or if there are no rows.
     """
-    lacking = [name for name in fit.predictors if name not in file.names]
+    import numpy as np
+
+    from autodiff_cli.data.table import Table
+
+    needed = fit.columns if wanted.residuals else fit.predictors
+    lacking = [name for name in needed if name not in file.names]
     if lacking:
-        needed, there = in_brief(lacking, "`"), in_brief(file.names)
-        raise BadInput(f"{file.name}: the model needs {needed}; the columns are {there}")
-    if fit.predictors:
-        return fit.predict(file.load(fit.predictors).columns)
+        missing, there = in_brief(lacking, "`"), in_brief(file.names)
+        what = "--residuals needs the target too:" if {*lacking}.isdisjoint(fit.predictors) else "the model needs"
+        raise BadInput(f"{file.name}: {what} {missing}; the columns are {there}")
+    weighing = fit.terms.weighing
+    names = {*needed, weighing} if wanted.level is not None and weighing in file.names else {*needed}
+    if names:
+        return file.load(names, drop_missing=drop_missing)
     count = sum(1 for _ in file.rows())
-    return fit.predict({"": range(count)})  # the same for all
+    return Table({"": np.zeros(count)}, count)  # the same for all
 
 
-def _rows(file: DataFile, predicted: int) -> Iterator[list[str]]:
+def _rows(file: DataFile, table: Table) -> Iterator[list[str]]:
     """The rows as text. Raises BadInput for one that cannot be handed through: better before the first is written than
     after it."""
     from autodiff_cli.cli.data import bad_input
 
     with bad_input():
         count = sum(1 for _ in file.rows())
-    if count != predicted:
-        raise BadInput(f"{file.name}: it has {predicted} rows or {count}, depending on how its quotes are read")
-    return file.rows()
+    read = table.rows + table.dropped
+    if count != read:
+        raise BadInput(f"{file.name}: it has {read} rows or {count}, depending on how its quotes are read")
+    return file.rows() if table.kept is None else itertools.compress(file.rows(), table.kept.tolist())
 
 
 def _check_new(names: Iterable[str], file: DataFile) -> None:

@@ -18,18 +18,6 @@ from autodiff_cli.training.result.fit import FittedModel
 Predictions = Mapping[str, NDArray[Any]]
 
 
-def named_predictions(fit: FittedModel, predicted: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The columns that a prediction comes to: `prediction`, or one per target, `prediction_NAME`.
-
-    Args:
-        predicted: what `fit.predict` gave: one value per row, or one row of values.
-    """
-    if predicted.ndim == 1:
-        return {"prediction": predicted}
-    names = fit.targets if len(fit.targets) == predicted.shape[1] else range(predicted.shape[1])
-    return {f"prediction_{name}": column for name, column in zip(names, predicted.T, strict=True)}
-
-
 def predictions_report(
     fit: FittedModel, header: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]], predictions: Predictions
 ) -> Report:

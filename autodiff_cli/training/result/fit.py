@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.backends.evaluate import evaluate
 from autodiff_cli.language.errors import MissingValueError, in_brief
 from autodiff_cli.language.lexer import canonical
+from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.objective.labels import Classes
 from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.prediction.bands import Bands, bands
+from autodiff_cli.training.prediction.terms import Terms
 from autodiff_cli.training.result.covariance import correlations
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.distributions import normal_quantile, student_quantile
@@ -66,6 +69,7 @@ class FittedModel:
         bounds: the least and the greatest value that parameters could have, where any were given.
         confidence_level: of the intervals that reports show.
         scale: what a robust loss measures residuals by; None for others.
+        terms: what the fit was asked for.
         diagnosis: whether a network is healthy; None if that was not asked.
 
     >>> import autodiff_cli as ad
@@ -111,6 +115,7 @@ class FittedModel:
     confidence_level: float = 0.95
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     derived: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def correlation(self) -> Array:
@@ -238,7 +243,13 @@ class FittedModel:
         """
         save(self, path)
 
-    def predict(self, data: Mapping[str, ArrayLike]) -> NDArray[Any]:
+    @overload
+    def predict(self, data: Mapping[str, ArrayLike], interval: None = None) -> NDArray[Any]: ...
+
+    @overload
+    def predict(self, data: Mapping[str, ArrayLike], interval: float) -> Bands: ...
+
+    def predict(self, data: Mapping[str, ArrayLike], interval: float | None = None) -> NDArray[Any] | Bands:
         """The model's prediction for new rows: numbers, of shape (rows,), or (rows, n) for a target of n components.
 
         A model that tells classes apart gives the label of the most probable one; `probabilities` has the numbers.
@@ -246,14 +257,22 @@ class FittedModel:
         Args:
             data: an array for each column that the prediction reads; others may be there too. A prediction that reads
                 none is repeated for each row of the first.
+            interval: the probability with which bands are to hold what they are about, 0.95 say; then the result is a
+                `Bands`. Where the fit weighed rows, prediction bands need its column of weights or sigmas too.
 
         Raises:
-            MissingValueError: if one of them is not there.
+            MissingValueError: if a column is not there.
+            OptionError: if there is no interval: for classes, and for fits without standard errors.
 
         >>> import autodiff_cli as ad
-        >>> ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]}).predict({"x": [10, 20]})
-        array([20., 40.])
+        >>> found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
+        >>> found.predict({"x": [10, 20]}).round(3)
+        array([20.143, 40.286])
+        >>> found.predict({"x": [10]}, interval=0.95).confidence_low.round(3)
+        array([19.456])
         """
+        if interval is not None:
+            return bands(self, self._read, self._point(data, shared=True), self._spread(data), interval)
         predicted = self.probabilities(data)
         return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
 
@@ -267,14 +286,64 @@ class FittedModel:
         >>> found.probabilities({"x": [0, 1, 2]}).shape
         (3, 2)
         """
+        values = self._point(data)
+        prediction = evaluate([self._read.program.output], values, self._read.shapes)[0]
+        if self.predictors:
+            return prediction
+        return np.full((*_batch(data), *prediction.shape), prediction)
+
+    def residuals(self, data: Mapping[str, ArrayLike]) -> Array:
+        """Target minus prediction, of the shape of a prediction. The data have the target's columns too.
+
+        Raises:
+            MissingValueError: if a column is not there.
+            OptionError: for a model without a target, and for classes.
+
+        >>> import autodiff_cli as ad
+        >>> ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]}).residuals({"x": [10], "y": [21]}).round(9)
+        array([1.])
+        """
+        target = self._read.program.target
+        if target is None or self.classes is not None:
+            raise OptionError("there are no residuals: they are a target, left of `~`, minus a predicted number")
+        names = self._read.columns
+        found = evaluate([target], self._columns(data, names), self._read.shapes)[0]
+        residuals: Array = found - self.probabilities(data)
+        return residuals
+
+    def _point(self, data: Mapping[str, ArrayLike], *, shared: bool = False) -> dict[str, Any]:
+        """The value of every leaf of the prediction.
+
+        Args:
+            shared: bring columns to one shape, of one axis at least, also where none is read.
+        """
+        columns = self._columns(data, self.predictors)
+        if shared:
+            shape = np.broadcast_shapes(*map(np.shape, columns.values())) if columns else _batch(data)
+            rows = shape or (1,)
+            columns = {name: np.broadcast_to(values, rows) for name, values in columns.items()} or {"": np.zeros(rows)}
+        return {**self.parameters, **self.fixed, **columns}
+
+    def _columns(self, data: Mapping[str, ArrayLike], names: Sequence[str]) -> dict[str, Array]:
         given = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118 (data frames)
-        columns = self._read.predictors()
-        missing = [name for name in columns if name not in given]
+        missing = [name for name in names if name not in given]
         if missing:
             raise MissingValueError(f"no value for {in_brief(missing, '`')}")
-        point = {name: np.asarray(given[name], dtype=np.float64) for name in columns}
-        values = {**self.parameters, **self.fixed, **point}
-        prediction = evaluate([self._read.program.output], values, self._read.shapes)[0]
-        if columns:
-            return prediction
-        return np.full((*np.shape(next(iter(given.values()), ())), *prediction.shape), prediction)
+        return {name: np.asarray(given[name], dtype=np.float64) for name in names}
+
+    def _spread(self, data: Mapping[str, ArrayLike]) -> Array | float | None:
+        """See `bands`."""
+        terms = self.terms
+        if not terms.weighted:
+            return 1.0
+        given = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118
+        if terms.weighing not in given:
+            return None
+        values = np.asarray(given[terms.weighing], dtype=np.float64)
+        with np.errstate(all="ignore"):
+            return values if terms.sigma is not None else 1 / np.sqrt(values)
+
+
+def _batch(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
+    """The shape of the first column."""
+    return np.shape(data[next(iter(data.keys()))]) if len(data.keys()) else ()

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from autodiff_cli.data.writing import replacing
+from autodiff_cli.training.objective.losses import LOSSES
+from autodiff_cli.training.prediction.terms import Terms
 from autodiff_cli.training.result.figures import Figures
 from autodiff_cli.version import __version__
 
@@ -46,7 +48,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Figures):
+    if isinstance(value, Figures | Terms):
         return _plain(dataclasses.asdict(value))
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
@@ -145,6 +147,20 @@ def _figures(value: Any) -> Figures:
     return Figures(**figures)
 
 
+def _loss(value: Any) -> str:
+    if value and value not in LOSSES:
+        raise ValueError
+    return _text(value)
+
+
+def _terms(value: Any) -> Terms:
+    said: dict[str, Any] = {name: None if item is None else _TERMS[type(item)](item) for name, item in value.items()}
+    return Terms(**said)
+
+
+_TERMS: dict[type, Reader] = {str: _text, bool: _truth}
+
+
 def _history(value: Any) -> list[dict[str, float]]:
     return _list(value, lambda record: {name: _step(name, item) for name, item in record.items()})
 
@@ -177,13 +193,14 @@ KEYS: dict[str, Reader] = {
     "accuracy": _or_none(_number),
     "confusion": _or_none(_counts),
     "scale": _or_none(_number),
-    "loss_name": _or_none(_text),
+    "loss_name": _or_none(_loss),
     "huber_delta": _or_none(_number),
     "figures": _figures,
     "interval_dof": _or_none(_whole),
     "confidence_level": _number,
     "bounds": _limits,
     "derived": lambda value: {name: _quantity(of_one) for name, of_one in value.items()},
+    "terms": _terms,
     "validation_rows": _whole,
     "validation_loss": _or_none(_number),
     "validation_accuracy": _or_none(_number),

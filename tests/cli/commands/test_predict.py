@@ -208,3 +208,44 @@ def test_a_file_that_cannot_be_written_is_status_1(model: str, tmp_path: Path) -
     output = run_cli(["predict", model, "-", "-o", str(tmp_path / "none" / "out.csv")], stdin="x\n1\n")
     assert output.status == 1
     assert "cannot write" in output.stderr
+
+
+# --- more columns
+
+
+def test_bands_and_residuals_are_columns(model: str) -> None:
+    output = run_cli(["predict", model, "-", "--interval", "95", "--residuals"], stdin="x,y\n1,3\n2,5\n")
+    ends = ["confidence_low", "confidence_high", "prediction_low", "prediction_high"]
+    first, second = table(output)
+    assert [*first] == ["x", "y", "prediction", *ends, "residual"]
+    low, high, below, above = (float(first[end]) for end in ends)
+    assert below < low < float(first["prediction"]) < high < above
+    assert float(second["residual"]) == 5 - float(second["prediction"])
+    document = run_cli(["predict", model, "-", "--interval", "0.95", "--json"], stdin="x\n1\n").json
+    assert [document[end] for end in ends] == [[low], [high], [below], [above]]
+
+
+def test_rows_with_missing_cells_are_left_out_and_counted(model: str) -> None:
+    text = "note,x\nfirst,1\nsecond,\nthird,3\n"
+    output = run_cli(["predict", model, "-", "--drop-missing"], stdin=text)
+    assert [row["note"] for row in table(output)] == ["first", "third"]
+    assert "rows left out because a cell is missing: 1" in output.stderr
+    assert "--drop-missing" in refused(run_cli(["predict", model, "-"], stdin=text))
+
+
+def test_probabilities_of_classes_and_of_ones(tmp_path: Path) -> None:
+    rows = "a,b,kind\n" + "".join(f"{k % 5},{10 * (k % 2)},{['low', 'high'][k % 2]}\n" for k in range(20))
+    path = trained(tmp_path, "kind ~ softmax(mlp([a, b], [4], tanh))", rows, "--epochs", "300")
+    (row,) = table(run_cli(["predict", path, "-", "--probabilities"], stdin="b,a\n0,1\n"))
+    assert float(row["probability_low"]) + float(row["probability_high"]) == pytest.approx(1)
+    assert "probabilities" in refused(run_cli(["predict", path, "-", "--interval", "0.9"], stdin="b,a\n0,1\n"))
+    path = trained(tmp_path, "y ~ sigmoid(a + b*x)", "x,y\n0,0\n1,1\n2,0\n3,1\n", "--loss", "bce")
+    output = run_cli(["predict", path, "-", "--probabilities", "--interval", "0.9"], stdin="x\n1\n")
+    assert table(output)[0]["probability"] == table(output)[0]["prediction"]
+    assert "no prediction band" in output.stderr
+
+
+def test_what_a_model_cannot_say_is_refused(model: str) -> None:
+    assert "probabilities" in refused(run_cli(["predict", model, "-", "--probabilities"], stdin="x\n1\n"))
+    assert "between 0 and 1" in refused(run_cli(["predict", model, "-", "--interval", "0"], stdin="x\n1\n"))
+    assert "the target too: `y`" in refused(run_cli(["predict", model, "-", "--residuals"], stdin="x\n1\n"))

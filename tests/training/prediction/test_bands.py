@@ -1,0 +1,132 @@
+"""Bands: figures of statsmodels 0.14 (`get_prediction(…).summary_frame(0.05)`), SciPy's covariance, and coverage."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import autodiff_cli as ad
+from autodiff_cli.training.errors import OptionError
+
+X = np.linspace(0, 4, 12)
+Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]
+S = 0.3 + 0.1 * X
+COUNTS = [2, 1, 1, 2, 5, 3, 4, 5, 8, 7, 5, 9]
+NEW = [0.5, 5.0, 2.0]
+
+
+def close(found: np.ndarray, wanted: list[float], digits: float = 1e-9) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=digits)
+
+
+def test_least_squares_as_statsmodels_has_it() -> None:
+    found = ad.fit("y ~ a + b*x", {"x": X, "y": Y}).predict({"x": NEW}, interval=0.95)
+    close(found.prediction, [2.1089903846, 11.1345192308, 5.1175])
+    close(found.confidence_low, [1.7890994043, 10.6026571664, 4.9122004614])
+    close(found.confidence_high, [2.4288813649, 11.6663812952, 5.3227995386])
+    close(found.prediction_low, [1.3291794808, 10.2464583871, 4.3772819868])
+    close(found.prediction_high, [2.8888012885, 12.0225800744, 5.8577180132])
+
+
+def test_weights_widen_the_bands_of_new_rows_as_they_did_those_of_the_fit() -> None:
+    fit = ad.fit("y ~ a + b*x", {"x": X, "y": Y, "s": S}, sigma="s")
+    found = fit.predict({"x": NEW, "s": [0.5, 0.9, 0.4]}, interval=0.95)
+    close(found.confidence_low, [1.8776758595, 10.3418931196, 4.8641485638])
+    close(found.prediction_low, [1.2667106617, 9.3848009448, 4.3987560791])
+    close(found.prediction_high, [3.0234026375, 12.7115680864, 5.8267757974])
+    weighed = ad.fit("y ~ a + b*x", {"x": X, "y": Y, "w": 1 / S**2}, weights="w")
+    again = weighed.predict({"x": NEW, "w": 1 / np.square([0.5, 0.9, 0.4])}, interval=0.95)
+    np.testing.assert_allclose(again, found, rtol=1e-12)
+    without = fit.predict({"x": NEW}, interval=0.95)
+    close(without.confidence_low, found.confidence_low.tolist())
+    assert np.isnan(without.prediction_low).all()
+
+
+def test_sigma_taken_as_it_is_gives_normal_bands() -> None:
+    fit = ad.fit("y ~ a + b*x", {"x": X, "y": Y, "s": S}, sigma="s", absolute_sigma=True)
+    found = fit.predict({"x": [2.0], "s": [0.4]}, interval=0.9)
+    gradient = np.array([1.0, 2.0])
+    variance = gradient @ fit.covariance @ gradient
+    width = stats.norm.ppf(0.95)
+    close(found.prediction_high - found.prediction, [width * math.sqrt(variance + 0.16)])
+    close(found.confidence_high - found.prediction, [width * math.sqrt(variance)])
+
+
+def test_curves_have_the_covariance_of_curve_fit() -> None:
+    def curve(x: np.ndarray, a: float, b: float, c: float) -> np.ndarray:
+        return a * np.exp(-b * x) + c
+
+    y = curve(X, 3, 0.7, 1) + 0.05 * np.sin(9 * X)
+    values, covariance = optimize.curve_fit(curve, X, y, [3, 0.7, 1])
+    a, b, _ = values
+    slopes = np.stack([np.exp(-b * X), -a * X * np.exp(-b * X), np.ones_like(X)], axis=1)
+    error = np.sqrt(np.einsum("ij,jk,ik->i", slopes, covariance, slopes))
+    found = ad.fit("y ~ a*exp(-b*x) + c", {"x": X, "y": y}).predict({"x": X}, interval=0.99)
+    width = stats.t.ppf(0.995, len(X) - 3)
+    np.testing.assert_allclose(found.confidence_high - found.prediction, width * error, rtol=1e-5)
+
+
+def test_the_mean_of_a_family_stays_where_it_can_be() -> None:
+    """The ends of the linear part go through the link, as in statsmodels' GLM."""
+    counts = ad.fit("c ~ exp(a + b*x)", {"x": X, "c": COUNTS}, family="poisson").predict({"x": NEW}, interval=0.95)
+    close(counts.confidence_low, [1.0918854892, 7.4929276122, 2.7395565798], 1e-6)
+    close(counts.confidence_high, [3.4560745019, 25.7905689919, 5.1152163385], 1e-6)
+    happened = [0, 0, 0, 1, 0, 1, 1, 1, 1, 0, 1, 1]
+    chance = ad.fit("y ~ sigmoid(a + b*x)", {"x": X, "y": happened}, loss="bce")
+    found = chance.predict({"x": [5.0, 2.0]}, interval=0.95)
+    close(found.confidence_low, [0.3586322303, 0.2817701761], 1e-4)
+    close(found.confidence_high, [0.9998216920, 0.8740587470], 1e-4)
+    assert np.isnan(found.prediction_low).all()
+
+
+def test_bands_for_counts_hold_the_counts_that_they_should() -> None:
+    """The mean is drawn from its gamma distribution, the count about it: both ends leave out at most 1/40."""
+    fit = ad.fit("c ~ exp(a + b*x)", {"x": X, "c": COUNTS}, family="poisson")
+    found = fit.predict({"x": [2.0]}, interval=0.95)
+    mean = float(found.prediction[0])
+    gradient = mean * np.array([1.0, 2.0])
+    variance = gradient @ fit.covariance @ gradient
+    generator = np.random.default_rng(0)
+    drawn = generator.poisson(generator.gamma(mean**2 / variance, variance / mean, 200_000))
+    assert np.quantile(drawn, 0.025) == found.prediction_low[0]
+    assert np.quantile(drawn, 0.975) == found.prediction_high[0]
+
+
+def test_several_targets_have_bands_each() -> None:
+    data = {"x": X, "u": Y, "v": np.cos(X)}
+    both = ad.fit("[u, v] ~ [a + b*x, c*cos(x) + d]", data).predict({"x": NEW}, interval=0.95)
+    assert both.confidence_low.shape == (3, 2)
+    assert (both.confidence_low[:, 0] < both.prediction[:, 0]).all()
+
+
+def test_what_has_no_band_says_why() -> None:
+    absolute = ad.fit("y ~ a + b*x", {"x": X, "y": Y}, loss="mae")
+    with pytest.raises(OptionError, match="mae is not a likelihood"):
+        absolute.predict({"x": NEW}, interval=0.95)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        ad.fit("y ~ a + b*x", {"x": X, "y": Y}).predict({"x": NEW}, interval=0.0)
+
+
+def test_a_parameter_of_no_known_error_spoils_only_what_it_has_a_part_in() -> None:
+    fit = ad.fit("y ~ a + b*x*where(x > 100, c, 1)", {"x": X, "y": Y})
+    found = fit.predict({"x": [2.0, 200.0]}, interval=0.95)
+    assert np.isfinite(found.confidence_low[0])
+    assert np.isnan(found.confidence_low[1])
+
+
+def test_a_fit_from_a_file_has_the_same_bands(tmp_path: Path) -> None:
+    fit = ad.fit("y ~ a + b*x", {"x": X, "y": Y, "s": S}, sigma="s", absolute_sigma=True)
+    fit.save(tmp_path / "m.json")
+    new = {"x": NEW, "s": [1, 1, 1]}
+    np.testing.assert_array_equal(
+        ad.load(tmp_path / "m.json").predict(new, interval=0.5), fit.predict(new, interval=0.5)
+    )
+
+
+def test_residuals_are_target_minus_prediction() -> None:
+    fit = ad.fit("log(y) ~ a + b*x", {"x": X, "y": Y})
+    np.testing.assert_array_equal(fit.residuals({"x": X, "y": Y}), np.log(Y) - fit.predict({"x": X}))
