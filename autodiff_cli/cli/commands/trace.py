@@ -33,6 +33,7 @@ class Format(StrEnum):
     DOT = "dot"
     SVG = "svg"
     HTML = "html"
+    LATEX = "latex"
 
 
 _LIMIT = 10  # paths of a variable
@@ -46,6 +47,7 @@ _ENDINGS = {
     ".svg": Format.SVG,
     ".html": Format.HTML,
     ".htm": Format.HTML,
+    ".tex": Format.LATEX,
 }
 _FOREIGN = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")  # of files that are not text
 
@@ -145,6 +147,7 @@ def trace(
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o graph.svg --highlight x
       autodiff trace "f(t) = t*sin(t); f(x)*f(y)" --x 2 --y 3 -o graph.svg --fold
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o page.html
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o solution.tex
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
       autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
       autodiff trace MODEL.json decay.csv --row 3
@@ -160,6 +163,8 @@ def trace(
     form = _form(format_, json, output)
     if form in _DRAWINGS and asked.anything:
         raise BadInput(f"--format {form} draws the graph; --paths, --tape and --mode forward go with text and json")
+    if form is Format.LATEX and asked.anything:
+        raise BadInput("--format latex is of reverse mode; --paths, --tape and --mode forward go with text and json")
     if form not in _DRAWINGS and ((highlight, only, find) != (None, None, None) or hide_constants or fold):
         options_ = "--highlight, --only, --hide-constants, --fold and --find"
         raise BadInput(f"{options_} are for drawings; add --format, one of {', '.join(_DRAWINGS)}")
@@ -170,6 +175,8 @@ def trace(
     traced = _traced(context, (expression, data, row, loss), given, wrt)
     if step and _walked(environment, traced, digits, expression):
         return Answer(None, json)
+    if form is Format.LATEX:
+        return Answer(_worked(traced, digits), json, output=output)
     if form not in _DRAWINGS:
         return Answer(_report(traced, asked, digits), form is Format.JSON, output=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
@@ -272,6 +279,20 @@ def _forward_mode(traced: Trace, asked: Instead, digits: int | None) -> Report:
     return forward_mode_report(lambda name: forward_mode(everything, name), traced.wrt, shown, digits)
 
 
+def _worked(traced: Trace, digits: int | None) -> Report:
+    """The worked solution, as LaTeX."""
+    from autodiff_cli.render.documents import trace_document
+    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.solution.worked import worked_solution
+
+    text = worked_solution(traced, digits)
+    return Report(lambda paper: _write(paper, text), lambda: [trace_document(traced)], is_data=True)
+
+
+def _write(paper: Paper, text: str) -> None:
+    paper.stream.write(text)
+
+
 def _drawn(form: Format, traced: Trace, view: View, digits: int | None) -> Report:
     """The drawing as a file format. Raises BadInput where there is nothing to draw, or too much."""
     from autodiff_cli.render.documents import trace_document
@@ -294,11 +315,7 @@ def _drawn(form: Format, traced: Trace, view: View, digits: int | None) -> Repor
     except layout.TooLarge as error:
         less = "--fold, --only VAR, --find TEXT and --hide-constants draw less"
         raise BadInput(f"{error}; {less}, --format dot draws any size") from error
-
-    def write(paper: Paper) -> None:
-        paper.stream.write(text)
-
-    return Report(write, lambda: [trace_document(traced)], is_data=True)
+    return Report(lambda paper: _write(paper, text), lambda: [trace_document(traced)], is_data=True)
 
 
 def _nothing_to_draw(traced: Trace, view: View) -> BadInput:

@@ -1,0 +1,1 @@
+"""A trace as a worked solution, set by LaTeX."""
