@@ -40,6 +40,21 @@ def views(theta: Array, parameters: Mapping[str, Shape]) -> dict[str, Any]:
     return found
 
 
+def clipped(gradient: Array, length: float | None) -> Array:
+    """A gradient, shortened to a length if it is longer: Pascanu, Mikolov & Bengio 2013, arXiv 1211.5063.
+
+    >>> clipped(np.array([3.0, 4.0]), 1.0).round(12), clipped(np.array([0.3, 0.4]), 1.0)
+    (array([0.6, 0.8]), array([0.3, 0.4]))
+    """
+    if length is None:
+        return gradient
+    largest = float(np.abs(gradient).max(initial=0.0))
+    if not 0 < largest < math.inf:
+        return gradient
+    norm = largest * float(np.linalg.norm(gradient / largest))  # squares may overflow
+    return gradient * (length / norm) if norm > length else gradient
+
+
 class Stepper:
     """Takes single steps: the numbers of the parameters are the rows of its kernel.
 
@@ -77,6 +92,7 @@ class EpochLoop:
         self._sums = backend.sums(descent.loss, recompute_every=recompute_every)
         self._stepper = Stepper(backend, descent.update)
         self._weight = descent.weight
+        self._clip_norm = descent.clip_norm
         self._shapes = {name: descent.loss.leaves.get(name, ()) for name in descent.parameters}
 
     def run(
@@ -97,5 +113,5 @@ class EpochLoop:
             with quiet():
                 mean /= weight
             losses.append(float(mean[0]))
-            self._stepper.step(state, rate, mean[1:])
+            self._stepper.step(state, rate, clipped(mean[1:], self._clip_norm))
         return float(np.mean(losses))

@@ -139,12 +139,14 @@ class Descent:
         parameters: the names of their leaves, in the order of the slopes and of `theta`, arrays row by row.
         weight: the name of the column of weights; None where every row counts 1.
         update: the step.
+        clip_norm: the length that a batch's gradient is shortened to if it is longer; None for no limit.
     """
 
     loss: RowGraphs
     parameters: Sequence[str]
     weight: str | None
     update: Update
+    clip_norm: float | None = None
 
 
 @dataclass(slots=True)

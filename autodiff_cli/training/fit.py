@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.lexer import canonical
@@ -13,7 +14,7 @@ from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.methods.loop import Observer, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
-from autodiff_cli.training.objective.losses import LossKind
+from autodiff_cli.training.objective.losses import L1, L2, LossKind
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import by_canonical_name
@@ -35,6 +36,8 @@ from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.result.statistics import MOST, Statistics, statistics
 from autodiff_cli.training.run import chosen, optimize
 from autodiff_cli.training.validation import Validation, split
+
+Array = NDArray[np.float64]
 
 _UNSETTLED = "not converged: the loss was still changing when the epochs were over, and so were the parameters"
 
@@ -81,6 +84,12 @@ def fit(
     likelihood: bool = False,
     confidence: float = 0.95,
     derive: Mapping[str, str] | Iterable[str] = (),
+    lr_schedule: str = "constant",
+    min_delta: float = 0.0,
+    clip_norm: float | None = None,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    tolerance: float | None = None,
     on_epoch: Observer | None = None,
 ) -> FittedModel:
     """Fit the parameters of a model to data.
@@ -125,6 +134,15 @@ def fit(
         confidence: the level of the intervals that reports show, 0.95 or 95 per cent.
         derive: quantities of the parameters by name, `{"half": "ln(2)/b"}`, or as texts, `["half = ln(2)/b"]`: the
             fit has them as `derived`, with errors by the delta method.
+        lr_schedule: how the learning rate changes from epoch to epoch: constant, cosine, step, exponential or plateau,
+            with numbers as in `step:30:0.1`. See `Schedule`.
+        min_delta: how far the validation loss falls, at least, for patience to count it as a fall.
+        clip_norm: gradients (of a batch, or of all rows) that are longer are shortened to this length.
+        l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. Fits
+            with a penalty have no standard errors.
+        tolerance: end the fit where the loss falls by no more than this share of it from step to step, for gradient
+            methods in 10 epochs. By default `lm` and `lbfgs` go on to the last digits, and gradient methods to the last
+            epoch.
         on_epoch: is called with the start and after each epoch; again from epoch 0 where a better start is found.
 
     Raises:
@@ -142,9 +160,21 @@ def fit(
     options = Options(
         ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
         DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns),
-        LossOptions(loss, scale, huber_delta, family, likelihood),
-        MethodOptions(optimizer, learning_rate, epochs, batch_size, seed, recompute_every, backend, threads),
-        ValidationOptions(validation, patience),
+        LossOptions(loss, scale, huber_delta, family, likelihood, l1, l2),
+        MethodOptions(
+            optimizer,
+            learning_rate,
+            epochs,
+            batch_size,
+            seed,
+            recompute_every,
+            backend,
+            threads,
+            lr_schedule,
+            clip_norm,
+            tolerance,
+        ),
+        ValidationOptions(validation, patience, min_delta),
         ReportOptions(diagnosis, confidence, written(derive)),
     )
     return fitted(model, as_dataset(data), options, on_epoch)
@@ -158,7 +188,7 @@ def fitted(model: str | Model, dataset: Dataset, options: Options, observe: Obse
     judge = None
     if options.validation.validation is not None:
         objective, held_out = split(objective, options.validation.validation, options.method.seed)
-        judge = Validation(held_out, options.validation.patience)
+        judge = Validation(held_out, options.validation.patience, options.validation.min_delta)
     quantities = Quantities(options.report.derive, objective.model, objective.layout)
     method = chosen(options.method, objective)
     options.method.check_used(method)
@@ -233,6 +263,7 @@ def _concluded(
         interval_dof=found.interval_dof,
         confidence_level=options.report.confidence,
         terms=_terms(objective, options.data),
+        penalty=_penalty(objective, outcome.theta),
         scale=objective.scale if objective.kind is LossKind.ROBUST else None,
         diagnosis=_diagnosis(objective, progress, outcome) if options.report.diagnosis else None,
         **({} if progress.validation is None else progress.validation.figures(outcome.theta)),
@@ -247,7 +278,7 @@ def _terms(objective: Objective, rows: DataOptions) -> Terms:
 
 def _canonical(objective: Objective, method: str, outcome: Outcome) -> tuple[Outcome, list[str]]:
     """The outcome at the point that is reported for all those that predict the same."""
-    if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network:
+    if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, said = canonical_point(objective, outcome.theta, objective.bounds)
     return (dataclasses.replace(outcome, theta=theta), said) if said else (outcome, [])
@@ -257,8 +288,15 @@ def _diagnosis(objective: Objective, progress: Progress, outcome: Outcome) -> Di
     return None if progress.first is None else diagnose(objective, progress.first.theta, outcome.theta)
 
 
+def _penalty(objective: Objective, theta: Array) -> float | None:
+    if not objective.is_penalised:
+        return None
+    factors = objective.settings
+    return float(np.sum(factors[L1] * np.abs(theta) + factors[L2] * np.square(theta)))
+
+
 def _loss(objective: Objective, method: str, outcome: Outcome, found: Statistics) -> float:
     """The loss over all rows; where it is the mean of the squares that are known already, from these."""
-    if method == "lm" and found.rss is not None:
+    if method == "lm" and found.rss is not None and not objective.is_penalised:
         return objective.mean_of_squares(found.rss)
     return objective.value(outcome.theta)

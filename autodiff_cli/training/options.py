@@ -12,6 +12,7 @@ from autodiff_cli.language.errors import suggest
 from autodiff_cli.training.bounds import Limits, checked_limits
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.training.methods.schedules import read_schedule
 from autodiff_cli.training.objective.losses import FAMILIES, LOSSES
 
 if TYPE_CHECKING:
@@ -92,8 +93,13 @@ class LossOptions:
     huber_delta: float | None = None
     family: str | None = None
     likelihood: bool = False
+    l1: float = 0.0
+    l2: float = 0.0
 
     def __post_init__(self) -> None:
+        for name, factor in (("l1", self.l1), ("l2", self.l2)):
+            if not 0 <= factor < math.inf:
+                raise OptionError(f"the factor {name} of a penalty cannot be negative, nan or infinite: {factor:g}")
         if self.family is not None and self.family not in FAMILIES:
             raise OptionError(_unknown("family", self.family, FAMILIES))
         if self.family is not None and self.loss is not None:
@@ -122,8 +128,16 @@ class MethodOptions:
     recompute_every: int | None = None
     backend: str = "auto"
     threads: int | None = None
+    lr_schedule: str = "constant"
+    clip_norm: float | None = None
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
+        read_schedule(self.lr_schedule)
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
+            raise OptionError(f"clip_norm must be positive, not {self.clip_norm:g}")
+        if self.tolerance is not None and not 0 < self.tolerance < 1:
+            raise OptionError(f"a tolerance is a share of the loss, between 0 and 1, not {self.tolerance:g}")
         if self.optimizer not in METHODS:
             raise OptionError(_unknown("optimizer", self.optimizer, METHODS))
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
@@ -147,8 +161,16 @@ class MethodOptions:
 
     def check_used(self, method: str) -> None:
         """Raise OptionError for an option that the method which runs does not have."""
-        if self.learning_rate is not None and method not in OPTIMIZERS:
-            raise OptionError(f"{method} finds its own steps; a learning rate is for {listed(OPTIMIZERS)}")
+        if method in OPTIMIZERS:
+            return
+        given = {
+            "a learning rate": self.learning_rate is not None,
+            "a schedule of learning rates": self.lr_schedule != "constant",
+            "clip_norm": self.clip_norm is not None,
+        }
+        for name, is_given in given.items():
+            if is_given:
+                raise OptionError(f"{method} finds its own steps; {name} is for {listed(OPTIMIZERS)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +179,7 @@ class ValidationOptions:
 
     validation: float | None = None
     patience: int | None = None
+    min_delta: float = 0.0
 
     def __post_init__(self) -> None:
         fraction, patience = self.validation, self.patience
@@ -168,6 +191,10 @@ class ValidationOptions:
             )
         if patience is not None and patience < 1:
             raise OptionError(f"patience is at least one epoch, not {patience}")
+        if not 0 <= self.min_delta < math.inf:
+            raise OptionError(f"min_delta cannot be negative, nan or infinite: {self.min_delta:g}")
+        if self.min_delta and patience is None:
+            raise OptionError("min_delta is what patience counts as a fall of the loss: it needs patience")
 
 
 @dataclass(frozen=True, slots=True)

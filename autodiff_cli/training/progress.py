@@ -18,6 +18,7 @@ class Progress:
 
     Attributes:
         history: the records of the start and each epoch; begun anew when a better start is found.
+        standings: what each of them is judged by: see `standing`.
         first, last: the epochs at its ends.
         best: the one with the least loss, over the rows held out if there are any.
         warnings: what happened on the way, as sentences.
@@ -33,6 +34,7 @@ class Progress:
     observe: Observer | None = None
     validation: Validation | None = None
     history: list[dict[str, float]] = field(default_factory=list, init=False)
+    standings: list[float] = field(default_factory=list, init=False)
     first: Epoch | None = field(default=None, init=False)
     last: Epoch | None = field(default=None, init=False)
     best: Epoch | None = field(default=None, init=False)
@@ -48,17 +50,19 @@ class Progress:
         """An epoch has passed. Raises Exhausted if it is one too many without getting better: see `Validation`."""
         if epoch.number == 0:
             self.history.clear()
+            self.standings.clear()
             self.first, self.best = None, None
         if self.validation is not None:
             epoch = self.validation.judged(epoch)
         self.history.append(epoch.record())
+        self.standings.append(standing(epoch))
         self.first, self.last = self.first or epoch, epoch
         if self.best is None or standing(epoch) < standing(self.best):
             self.best = epoch
         if self.observe is not None:
             self.observe(epoch)
         if self.validation is not None:
-            self.validation.check(epoch, self.best)
+            self.validation.check(epoch)
 
     def restored(self, outcome: Outcome) -> Outcome:
         """The outcome at the epoch that was best for the rows held out, if the fit was to wait for one."""

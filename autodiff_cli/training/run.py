@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.methods.loop import Diverged, Epoch, Outcome, full_batch, mini_batches
+from autodiff_cli.training.methods.loop import Descending, Diverged, Outcome
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
-from autodiff_cli.training.objective.losses import LossKind
+from autodiff_cli.training.methods.schedules import Schedule
+from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.undefined import undefined
 from autodiff_cli.training.options import EPOCHS, LEARNING_RATE, MethodOptions
@@ -23,6 +25,8 @@ from autodiff_cli.training.validation import Exhausted
 Array = NDArray[np.float64]
 
 _SETTLED = 1e-6  # of the loss, or of what it has fallen: a gradient method has converged where no more is to gain
+_WAITED = 10  # epochs in which a loss is to move by more than the tolerance
+_SCATTER = 4.0  # standard deviations between the least and the most of so many losses that scatter
 _MATRIX = 5000  # parameters, at most, of lm
 
 
@@ -31,6 +35,8 @@ def chosen(options: MethodOptions, objective: Objective) -> str:
     squares = objective.kind is LossKind.SQUARES
     if options.optimizer == "lm" and not squares:
         raise OptionError("lm minimises squares of residuals: it needs a model `target ~ prediction`, and the loss mse")
+    if options.optimizer == "lm" and objective.settings[L1]:
+        raise OptionError("lm minimises sums of squares, and an l1 penalty is none: lbfgs takes it")
     if options.optimizer == "lm" and objective.layout.size > _MATRIX:
         raise OptionError(
             f"lm works on a matrix of all pairs of parameters: {objective.layout.size} are too many; try adam"
@@ -39,7 +45,7 @@ def chosen(options: MethodOptions, objective: Objective) -> str:
         return options.optimizer
     if options.batch_size is not None or objective.is_network:
         return "adam"
-    return "lm" if squares and objective.layout.size <= MOST else "lbfgs"
+    return "lm" if squares and not objective.settings[L1] and objective.layout.size <= MOST else "lbfgs"
 
 
 def optimize(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
@@ -80,22 +86,39 @@ def has_settled(losses: Sequence[float]) -> bool:
     return left <= _SETTLED * max(abs(last), first - last)
 
 
+def has_stalled(losses: Sequence[float], tolerance: float, *, drawn: bool) -> bool:
+    """Whether the loss has stayed where it is for 10 epochs, to a share of it.
+
+    Args:
+        drawn: whether batches are drawn: then losses that scatter as much as neighbours do have stayed too.
+
+    >>> has_stalled([1.0, *[0.5]*9], 1e-3, drawn=False), has_stalled([1.0, *[0.5]*10], 1e-3, drawn=False)
+    (False, True)
+    """
+    last = np.array(losses[-_WAITED:])
+    if len(last) < _WAITED:
+        return False
+    chance = math.sqrt(float(np.mean(np.square(np.diff(last, 2)))) / 6) if drawn else 0.0
+    return float(np.ptp(last)) <= max(tolerance * abs(float(np.mean(last))), _SCATTER * chance)
+
+
 def _run(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
     if method == "lm":
         return least_squares(objective, options, progress)
     if method == "lbfgs":
         return smooth(objective, options, progress)
-    for epoch in _epochs(method, objective, options):
+    drawn = options.batch_size is not None
+    for epoch in _descending(method, objective, options).epochs(progress.standings):
         progress.record(epoch)
+        if options.tolerance is not None and has_stalled(progress.standings, options.tolerance, drawn=drawn):
+            return Outcome(epoch.theta, True)
     return Outcome(progress.reached.theta, has_settled([record["loss"] for record in progress.history]))
 
 
-def _epochs(method: str, objective: Objective, options: MethodOptions) -> Iterator[Epoch]:
-    update, rate = OPTIMIZERS[method], _rate(options)
+def _descending(method: str, objective: Objective, options: MethodOptions) -> Descending:
     epochs = EPOCHS if options.epochs is None else options.epochs
-    if options.batch_size is None:
-        return full_batch(objective, update, rate, objective.start, epochs)
-    return mini_batches(objective, update, rate, objective.start, epochs, options.batch_size, options.seed)
+    rates = Schedule(options.lr_schedule, _rate(options), epochs)
+    return Descending(objective, OPTIMIZERS[method], rates, options.batch_size, options.clip_norm, options.seed)
 
 
 def _rate(options: MethodOptions) -> float:

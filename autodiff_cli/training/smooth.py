@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
 from autodiff_cli.training.methods.quasi_newton import lbfgs_with_corners
 from autodiff_cli.training.methods.starts import search
-from autodiff_cli.training.objective.losses import LossKind
+from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.meanings import without_end
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import MethodOptions
@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 
 _ROUNDS = 200  # of fitting and measuring the scale again
 _SAME = 1e-9  # the relative change of a scale that counts as none
+_HELD = 1 - 1e-6  # of the slope of a penalty, at most, that a parameter at its corner feels
 _NOTHING = 1e-12  # of the spread of the target: no scale at all
 
 
@@ -61,7 +62,22 @@ def _is_better(objective: Objective, theta: Array, than: Array) -> bool:
 def _minimised(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         return _robust(objective, start, options, progress)
-    return lbfgs_with_corners(objective, start, progress.record, options.epochs, objective.bounds)
+    box = objective.bounds
+    outcome = lbfgs_with_corners(objective, start, progress.record, options.epochs, box, options.tolerance)
+    return _with_zeros(objective, outcome)
+
+
+def _with_zeros(objective: Objective, outcome: Outcome) -> Outcome:
+    """The outcome with those parameters at 0 that a penalty `l1·|θ|` holds there: its slope is larger than that of
+    the loss. With its corner rounded, they end next to it."""
+    if not objective.settings[L1] or not outcome.converged:
+        return outcome
+    _, slopes = objective.without_penalty().value_and_grad(outcome.theta)
+    held = np.abs(slopes) < _HELD * objective.settings[L1]
+    theta = np.where(held, 0.0, outcome.theta)
+    if not objective.bounds.contain(theta) or objective.value(theta) > objective.value(outcome.theta) * (1 + _SAME):
+        return outcome
+    return dataclasses.replace(outcome, theta=theta)
 
 
 def _robust(objective: Objective, theta: Array, options: MethodOptions, progress: Progress) -> Outcome:
@@ -84,9 +100,8 @@ def _robust(objective: Objective, theta: Array, options: MethodOptions, progress
         objective.set_scale(scale)
         left = None if options.epochs is None else options.epochs - begun
         reached: list[int] = []
-        outcome = lbfgs_with_corners(
-            objective, theta, _continued(progress.record, begun, reached), left, objective.bounds
-        )
+        observe = _continued(progress.record, begun, reached)
+        outcome = lbfgs_with_corners(objective, theta, observe, left, objective.bounds, options.tolerance)
         begun, theta = begun + reached[-1], outcome.theta
         if not outcome.converged:
             break

@@ -33,7 +33,12 @@ def least_squares(objective: Objective, options: MethodOptions, progress: Progre
     first: Outcome | Diverged
     try:
         first = levenberg_marquardt(
-            objective, objective.start, progress.record, options.epochs, bounds=objective.bounds
+            objective,
+            objective.start,
+            progress.record,
+            options.epochs,
+            bounds=objective.bounds,
+            tolerance=options.tolerance,
         )
     except Diverged as error:
         first = error
@@ -73,16 +78,17 @@ def _searched(
     loss = progress.last.loss if progress.last else math.inf
     if found is None or not objective.value(found.end) < CLEARLY * loss:
         return first
-    return _again(objective, progress, found)
+    return _again(objective, progress, found, options.tolerance)
 
 
-def _again(objective: Objective, progress: Progress, found: Found) -> Outcome:
+def _again(objective: Objective, progress: Progress, found: Found, tolerance: float | None) -> Outcome:
     """From a start found in a sample of the rows; from its end, should all of the rows lead elsewhere."""
     progress.warnings.append(better_starts(objective, found.start))
-    outcome = levenberg_marquardt(objective, found.start, progress.record, bounds=objective.bounds)
+    box = objective.bounds
+    outcome = levenberg_marquardt(objective, found.start, progress.record, bounds=box, tolerance=tolerance)
     if progress.reached.loss <= objective.value(found.end) / CLEARLY:
         return outcome
-    return levenberg_marquardt(objective, found.end, progress.record, bounds=objective.bounds)
+    return levenberg_marquardt(objective, found.end, progress.record, bounds=box, tolerance=tolerance)
 
 
 def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
@@ -90,7 +96,7 @@ def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
     explained = found.r_squared
     if found.dof <= 0 or explained is None or explained > _PERFECT:
         return False
-    if not outcome.converged or found.reasons:
+    if not outcome.converged or (found.reasons and not objective.is_penalised):
         return True
     return bool(guessed(objective)) and explained < _POOR
 

@@ -58,19 +58,25 @@ class Validation:
     Args:
         objective: over the rows held out.
         patience: how many epochs may pass without a new least loss; None for any number.
+        min_delta: how far below the last one a new one lies, at least.
     """
 
-    def __init__(self, objective: Objective, patience: int | None = None) -> None:
-        self.objective = objective
+    def __init__(self, objective: Objective, patience: int | None = None, min_delta: float = 0.0) -> None:
+        self.objective = objective.without_penalty()
         self._patience = patience
+        self._min_delta = min_delta
+        self._mark = 0, math.inf  # the epoch that patience counts from, and its loss
 
     def judged(self, epoch: Epoch) -> Epoch:
         """The epoch, with its loss over the rows held out."""
         return dataclasses.replace(epoch, validation_loss=self.objective.value(epoch.theta))
 
-    def check(self, epoch: Epoch, best: Epoch) -> None:
-        """Raise Exhausted if the best epoch lies too far behind this one."""
-        if self._patience is not None and epoch.number - best.number >= self._patience:
+    def check(self, epoch: Epoch) -> None:
+        """Raise Exhausted if the loss has not fallen for too many epochs, of which this is the last."""
+        loss = standing(epoch)
+        if epoch.number == 0 or loss < self._mark[1] - self._min_delta:
+            self._mark = epoch.number, loss
+        if self._patience is not None and epoch.number - self._mark[0] >= self._patience:
             raise Exhausted
 
     def figures(self, theta: Array) -> dict[str, Any]:

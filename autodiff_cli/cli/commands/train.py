@@ -10,6 +10,7 @@ import typer
 
 from autodiff_cli.cli.answer import Answer
 from autodiff_cli.cli.call import Call
+from autodiff_cli.cli.commands.descent_options import DESCENT
 from autodiff_cli.cli.declarations import Assignments, Digits, Json
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput, ExitStatus, Failure
@@ -127,7 +128,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 @with_records(
-    _OPTIONS,
+    {**_OPTIONS, **DESCENT},
     rows=DataOptions,
     losses=LossOptions,
     method=MethodOptions,

@@ -43,6 +43,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
         **({"derived": {name: numbers(of_one) for name, of_one in fit.derived.items()}} if fit.derived else {}),
         **({"bounds": {name: [*map(number, ends)] for name, ends in fit.bounds.items()}} if fit.bounds else {}),
         **({} if fit.scale is None else {"scale": number(fit.scale)}),
+        **({} if fit.penalty is None else {"penalty": number(fit.penalty)}),
         **_classification(fit),
         **_validation(fit),
         **({} if fit.diagnosis is None else {"diagnosis": diagnosis_document(fit.diagnosis)}),

@@ -153,6 +153,8 @@ def _figures(fit: FittedModel, show: Show) -> list[str]:
     lines.append(_size(fit))
     if found.residual_std is not None:
         lines.append(f"standard deviation of residuals = {show(found.residual_std)}")
+    if fit.penalty is not None:
+        lines.append(f"penalty = {show(fit.penalty)}, a part of the loss")
     if fit.scale is not None:
         lines.append(f"scale of residuals = {show(fit.scale)}")
     if found.chi_squared_p is not None and found.reduced_chi_squared is not None:

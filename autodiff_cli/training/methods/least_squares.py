@@ -34,6 +34,7 @@ def levenberg_marquardt(
     epochs: int | None = None,
     evaluations: int | None = None,
     bounds: Bounds | None = None,
+    tolerance: float | None = None,
 ) -> Outcome:
     """Minimise the (weighted) sum of squared residuals.
 
@@ -43,11 +44,13 @@ def levenberg_marquardt(
         epochs: the most steps; by default there is a cap on evaluations alone.
         evaluations: that cap.
         bounds: between which the parameters stay; the start lies between them.
+        tolerance: the relative change of the sum of squares, or of the parameters, that is none; by default as many
+            digits as there are.
 
     Raises:
         Diverged: if the residuals or their derivatives at the start are not finite.
     """
-    walk = _Walk(objective, start, observe, bounds or Bounds.none(len(start)))
+    walk = _Walk(objective, start, observe, bounds or Bounds.none(len(start)), tolerance or _TOLERANCE)
     most = evaluations or _EVALUATIONS + 20 * len(start)
     while not walk.is_flat():
         if walk.epoch == epochs:
@@ -56,7 +59,7 @@ def levenberg_marquardt(
             return Outcome(walk.theta, False, f"no convergence within {walk.evaluations} evaluations")
         if not walk.step(most):
             break
-    if walk.epoch != epochs:
+    if walk.epoch != epochs and tolerance is None:
         walk.polish()
     if walk.is_stuck():
         words = "stuck at the edge of the model's domain: the loss falls beyond, but is not defined"
@@ -73,8 +76,9 @@ class _Walk:
         evaluations: how many triangles were asked for.
     """
 
-    def __init__(self, objective: Objective, start: Array, observe: Observer, bounds: Bounds) -> None:
+    def __init__(self, objective: Objective, start: Array, observe: Observer, bounds: Bounds, tolerance: float) -> None:
         self._objective = objective
+        self._tolerance = tolerance
         self._observe = observe
         self._bounds = bounds
         self.theta = start
@@ -109,8 +113,8 @@ class _Walk:
             if taken:
                 self.theta, self.triangle = trial, there
                 self._tell()
-            small = abs(actual) <= _TOLERANCE and self._region.predicted <= _TOLERANCE and ratio <= 2
-            if small or self._region.is_narrow(self.theta, _TOLERANCE):
+            small = max(abs(actual), self._region.predicted) <= self._tolerance and ratio <= 2
+            if small or self._region.is_narrow(self.theta, self._tolerance):
                 return False
             if taken or self.evaluations >= most:
                 return True

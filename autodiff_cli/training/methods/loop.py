@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.backends.choice import backend
-from autodiff_cli.backends.descent import Stepper
+from autodiff_cli.backends.descent import Stepper, clipped
 from autodiff_cli.backends.protocol import State
 from autodiff_cli.backends.update import Update
 from autodiff_cli.training.methods.optimizers import HIGH, LOW, between_bounds
+from autodiff_cli.training.methods.schedules import Schedule
 from autodiff_cli.training.objective.objective import Objective
 
 Array = NDArray[np.float64]
@@ -73,45 +74,82 @@ class Diverged(ArithmeticError):  # noqa: N818 - what happened
         self.epoch = epoch
 
 
-def full_batch(objective: Objective, update: Update, rate: float, theta: Array, epochs: int) -> Iterator[Epoch]:
-    """One step per epoch, on the gradient over all rows. Raises Diverged."""
-    update, state = _begun(objective, theta, update)
-    stepper = Stepper(backend(), update)
-    loss, gradient = objective.value_and_grad(theta)
-    for number in range(epochs + 1):
-        if number:
-            stepper.step(state, rate, gradient)
-            loss, gradient = objective.value_and_grad(state.theta)
-        yield _checked(Epoch(number, loss, state.theta.copy()))
+class Descending:
+    """A gradient method under way.
+
+    Args:
+        update: its step.
+        rates: the learning rate of each epoch.
+        batch_size: rows per step, which each epoch draws anew by a generator seeded once; None for all.
+        clip_norm: the length that a longer gradient is shortened to.
+
+    Attributes:
+        state: where it stands; with `generator`, all that decides how it goes on.
+        number: of epochs passed.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        update: Update,
+        rates: Schedule,
+        batch_size: int | None = None,
+        clip_norm: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._objective = objective
+        self._rates = rates
+        self._batch_size = batch_size
+        self._clip_norm = clip_norm
+        self._update, self.state = _begun(objective, update)
+        self.generator = np.random.default_rng(seed)
+        self.number = 0
+
+    def epochs(self, losses: Sequence[float]) -> Iterator[Epoch]:
+        """The start, and every epoch until the last. Raises Diverged.
+
+        Args:
+            losses: of all epochs so far, a list that grows, for schedules that look at them.
+        """
+        return self._by_epoch(losses) if self._batch_size is None else self._by_batch(self._batch_size, losses)
+
+    def _by_epoch(self, losses: Sequence[float]) -> Iterator[Epoch]:
+        """One step per epoch, on the gradient over all rows."""
+        state, stepper = self.state, Stepper(backend(), self._update)
+        loss, gradient = self._objective.value_and_grad(state.theta)
+        yield self._reached(loss)
+        while self.number < self._rates.epochs:
+            rate = self._rates.rate(self.number + 1, losses)
+            stepper.step(state, rate, clipped(gradient, self._clip_norm))
+            loss, gradient = self._objective.value_and_grad(state.theta)
+            self.number += 1
+            yield self._reached(loss)
+
+    def _by_batch(self, size: int, losses: Sequence[float]) -> Iterator[Epoch]:
+        """One step per batch."""
+        run = self._objective.epochs(self._update, self._clip_norm)
+        yield self._reached(self._objective.value(self.state.theta))
+        while self.number < self._rates.epochs:
+            rate = self._rates.rate(self.number + 1, losses)
+            loss = run(self.state, rate, size, self.generator)
+            self.number += 1
+            yield self._reached(loss)
+
+    def _reached(self, loss: float) -> Epoch:
+        epoch = Epoch(self.number, loss, self.state.theta.copy())
+        if not (math.isfinite(epoch.loss) and np.isfinite(epoch.theta).all()):
+            raise Diverged(epoch.number, epoch.loss)
+        return epoch
 
 
-def mini_batches(
-    objective: Objective, update: Update, rate: float, theta: Array, epochs: int, size: int, seed: int
-) -> Iterator[Epoch]:
-    """One step per batch of `size` rows, which each epoch draws anew, by a generator seeded once. Raises Diverged."""
-    generator = np.random.default_rng(seed)
-    update, state = _begun(objective, theta, update)
-    run = objective.epochs(update)
-    yield _checked(Epoch(0, objective.value(theta), theta.copy()))
-    for number in range(1, epochs + 1):
-        loss = run(state, rate, size, generator)
-        yield _checked(Epoch(number, loss, state.theta.copy()))
-
-
-def _begun(objective: Objective, theta: Array, update: Update) -> tuple[Update, State]:
+def _begun(objective: Objective, update: Update) -> tuple[Update, State]:
     """The step of a method, between the bounds of the objective if it has some, and the state before the first."""
     bounds = objective.bounds
     if not bounds.are_there:
-        return update, State.begun(theta, update)
+        return update, State.begun(objective.start, update)
     update = between_bounds(update)
-    state = State.begun(theta, update)
+    state = State.begun(objective.start, update)
     remembered = [*update.memory]
     state.numbers[1 + remembered.index(LOW)] = bounds.low
     state.numbers[1 + remembered.index(HIGH)] = bounds.high
     return update, state
-
-
-def _checked(epoch: Epoch) -> Epoch:
-    if not (math.isfinite(epoch.loss) and np.isfinite(epoch.theta).all()):
-        raise Diverged(epoch.number, epoch.loss)
-    return epoch

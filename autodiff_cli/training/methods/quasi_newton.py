@@ -26,7 +26,12 @@ MATRIX = 500  # numbers, at most, for which all second derivatives are worth the
 
 
 def lbfgs(
-    function: Smooth, start: Array, observe: Observer, epochs: int | None = None, bounds: Bounds | None = None
+    function: Smooth,
+    start: Array,
+    observe: Observer,
+    epochs: int | None = None,
+    bounds: Bounds | None = None,
+    tolerance: float | None = None,
 ) -> Outcome:
     """Minimise a smooth function.
 
@@ -34,34 +39,43 @@ def lbfgs(
         start: of shape (P,), between the bounds.
         observe: is told the start and every step taken.
         epochs: the most steps.
+        tolerance: the decrease still promised, beside the loss, that is none; by default so little that second
+            derivatives prove a minimum.
 
     Raises:
         Diverged: if the loss or its gradient at the start is not finite.
     """
     with quiet():
-        return _minimised(function, start, observe, epochs, bounds or Bounds.none(len(start)))
+        return _minimised(function, start, observe, epochs, bounds or Bounds.none(len(start)), tolerance)
 
 
-def _minimised(function: Smooth, start: Array, observe: Observer, epochs: int | None, bounds: Bounds) -> Outcome:
+def _minimised(
+    function: Smooth, start: Array, observe: Observer, epochs: int | None, bounds: Bounds, tolerance: float | None
+) -> Outcome:
     limit = _EPOCHS if epochs is None else epochs
     position = Position(function, start, observe, limit, bounds)
     if epochs == 0:
         return Outcome(start, False)
     has_curvatures = len(start) <= MATRIX
     try:
-        promised = _descend(position, has_curvatures)
-        verdict = finish(position) if has_curvatures else None
+        promised = _descend(position, has_curvatures, tolerance or 0.0)
+        verdict = finish(position) if has_curvatures and tolerance is None else None
     except Stop:
         if epochs is None:
             return Outcome(position.theta, False, f"no convergence after {limit} epochs")
         return Outcome(position.theta, False)
     except Endless:
         return Outcome(position.theta, False, "the loss has no least value: it falls without end", is_endless=True)
-    return _concluded(position, verdict, promised)
+    return _concluded(position, verdict, promised, tolerance or 0.0)
 
 
 def lbfgs_with_corners(
-    objective: Objective, start: Array, observe: Observer, epochs: int | None = None, bounds: Bounds | None = None
+    objective: Objective,
+    start: Array,
+    observe: Observer,
+    epochs: int | None = None,
+    bounds: Bounds | None = None,
+    tolerance: float | None = None,
 ) -> Outcome:
     """The same for an objective that may have corners: `abs(u)` is rounded, less and less.
 
@@ -69,7 +83,7 @@ def lbfgs_with_corners(
     """
     smooth = objective.without_corners() if len(start) <= MATRIX else None
     if smooth is None:
-        return lbfgs(objective, start, observe, epochs, bounds)
+        return lbfgs(objective, start, observe, epochs, bounds, tolerance)
     begun, theta = 0, start
     outcome = Outcome(start, False)
 
@@ -81,16 +95,15 @@ def lbfgs_with_corners(
     for part in _RADII:
         reached = [0]
         left = None if epochs is None else epochs - begun
-        outcome = lbfgs(smooth.with_radii(part, theta), theta, told, left, bounds)
+        outcome = lbfgs(smooth.with_radii(part, theta), theta, told, left, bounds, tolerance)
         begun, theta = begun + reached[-1], outcome.theta
         if outcome.failure or (epochs is not None and begun >= epochs):
             break
     return outcome
 
 
-def _concluded(position: Position, verdict: Curvatures | None, promised: float) -> Outcome:
-    gained = max(abs(position.loss), position.begun - position.loss)
-    found = promised <= _LITTLE * gained if verdict is None else is_minimum(position, verdict)
+def _concluded(position: Position, verdict: Curvatures | None, promised: float, tolerance: float) -> Outcome:
+    found = promised <= _nothing(position, tolerance) if verdict is None else is_minimum(position, verdict)
     if found:
         return Outcome(position.theta, True)
     what = "a saddle" if verdict is not None and not verdict.is_bowl else "a slope"
@@ -98,7 +111,7 @@ def _concluded(position: Position, verdict: Curvatures | None, promised: float) 
     return Outcome(position.theta, False, words)
 
 
-def _descend(position: Position, has_curvatures: bool) -> float:
+def _descend(position: Position, has_curvatures: bool, tolerance: float) -> float:
     """Go down until hardly any decrease is promised any more, which is returned."""
     restarts = 0
     while True:
@@ -108,8 +121,7 @@ def _descend(position: Position, has_curvatures: bool) -> float:
             free = position.free
             direction = _direction(pairs, position.gradient, free, diagonal)
             promised = -float(position.gradient @ direction) / 2
-            gained = max(abs(position.loss), position.begun - position.loss)
-            if promised <= _LITTLE * gained:
+            if promised <= _nothing(position, tolerance):
                 return promised
             before = position.theta, position.gradient
             if not position.along(direction):
@@ -119,6 +131,11 @@ def _descend(position: Position, has_curvatures: bool) -> float:
         restarts += 1
         if restarts > _RESTARTS or not pairs:
             return promised
+
+
+def _nothing(position: Position, tolerance: float) -> float:
+    """The decrease that counts as none."""
+    return max(tolerance * abs(position.loss), _LITTLE * max(abs(position.loss), position.begun - position.loss))
 
 
 def _diagonal(position: Position, has_curvatures: bool) -> Array:

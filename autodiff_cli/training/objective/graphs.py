@@ -15,7 +15,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import equal
 from autodiff_cli.ops.structural import index, mean, stack
 from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.objective.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind
+from autodiff_cli.training.objective.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind, penalty_on
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import LossOptions
 
@@ -27,7 +27,7 @@ class Graphs:
     """What a model comes to for a loss.
 
     Attributes:
-        loss: of a row; `weighted` is that times the row's weight, if there are weights.
+        loss: of a row; `weighted` is that with the penalty on the parameters, times the row's weight if it has one.
         residuals: target minus prediction, one graph per component; none for a classification, or without a target.
         target: None without one.
         prediction: right of `~`, or the loss itself.
@@ -43,6 +43,7 @@ class Graphs:
     prediction: Node
     gathered: Mapping[str, tuple[str, ...]]
     leaves: Mapping[str, Shape]
+    has_weight: bool
 
     def extended(self, table: Table) -> Table:
         """The table with a column of vectors for each that is gathered. The single columns become views of them."""
@@ -53,7 +54,9 @@ class Graphs:
         return Table(columns, table.rows, table.dropped)
 
 
-def graphs(model: Model, loss: str, options: LossOptions, classes: int | None, weighted: bool) -> Graphs:
+def graphs(
+    model: Model, loss: str, options: LossOptions, classes: int | None, weighted: bool, free: Sequence[str]
+) -> Graphs:
     """Build them.
 
     Args:
@@ -61,6 +64,7 @@ def graphs(model: Model, loss: str, options: LossOptions, classes: int | None, w
         loss: see `chosen_loss`; the options say more of it.
         classes: how many there are, if the model tells classes apart.
         weighted: whether rows have weights, in the column `WEIGHT`.
+        free: the parameters that a penalty is on.
     """
     program = model.program
     roots = [program.output] if program.target is None else [program.output, program.target]
@@ -76,8 +80,11 @@ def graphs(model: Model, loss: str, options: LossOptions, classes: int | None, w
         residuals = (difference,)
         for length in model.target_shape:
             residuals = tuple(index(difference, k) for k in range(length))
-    times = variable(WEIGHT) * row_loss if weighted else row_loss
-    return Graphs(row_loss, times, residuals, target, prediction, names, leaves)
+    # A mean over rows of the same penalty is that penalty, so it may stand in the loss of a row.
+    penalty = penalty_on([program.leaves[name] for name in free], model.shapes, options.l1, options.l2)
+    summed = row_loss if penalty is None else row_loss + penalty
+    times = variable(WEIGHT) * summed if weighted else summed
+    return Graphs(row_loss, times, residuals, target, prediction, names, leaves, weighted)
 
 
 def loss_of_row(

@@ -68,9 +68,14 @@ class Kernels:
         means = [mean(corner) if shape else corner for corner, shape in zip(self._corners, shapes, strict=True)]
         return self._backend.sums(self._of(means))
 
+    @property
+    def corners_of_parameters(self) -> list[int]:
+        """Which of the corners are those of a parameter alone."""
+        return [k for k, corner in enumerate(self._corners) if corner.inputs[0] in self._parameters]
+
     @cached_property
     def loss(self) -> SumKernel:
-        """The sum of the rows' losses."""
+        """The sum of the rows' losses, with the penalty for each."""
         return self._backend.sums(self._of([self.graphs.weighted]))
 
     @cached_property
@@ -78,11 +83,11 @@ class Kernels:
         """The same, and its derivative towards each free parameter."""
         return self._backend.sums(self._loss_and_slopes, recompute_every=self._recompute_every)
 
-    def epochs(self, update: Update) -> EpochKernel:
+    def epochs(self, update: Update, clip_norm: float | None = None) -> EpochKernel:
         """The epochs of a gradient method on the loss."""
-        weight = None if self.graphs.weighted is self.graphs.loss else WEIGHT
+        weight = WEIGHT if self.graphs.has_weight else None
         names = [leaf.text for leaf in self._parameters]
-        descent = Descent(self._loss_and_slopes, names, weight, update)
+        descent = Descent(self._loss_and_slopes, names, weight, update, clip_norm)
         return self._backend.epochs(descent, recompute_every=self._recompute_every)
 
     @cached_property
@@ -103,7 +108,7 @@ class Kernels:
     @cached_property
     def squares(self) -> SumKernel:
         """The sum of the squares of each component of the residual, times the weight of the row."""
-        weight = [variable(WEIGHT)] if self.graphs.weighted is not self.graphs.loss else []
+        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
         return self._backend.sums(self._of([_product([*weight, square(node)]) for node in self.graphs.residuals]))
 
     @cached_property

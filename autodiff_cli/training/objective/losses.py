@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Op
 from autodiff_cli.ops.activations import sigmoid, softplus
 from autodiff_cli.ops.arithmetic import abs_
 from autodiff_cli.ops.choice import where
 from autodiff_cli.ops.elementary import exp, hypot, log, log1p, sinh, sqrt, square
-from autodiff_cli.ops.structural import dot, logsumexp
+from autodiff_cli.ops.structural import dot, logsumexp, sum_
 
 SCALE = "scale of residuals"  # the leaf of what robust losses measure residuals by; no name in a text has a blank
+L1, L2 = "l1 penalty", "l2 penalty"  # likewise those of the factors of penalties
 HUBER_DELTA = 1.345  # where Huber's loss bends: 95 % as efficient as least squares where the errors are normal
 
 
@@ -131,3 +135,26 @@ LOSSES: dict[str, Loss] = {
     "gamma": Loss(_gamma, LossKind.LIKELIHOOD, least=0, above=True),
     "cross_entropy": Loss(_cross_entropy, LossKind.LIKELIHOOD),
 }
+
+
+# --- penalties on the size of parameters, which are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers.
+# The first is that of the lasso (Tibshirani 1996), the second that of ridge regression (Hoerl & Kennard 1970). Their
+# factors are leaves of the graph, so that the same kernels compute the loss with and without them.
+
+
+def penalty_on(leaves: Sequence[Node], arrays: Container[str], l1: float, l2: float) -> Node | None:
+    """What is added to the loss of a row; None without a penalty.
+
+    Args:
+        arrays: the names of the leaves that are no numbers.
+
+    >>> from autodiff_cli.language.printer import to_text
+    >>> to_text(penalty_on([variable("a"), variable("v")], {"v"}, 0.0, 0.1))
+    '`l2 penalty`*(square(a) + sum(square(v)))'
+    """
+
+    def total(op: Op) -> Node:
+        return reduce(add, (sum_(op(leaf)) if leaf.text in arrays else op(leaf) for leaf in leaves))
+
+    terms = [variable(name) * total(op) for name, op, factor in ((L1, abs_, l1), (L2, square, l2)) if factor]
+    return reduce(add, terms) if terms and leaves else None

@@ -7,8 +7,10 @@ combined by a fold: the loss and its gradient by adding, least squares by the QR
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +22,7 @@ from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.kernels import DIRECTION
 from autodiff_cli.training.objective.loading import as_dataset
-from autodiff_cli.training.objective.losses import LOSSES, SCALE, LossKind
+from autodiff_cli.training.objective.losses import L1, L2, LOSSES, SCALE, LossKind
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.over_rows import ModelOverRows, triangular
 from autodiff_cli.training.objective.parameters import by_canonical_name
@@ -132,7 +134,8 @@ class Objective(ModelOverRows):
         self.kernels = prepared.kernels
         self.family = prepared.family
         self.is_likelihood = prepared.likelihood
-        self.settings = {SCALE: 1.0 if scale is None else scale}  # of leaves that are nothing in the model
+        # Of leaves that are nothing in the model.
+        self.settings = {SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None
         self._triangles: dict[bytes, Array] = {}  # the last one, by its theta
         if self.has_residuals:
@@ -159,6 +162,24 @@ class Objective(ModelOverRows):
         """Let robust losses measure residuals by another scale."""
         self.settings[SCALE] = scale
 
+    @property
+    def is_penalised(self) -> bool:
+        """Whether the loss has a penalty on the size of the parameters."""
+        return any(self.settings[name] for name in (L1, L2))
+
+    def without_penalty(self) -> Self:
+        """The same, of the data alone.
+
+        >>> Objective("y ~ a", {"y": [1, 2]}).without_penalty().value([1])
+        0.5
+        """
+        if not self.is_penalised:
+            return self
+        plain = copy.copy(self)
+        plain.settings = {**self.settings, L1: 0.0, L2: 0.0}
+        plain._triangles = {}
+        return plain
+
     @cached_property
     def is_generalised_linear(self) -> bool:
         """Whether the prediction is a function of something that is linear in all free parameters, so that the usual
@@ -177,7 +198,9 @@ class Objective(ModelOverRows):
         """Whether a target minus a prediction says something: not of classes."""
         return self.has_target and self.classes is None
 
-    def epochs(self, update: Update) -> Callable[[State, float, int, np.random.Generator], float]:
+    def epochs(
+        self, update: Update, clip_norm: float | None = None
+    ) -> Callable[[State, float, int, np.random.Generator], float]:
         """A function that runs an epoch of a gradient method over the rows: see `EpochKernel.run`.
 
         Its arguments are where the method stands, the learning rate, the rows of a batch, and the generator that draws
@@ -191,7 +214,7 @@ class Objective(ModelOverRows):
         >>> state.theta, state.steps
         (array([0.75]), 2)
         """
-        kernel = self.kernels.epochs(update)
+        kernel = self.kernels.epochs(update, clip_norm)
 
         def run(state: State, rate: float, batch_rows: int, generator: np.random.Generator) -> float:
             return kernel.run(state, rate, {**self.fixed, **self.settings}, self.table.columns, batch_rows, generator)
@@ -221,12 +244,14 @@ class Objective(ModelOverRows):
         1.004987562112089
         """
         sizes = self.sums(self.kernels.corner_sizes, theta) / self.rows
+        alone = self.kernels.corners_of_parameters  # of a penalty; it measures all of them by one measure
+        sizes[alone] = sizes[alone].max(initial=0.0) or 1.0
         smooth = copy.copy(self)
         smooth.settings = {**self.settings, **dict(zip(self.kernels.radii, (part * sizes).tolist(), strict=True))}
         return smooth
 
     def value_and_grad(self, theta: ArrayLike) -> tuple[float, Array]:
-        """The mean loss and its gradient.
+        """The mean loss, with the penalty on parameters if there is one, and its gradient.
 
         Args:
             theta: values of the free parameters, of shape (P,).
@@ -259,7 +284,7 @@ class Objective(ModelOverRows):
 
         r is target minus prediction, J its derivative; a row with a vector has a row of the matrix for each component.
         R, of shape (P+1, P+1), holds all that least squares needs: `Rᵀ·R = [J | r]ᵀ·[J | r]`. Its last column has the
-        length of the residuals. Only with residuals.
+        length of the residuals. Only with residuals. A penalty by squares has a row for each parameter.
         """
         key = np.asarray(theta, dtype=np.float64).tobytes()
         if key not in self._triangles:
@@ -278,6 +303,10 @@ class Objective(ModelOverRows):
         found = self.fold_rows(
             self.kernels.residuals_and_slopes, theta, factor, lambda a, b: triangular(np.vstack((a, b)))
         )
+        if self.settings[L2]:
+            weight = math.sqrt(self.settings[L2] * self.total_weight * self.components)
+            rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
+            found = triangular(np.vstack((found, rows)))
         triangle = np.zeros((width, width))
         triangle[: len(found)] = found
         triangle.setflags(write=False)  # it is kept

@@ -19,6 +19,7 @@ from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
 from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.labels import Classes, encoded
 from autodiff_cli.training.objective.loading import check_names, load
+from autodiff_cli.training.objective.losses import L1, L2
 from autodiff_cli.training.objective.meanings import check_reads_a_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout, checked
@@ -44,6 +45,7 @@ class Prepared:
     kernels: Kernels
     family: str | None
     likelihood: bool
+    penalties: dict[str, float]
 
 
 def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
@@ -69,11 +71,11 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     if not options.data.no_columns:
         check_reads_a_column(resolved, dataset.names, options.data.columns, named)
     weighted = WEIGHT in table.columns
-    built = graphs(resolved, loss, options.loss, count, weighted)
+    free = [name for name in resolved.parameters if name not in kept]
+    built = graphs(resolved, loss, options.loss, count, weighted, free)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, NUMBER)
     values |= initial_arrays(resolved.array_parameters, resolved.program.initial, options.method.seed)
     values |= given
-    free = [name for name in resolved.parameters if name not in kept]
     layout = ParameterLayout(free, resolved.shapes)
     box = of_parameters(layout.places, layout.size, options.parameters.bounds)
     _check_starts(begun, options.parameters.bounds)
@@ -94,6 +96,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen),
         family=options.loss.family,
         likelihood=options.loss.likelihood,
+        penalties={L1: options.loss.l1, L2: options.loss.l2},
     )
 
 

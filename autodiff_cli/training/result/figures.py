@@ -71,6 +71,10 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
             if length is None or objective.kind is LossKind.LIKELIHOOD
             else Figures(rmse=length / math.sqrt(count))
         )
+    if objective.is_penalised:  # what is found is not the most likely
+        if length is None or objective.kind is LossKind.LIKELIHOOD:
+            return Figures()
+        return Figures(rmse=length / math.sqrt(count), **_of_residuals(objective, theta))
     with quiet():
         if objective.kind is LossKind.SQUARES and length is not None:
             return _of_squares(objective, theta, length, count, dof, absolute)

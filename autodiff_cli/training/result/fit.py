@@ -68,6 +68,7 @@ class FittedModel:
             that is not known.
         bounds: the least and the greatest value that parameters could have, where any were given.
         confidence_level: of the intervals that reports show.
+        penalty: what the penalties `l1` and `l2` add to `loss`; None without one.
         scale: what a robust loss measures residuals by; None for others.
         terms: what the fit was asked for.
         diagnosis: whether a network is healthy; None if that was not asked.
@@ -110,6 +111,7 @@ class FittedModel:
     scale: float | None = None
     loss_name: str | None = None
     huber_delta: float | None = None
+    penalty: float | None = None
     figures: Figures = field(default_factory=Figures)
     interval_dof: int | None = None
     confidence_level: float = 0.95

@@ -195,6 +195,7 @@ KEYS: dict[str, Reader] = {
     "scale": _or_none(_number),
     "loss_name": _or_none(_loss),
     "huber_delta": _or_none(_number),
+    "penalty": _or_none(_number),
     "figures": _figures,
     "interval_dof": _or_none(_whole),
     "confidence_level": _number,

@@ -86,7 +86,7 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
     dof = count - size
     length, explained = None, None
     if objective.has_residuals:
-        length = _length(objective, theta)
+        length = _length(objective.without_penalty(), theta)
         variation = objective.target_variation()
         explained = 1 - length * length / variation if variation > 0 else math.nan
     reason = _no_errors(objective, solved)
@@ -211,6 +211,8 @@ def _no_errors(objective: Objective, solved: bool) -> str:
     """Why there are no standard errors, in words; empty if there may be some."""
     if not solved:
         return "no standard errors: the fit did not get to a solution"
+    if objective.is_penalised:
+        return "no standard errors: the penalty draws the parameters towards 0, and the data do not say how far off"
     if objective.kind is LossKind.OTHER and not objective.has_target:
         return "no standard errors: a loss that is an expression has no residuals, and --likelihood was not said"
     if objective.is_network:

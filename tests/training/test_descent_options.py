@@ -1,0 +1,208 @@
+"""How a fit goes down, and when it stops: schedules, clipping, penalties, tolerances."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import fit
+from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.methods.schedules import Schedule
+
+LINEAR = "y ~ a*x1 + b*x2 + c"
+
+
+def plane(rows: int = 60) -> dict[str, Any]:
+    generator = np.random.default_rng(1)
+    x1, x2 = generator.normal(0, 1, (2, rows))
+    return {"x1": x1, "x2": 3 * x2, "y": 2 * x1 - 0.5 * x2 + 0.3 + generator.normal(0, 0.1, rows)}
+
+
+def ridge(data: dict[str, Any], factor: float, weights: Any = None) -> Any:
+    """The closed form: Hoerl & Kennard 1970, for the mean of squares."""
+    matrix = np.column_stack((data["x1"], data["x2"], np.ones_like(data["x1"])))
+    w = np.ones(len(matrix)) if weights is None else np.asarray(weights)
+    inner = matrix.T @ (w[:, None] * matrix) / w.sum() + factor * np.eye(3)
+    return np.linalg.solve(inner, matrix.T @ (w * data["y"]) / w.sum())
+
+
+# --- penalties
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "lm", "lbfgs"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_a_penalty_by_squares_is_ridge_regression(optimizer: str, backend: str) -> None:
+    data = plane()
+    weights = np.linspace(0.5, 2, 60)
+    for given in (None, weights):
+        found = fit(LINEAR, data, optimizer=optimizer, l2=0.3, weights=given, backend=backend)
+        assert [*found.parameters.values()] == pytest.approx(ridge(data, 0.3, given), rel=1e-9)
+        assert found.optimizer == ("lm" if optimizer == "auto" else optimizer)
+
+
+def test_a_penalty_by_squares_on_several_targets() -> None:
+    data = plane()
+    found = fit("[y, 2*y] ~ [a*x1, b*x2]", data, l2=0.2)
+    by_hand = [
+        np.dot(x, y) / (np.dot(x, x) + 0.2 * 2 * len(x))
+        for x, y in ((data["x1"], data["y"]), (data["x2"], 2 * data["y"]))
+    ]
+    assert [*found.parameters.values()] == pytest.approx(by_hand, rel=1e-9)
+
+
+@pytest.mark.parametrize("batch_size", [None, 60])
+def test_gradient_methods_have_the_penalty_in_every_step(batch_size: int | None) -> None:
+    data = plane()
+    found = fit(LINEAR, data, optimizer="sgd", learning_rate=0.05, epochs=2000, l2=0.3, batch_size=batch_size)
+    assert [*found.parameters.values()] == pytest.approx(ridge(data, 0.3), rel=1e-6)
+
+
+def test_a_penalty_by_sizes_is_the_lasso() -> None:
+    # With columns at right angles of mean square 1, the solution is a soft threshold of what each column says alone.
+    x1, x2, x3 = np.array([*itertools.product((-1.0, 1.0), repeat=3)] * 5).T
+    y = 2.0 * x1 - 0.3 * x2 + 0.01 * x3
+    found = fit("y ~ a*x1 + b*x2 + c*x3", {"x1": x1, "x2": x2, "x3": x3, "y": y}, l1=0.2, start={"c": 0})
+    assert found.optimizer == "lbfgs"
+    assert found.converged
+    assert found.parameters == {"a": pytest.approx(1.9, rel=1e-7), "b": pytest.approx(-0.2, rel=1e-6), "c": 0.0}
+
+
+def test_the_loss_is_what_is_made_small_and_says_which_part_the_penalty_is() -> None:
+    found = fit(LINEAR, plane(), l1=0.1, l2=0.2)
+    sizes = np.array([*found.parameters.values()])
+    assert found.penalty == pytest.approx(0.1 * np.abs(sizes).sum() + 0.2 * np.square(sizes).sum())
+    assert found.rss is not None
+    assert found.loss == pytest.approx(found.rss / 60 + found.penalty)
+    assert found.history[-1]["loss"] == pytest.approx(found.loss)
+    assert fit(LINEAR, plane()).penalty is None
+
+
+def test_a_penalty_is_on_free_parameters_alone_and_on_those_of_layers() -> None:
+    found = fit(LINEAR, plane(), l2=0.3, fixed={"c": 5.0})
+    sizes = np.array([*found.parameters.values()])
+    assert found.penalty == pytest.approx(0.3 * np.square(sizes).sum())
+    network = fit("y ~ mlp([x1, x2], [4], tanh)", plane(), l2=0.01, epochs=3)
+    total = sum(float(np.square(value).sum()) for value in network.parameters.values())
+    assert network.penalty == pytest.approx(0.01 * total)
+
+
+def test_with_a_penalty_there_are_no_standard_errors_and_it_says_why() -> None:
+    found = fit(LINEAR, plane(), l2=0.3)
+    assert set(found.stderr.values()) == {None}
+    assert any("penalty" in warning for warning in found.warnings)
+    assert found.aic is None
+
+
+def test_the_validation_loss_is_that_of_the_data() -> None:
+    options: dict[str, Any] = {"optimizer": "adam", "epochs": 1, "learning_rate": 1e-9, "validation": 0.3}
+    with_penalty, without = (fit(LINEAR, plane(), l2=factor, **options) for factor in (5.0, 0.0))
+    assert with_penalty.validation_loss == pytest.approx(without.validation_loss, rel=1e-6)
+    assert with_penalty.history[0]["loss"] == pytest.approx(without.history[0]["loss"] + 15)
+
+
+def test_lm_has_no_penalty_by_sizes() -> None:
+    with pytest.raises(OptionError, match="l1"):
+        fit(LINEAR, plane(), optimizer="lm", l1=0.1)
+    for name in ("l1", "l2"):
+        with pytest.raises(OptionError, match=name):
+            fit(LINEAR, plane(), **{name: -1.0})  # type: ignore[arg-type]
+
+
+# --- schedules and clipping: the loss `a` has the slope 1, so that every step is the learning rate
+
+
+def steps(text: str, epochs: int = 9, slope: float = 1.0, **options: Any) -> list[float]:
+    thetas: list[float] = []
+    fit(
+        f"{slope}*a + 0*y",
+        {"y": [1.0, 2.0]},
+        optimizer="sgd",
+        learning_rate=1.0,
+        epochs=epochs,
+        lr_schedule=text,
+        on_epoch=lambda epoch: thetas.append(float(epoch.theta[0])),
+        **options,
+    )
+    return [before - after for before, after in itertools.pairwise(thetas)]
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize(
+    ("text", "rates"),
+    [
+        ("constant", [1] * 9),
+        ("step:3:0.5", [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]),
+        ("exponential:0.5", [0.5**k for k in range(9)]),
+        ("cosine", [(1 + np.cos(np.pi * k / 9)) / 2 for k in range(9)]),
+    ],
+)
+def test_schedules(text: str, rates: list[float], batch_size: int | None) -> None:
+    assert steps(text, batch_size=batch_size) == pytest.approx(rates)
+
+
+def test_a_plateau_is_where_the_loss_does_not_fall() -> None:
+    losses = [9.0, 5.0, 5.0, 5.0, 5.0, 1.0, 1.0, 1.0]
+    schedule = Schedule("plateau:2:0.1", 1.0, 100)
+    rates = [schedule.rate(number, losses[:number]) for number in range(1, 9)]
+    assert rates == pytest.approx([1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01])
+    assert Schedule("plateau:2:0.1", 1.0, 100).rate(8, losses) == pytest.approx(rates[-1])
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_long_gradients_are_shortened(batch_size: int | None) -> None:
+    assert steps("constant", 3, 50.0, clip_norm=2.0, batch_size=batch_size) == pytest.approx([2, 2, 2])
+    assert steps("constant", 3, 1.5, clip_norm=2.0, batch_size=batch_size) == pytest.approx([1.5, 1.5, 1.5])
+
+
+@pytest.mark.parametrize(
+    "text", ["stairs", "step:0", "step:2:3", "step:1:0.5:7", "exponential:x", "cosine:3", "step:1.5"]
+)
+def test_schedules_that_make_no_sense(text: str) -> None:
+    with pytest.raises(OptionError, match="schedule"):
+        fit("y ~ a", {"y": [1.0, 2.0]}, optimizer="sgd", lr_schedule=text)
+
+
+@pytest.mark.parametrize("options", [{"lr_schedule": "cosine"}, {"clip_norm": 1.0}])
+def test_methods_with_steps_of_their_own_have_neither(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="finds its own steps"):
+        fit("y ~ a", {"y": [1.0, 2.0]}, **options)
+
+
+# --- when to stop
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_a_tolerance_ends_earlier(optimizer: str) -> None:
+    x = np.linspace(0, 4, 50)
+    data = {"x": x, "y": 2.5 * np.exp(-1.3 * x) + 0.01 * np.sin(40 * x)}
+    runs = [fit("y ~ a*exp(-b*x)", data, optimizer=optimizer, tolerance=tolerance) for tolerance in (None, 1e-2)]
+    assert runs[1].epochs < runs[0].epochs
+    assert runs[1].converged
+    assert runs[1].loss == pytest.approx(runs[0].loss, rel=0.2)
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_gradient_methods_end_where_the_loss_falls_no_more(batch_size: int | None) -> None:
+    found = fit(
+        LINEAR, plane(), optimizer="adam", epochs=5000, learning_rate=0.05, tolerance=1e-3, batch_size=batch_size
+    )
+    assert found.converged
+    assert 10 < found.epochs < 2000
+    assert found.loss < 0.05
+
+
+def test_a_fall_of_less_than_min_delta_is_none() -> None:
+    options: dict[str, Any] = {
+        "optimizer": "sgd",
+        "epochs": 300,
+        "learning_rate": 0.02,
+        "validation": 0.3,
+        "patience": 5,
+    }
+    runs = [fit(LINEAR, plane(), min_delta=delta, **options) for delta in (0.0, 0.01)]
+    assert runs[1].epochs < runs[0].epochs
+    with pytest.raises(OptionError, match="patience"):
+        fit(LINEAR, plane(), min_delta=0.1)
