@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.util
 import math
 from collections.abc import Callable
 
+from autodiff_cli.backends.fallback import Fallback, Say, log
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape
 
-# Where compiling pays. Operations times rows: below, a whole fit on NumPy takes less time than it takes to load LLVM
-# and to compile. Numbers of a row: above, layers are so wide that NumPy's products of matrices are as fast.
-_WORTH = 2_000_000
+# Where compiling pays. Numbers of a row times rows times how often they are gone through: below, all of that takes
+# NumPy less time than it takes to load LLVM and to compile. Numbers of a row: above, layers are so wide that NumPy's
+# products of matrices are as fast.
+_WORTH = 50_000_000
+_PASSES = 25  # of a fit, about
 _WIDEST = 5_000
 
 
@@ -54,18 +56,23 @@ def compiles() -> bool:
     return importlib.util.find_spec("llvmlite") is not None
 
 
-def suited(name: str, threads: int | None, graphs: RowGraphs, rows: int) -> Backend:
+def suited(
+    name: str, threads: int | None, graphs: RowGraphs, rows: int, passes: int = _PASSES, say: Say = log
+) -> Backend:
     """The backend of a name; for `auto` the one that is faster for graphs over so many rows.
+
+    Args:
+        passes: how often these are gone through.
+        say: is told, in a sentence, if compiling fails, so that all runs on NumPy.
 
     >>> from autodiff_cli.language.lowering import read
     >>> suited("auto", None, RowGraphs([read("a*x").output], {"x"}), 100).name
     'numpy'
     """
-    if name != "auto":
+    if name == "auto":
+        numbers = sum(map(math.prod, shapes(Tape(graphs.outputs), graphs.leaves)))
+        pays = numbers <= _WIDEST and numbers * rows * passes >= _WORTH and compiles()
+        name = "llvm" if pays else "numpy"
+    if name == "numpy":
         return backend(name, threads)
-    numbers = sum(map(math.prod, shapes(Tape(graphs.outputs), graphs.leaves)))
-    if numbers <= _WIDEST and numbers * rows >= _WORTH and compiles():
-        # An installation that is broken is left alone; `autodiff doctor` says what is wrong with it.
-        with contextlib.suppress(ImportError, OSError, RuntimeError):
-            return backend("llvm", threads)
-    return backend("numpy", threads)
+    return Fallback(lambda: backend(name, threads), backend("numpy", threads), say)

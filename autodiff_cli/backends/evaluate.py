@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autodiff_cli.backends.choice import backend
+from autodiff_cli.backends.choice import suited
 from autodiff_cli.backends.protocol import Array, RowGraphs
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
@@ -44,7 +44,7 @@ def evaluate(
         if batches[name]
     }
     graphs = RowGraphs(outputs, columns.keys(), sizes)
-    kernel = backend().rows(graphs)
+    kernel = suited("auto", None, graphs, rows, passes=1).rows(graphs)
     found = np.empty((graphs.numbers, rows))
     prepared = kernel.prepare({name: value for name, value in arrays.items() if name not in columns})
     kernel.write(prepared, columns, found)

@@ -28,6 +28,10 @@ Columns = Mapping[str, Array]  # each of shape (rows,), or (*shape, rows) where 
 Point = Mapping[str, Any]  # a number or an array for every leaf that is no column
 
 
+class NotCompiled(RuntimeError):  # noqa: N818 - what it is
+    """A kernel could not be made ready for the columns that it was handed first; nothing has been computed."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowGraphs:
     """Graphs written for one row, to be run over many.

@@ -6,6 +6,7 @@ missing cells, is read again with the standard `csv` module, which knows the lin
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import itertools
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from autodiff_cli.data.cells import MISSING, counted, is_broken, number, shown
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, listing
+from autodiff_cli.data.texts import NotPlain, TextColumns, has_quotes, text_batches
 
 _BOM = b"\xef\xbb\xbf"
 LONGEST_CELL = 1 << 24  # characters
@@ -40,12 +42,34 @@ class Delimited:
         if not source.once:
             records.close()
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Generator[Record]:
         """See `ColumnFormat.records`."""
         if self._source.once:
             rest, self._rest = self._rest, None
-            return rest or iter(())
-        return itertools.islice(self._records(), 1, None)
+            yield from rest or ()
+            return
+        with contextlib.closing(self._records()) as records:
+            next(records)
+            yield from records
+
+    def texts(self) -> Generator[TextColumns]:
+        """See `ColumnFormat.texts`."""
+        if not self._source.is_long:
+            raise NotPlain
+        with self._source.text() as stream:
+            _first_record(stream)
+            if self._has_quotes(stream):
+                raise NotPlain
+        with self._source.text() as stream:
+            _first_record(stream)
+            yield from text_batches(stream, self._delimiter, len(self.header))
+
+    def _has_quotes(self, stream: BinaryIO) -> bool:
+        """Whether there are quotes, or what cannot be read."""
+        try:
+            return has_quotes(stream)
+        except (OSError, EOFError, zlib.error):
+            return True
 
     def columns(self, places: Mapping[str, int], drop_missing: bool, labels: str | None) -> dict[str, Any]:
         """See `ColumnFormat.columns`."""

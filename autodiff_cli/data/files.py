@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,11 @@ from autodiff_cli.data.delimited import Delimited
 from autodiff_cli.data.parquet import MAGIC, Parquet
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Array, DataError, LabelColumn, Record, Table, as_labels, complete, listing
+from autodiff_cli.data.texts import NotPlain, TextColumns
 from autodiff_cli.language.errors import in_brief
 from autodiff_cli.language.lexer import canonical
+
+_ROWS = 10_000  # that are handed on at a time
 
 
 class ColumnFormat(Protocol):
@@ -34,8 +38,14 @@ class ColumnFormat(Protocol):
                 `drop_missing`.
         """
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Generator[Record]:
         """The rows as text, each with its place. Of what can be read only once, those that were not read yet."""
+
+    def texts(self) -> Generator[TextColumns]:
+        """The rows by column, where that is faster. Raises NotPlain where it has to end, maybe at once."""
+
+
+Cells: TypeAlias = list[list[str]] | TextColumns
 
 
 class Block(NamedTuple):
@@ -43,11 +53,11 @@ class Block(NamedTuple):
 
     Attributes:
         columns: the numbers of the columns asked for, by name.
-        cells: of each row, the text of all.
+        cells: the text of all.
     """
 
     columns: dict[str, Array]
-    cells: list[list[str]]
+    cells: Cells
 
 
 class DataFile:
@@ -86,12 +96,21 @@ class DataFile:
             named = LabelColumn(labels, *as_labels(_as_numbers(columns.pop(labels)), labels))
         return complete(columns, drop_missing, f"{self.name}: ", named)
 
-    def rows(self) -> Iterator[list[str]]:
-        """All rows as text, cell by cell."""
-        return (record.cells for record in self._format.records())
+    def rows(self) -> Iterator[Cells]:
+        """All rows as text, some at a time."""
+        done = 0
+        with contextlib.suppress(NotPlain), contextlib.closing(self._format.texts()) as texts:
+            for cells in texts:
+                yield cells
+                done += len(cells)
+            return
+        with contextlib.closing(self._format.records()) as records:
+            rest = itertools.islice(records, done, None)
+            while block := [record.cells for record in itertools.islice(rest, _ROWS)]:
+                yield block
 
     def blocks(self, wanted: Collection[str], size: int) -> Iterator[Block]:
-        """All rows in order, `size` at a time: the numbers of the columns asked for, and the text of all.
+        """All rows in order, `size` at a time at most: the numbers of the columns asked for, and the text of all.
 
         A number may be nan or infinite here, if that is what is written.
 
@@ -99,9 +118,17 @@ class DataFile:
             DataError: for cells that are empty or hold no number, and rows of too many or too few, block by block.
         """
         places = self._places(wanted)
-        records = self._format.records()
-        while block := list(itertools.islice(records, size)):
-            yield Block(self._numbers(block, places), [record.cells for record in block])
+        done = 0
+        with contextlib.suppress(NotPlain), contextlib.closing(self._format.texts()) as texts:
+            for batch in texts:
+                for part in batch.parts(size):
+                    yield Block({name: part.numbers(place) for name, place in places.items()}, part)
+                    done += len(part)
+            return
+        with contextlib.closing(self._format.records()) as records:
+            rest = itertools.islice(records, done, None)
+            while found := list(itertools.islice(rest, size)):
+                yield Block(self._numbers(found, places), [record.cells for record in found])
 
     def row(self, number: int, wanted: Collection[str]) -> Record:
         """A row as text, the first one being 1: the cells of the columns asked for, in that order.
@@ -150,6 +177,15 @@ class DataFile:
         if wrong:
             raise DataError(listing(wrong, f"{self.name}: "))
         return {name: np.array(values) for name, values in columns.items()}
+
+
+def kept_rows(blocks: Iterable[Cells], kept: NDArray[np.bool_]) -> Iterator[Cells]:
+    """Those rows of all that are kept, which has a truth value for each."""
+    start = 0
+    for cells in blocks:
+        part = kept[start : start + len(cells)]
+        start += len(cells)
+        yield cells.kept(part) if isinstance(cells, TextColumns) else [*itertools.compress(cells, part.tolist())]
 
 
 def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:

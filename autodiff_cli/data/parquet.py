@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts
+from autodiff_cli.data.texts import NotPlain, TextColumns
 
 MAGIC = b"PAR1"  # the first bytes of such a file
 
@@ -42,7 +43,12 @@ class Parquet:
                     raise DataError(f"{self._source.name}: {what}") from None
         return columns
 
-    def records(self) -> Iterator[Record]:
+    def texts(self) -> Generator[TextColumns]:
+        """See `ColumnFormat.texts`."""
+        raise NotPlain
+        yield
+
+    def records(self) -> Generator[Record]:
         """See `ColumnFormat.records`."""
         with self._opened() as file:
             columns = [column.to_pylist() for column in file.read().columns]

@@ -13,6 +13,7 @@ from autodiff_cli.data.table import DataError
 
 _PIECE = 1 << 20  # bytes that are read at a time
 _START = 4  # bytes that tell formats apart
+_LONG = 1 << 18  # bytes of a file of which what pays for many rows is worth loading
 _ZIPPED = b"\x1f\x8b"
 
 
@@ -70,6 +71,13 @@ class ByteSource:
                 return
             with gzip.GzipFile(fileobj=raw) as unzipped:
                 yield cast(BinaryIO, unzipped)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are many bytes, which can be read again."""
+        if self.once:
+            return False
+        return (self._path.stat().st_size if self._bytes is None else len(self._bytes)) >= _LONG
 
     def unreadable(self, error: Exception, line: int | None = None) -> DataError:
         """The error for bytes that cannot be read, or make no sense."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 
 from autodiff_cli.algebra.table import share
 from autodiff_cli.backends.blocks import BLOCK
-from autodiff_cli.backends.choice import backend
+from autodiff_cli.backends.choice import suited
 from autodiff_cli.backends.fold import slices
-from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.errors import ExpressionError
@@ -59,6 +60,9 @@ class Gradients:
         fixed: the values of all others, the same at all points.
         wrt: the variables towards which derivatives are wanted.
 
+    Attributes:
+        points: how many there will be, if that is known before the first block.
+
     Raises:
         ExpressionError: if the output, or one of `columns` or `wrt`, is not a number.
     """
@@ -66,6 +70,7 @@ class Gradients:
     def __init__(
         self, expression: Formula, columns: Sequence[str], fixed: Mapping[str, Any], wrt: Sequence[str]
     ) -> None:
+        self.points = 0
         self.columns = tuple(columns)
         self.wrt = tuple(wrt)
         beside_arrays = any(np.ndim(value) for value in fixed.values())
@@ -81,8 +86,16 @@ class Gradients:
         with expression.placed():
             output = share([expression.output])[0]
             slopes = gradient_nodes(output, [expression.leaves[name] for name in wrt], sizes)
-        self._kernel = backend().rows(RowGraphs([output, *slopes], {*self.columns}, sizes))
-        self._prepared = self._kernel.prepare({name: place[name] for name in fixed})
+        self._graphs = RowGraphs([output, *slopes], {*self.columns}, sizes)
+        self._point = {name: place[name] for name in fixed}
+
+    @cached_property
+    def _kernel(self) -> RowKernel:
+        return suited("auto", None, self._graphs, self.points, passes=1).rows(self._graphs)
+
+    @cached_property
+    def _prepared(self) -> Any:
+        return self._kernel.prepare(self._point)
 
     def at(self, columns: Columns) -> Array:
         """The value and the derivatives at the points of one block, one below the other, a number per point."""

@@ -242,6 +242,7 @@ def _concluded(
         formula=model.formula({**values, **objective.fixed}),
         warnings=[
             *model.warnings,
+            *objective.kernels.notes,
             *dropped,
             *progress.warnings,
             *chosen,

@@ -21,7 +21,6 @@ from autodiff_cli.explain.digits.right_rows import RightRows
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.formula.points import MOST_POINTS, Gradients, Range, grid
 from autodiff_cli.language.errors import in_brief
-from autodiff_cli.render.numbers import in_full
 from autodiff_cli.render.reports.gradients import PointByPoint
 
 _COUNT = re.compile("0*[1-9][0-9]*")
@@ -85,11 +84,9 @@ def _on_a_grid(
         raise BadInput(f"the ranges have {count:,} combinations, and {MOST_POINTS:,} is the most that can be counted")
     formula = inputs.formula(context, text, given)
     fixed = {name: value for name, value in given.items() if name not in ranges}
-    blocks = (
-        (columns, zip(*(map(in_full, column.tolist()) for column in columns.values()), strict=True))
-        for columns in grid(ranges)
-    )
+    blocks = ((columns, None) for columns in grid(ranges))
     gradients, right = _gradients(context, formula, [*ranges], fixed, wrt)
+    gradients.points = count
     return PointByPoint(gradients, [*ranges], blocks, digits, right)
 
 
@@ -107,8 +104,7 @@ def _in_a_file(
             raise BadInput(f"{file.name}: there is a column `{taken[0]}` already; the results would have that name too")
         if path != "-":
             # What is wrong far down is found before anything is written.
-            for _ in file.blocks(columns, BLOCK):
-                pass
+            gradients.points = sum(len(block.cells) for block in file.blocks(columns, BLOCK))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.language.errors import in_brief
 
 if TYPE_CHECKING:
-    from autodiff_cli.data.files import DataFile
+    from autodiff_cli.data.files import Cells, DataFile
     from autodiff_cli.data.table import Table
     from autodiff_cli.training.prediction.named import WantedColumns
     from autodiff_cli.training.result.fit import FittedModel
@@ -113,21 +112,22 @@ def _table(fit: FittedModel, file: DataFile, wanted: WantedColumns, drop_missing
     names = {*needed, weighing} if wanted.level is not None and weighing in file.names else {*needed}
     if names:
         return file.load(names, drop_missing=drop_missing)
-    count = sum(1 for _ in file.rows())
+    count = sum(map(len, file.rows()))
     return Table({"": np.zeros(count)}, count)  # the same for all
 
 
-def _rows(file: DataFile, table: Table) -> Iterator[list[str]]:
+def _rows(file: DataFile, table: Table) -> Iterator[Cells]:
     """The rows as text. Raises BadInput for one that cannot be handed through: better before the first is written than
     after it."""
     from autodiff_cli.cli.data import bad_input
+    from autodiff_cli.data.files import kept_rows
 
     with bad_input():
-        count = sum(1 for _ in file.rows())
+        count = sum(map(len, file.rows()))
     read = table.rows + table.dropped
     if count != read:
         raise BadInput(f"{file.name}: it has {read} rows or {count}, depending on how its quotes are read")
-    return file.rows() if table.kept is None else itertools.compress(file.rows(), table.kept.tolist())
+    return file.rows() if table.kept is None else kept_rows(file.rows(), table.kept)
 
 
 def _check_new(names: Iterable[str], file: DataFile) -> None:

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.data.files import Cells
 from autodiff_cli.render.documents import number
-from autodiff_cli.render.numbers import in_full
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.render.report import Report
+from autodiff_cli.render.rows import row_text, rows_text
 from autodiff_cli.training.result.fit import FittedModel
 
 Predictions = Mapping[str, NDArray[Any]]
 
 
 def predictions_report(
-    fit: FittedModel, header: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]], predictions: Predictions
+    fit: FittedModel, header: Sequence[str], rows: Callable[[], Iterable[Cells]], predictions: Predictions
 ) -> Report:
     """CSV: the rows of the data as they are, each with its predictions, in full; or the predictions as a document."""
 
     def write(paper: Paper) -> None:
-        texts = rows()
-        writer = csv.writer(paper.stream, lineterminator="\n")
-        writer.writerow([*header, *predictions])
-        columns = (map(_cell, column.tolist()) for column in predictions.values())
-        for row, values in zip(texts, zip(*columns, strict=True), strict=True):
-            writer.writerow([*row, *values])
+        blocks = rows()
+        paper.stream.write(row_text([*header, *predictions]))
+        start = 0
+        for cells in blocks:
+            part = slice(start, start := start + len(cells))
+            paper.stream.write(rows_text(cells, [column[part] for column in predictions.values()]))
 
     return Report(write, lambda: [_document(fit, predictions)], is_data=True)
 
@@ -46,10 +46,6 @@ def undefined(predictions: Predictions) -> int:
     """How many rows have a prediction that is nan or infinite."""
     numeric = [~np.isfinite(column) for column in predictions.values() if column.dtype.kind == "f"]
     return int(np.count_nonzero(np.logical_or.reduce(numeric))) if numeric else 0
-
-
-def _cell(value: Any) -> str:
-    return in_full(value) if isinstance(value, float) else str(value)
 
 
 def _json(value: Any) -> Any:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from autodiff_cli.data.files import Cells
 from autodiff_cli.explain.digits.right import in_words
 from autodiff_cli.explain.digits.right_rows import RightRows
-from autodiff_cli.formula.points import Columns, Gradients
+from autodiff_cli.formula.points import Array, Columns, Gradients
 from autodiff_cli.render.documents import number, numbers
-from autodiff_cli.render.numbers import in_full, to_digits
+from autodiff_cli.render.numbers import to_digits
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.render.report import Report
+from autodiff_cli.render.rows import row_text, rows_text
 
 _MOST_NAMED = 5  # spoilt rows that are shown in words
-
-Cells = Iterable[Sequence[str]]  # for each point the text that describes it, for CSV
 
 
 class PointByPoint:
@@ -26,7 +25,8 @@ class PointByPoint:
 
     Args:
         header: the names of the columns that describe a point.
-        blocks: of points: a number per point for each variable that varies, and its cells. They are gone through once.
+        blocks: of points: a number per point for each variable that varies, and its cells; None where these are just
+            those numbers. They are gone through once.
         digits: of values and derivatives in CSV; by default, and in JSON, all that a float has.
         right: looks for rows that rounding has spoilt; None where rows have arrays.
 
@@ -40,7 +40,7 @@ class PointByPoint:
         self,
         gradients: Gradients,
         header: Sequence[str],
-        blocks: Iterable[tuple[Columns, Cells]],
+        blocks: Iterable[tuple[Columns, Cells | None]],
         digits: int | None,
         right: RightRows | None = None,
     ) -> None:
@@ -49,7 +49,7 @@ class PointByPoint:
         self._gradients = gradients
         self._header = header
         self._blocks = blocks
-        self._show = in_full if digits is None else to_digits(digits)
+        self._show = None if digits is None else to_digits(digits)
         self._right = right
         self.spoilt = 0
         self.first_spoilt: list[str] = []
@@ -64,7 +64,7 @@ class PointByPoint:
         """The results, computed as they are written."""
         return Report(self._write, self._documents, is_data=True)
 
-    def _computed(self) -> Iterator[tuple[Columns, Cells, list[list[float]], Mapping[int, Mapping[str, str]]]]:
+    def _computed(self) -> Iterator[tuple[Columns, Cells | None, Array, Mapping[int, Mapping[str, str]]]]:
         rows = 0
         for columns, cells in self._blocks:
             found = self._gradients.at(columns)
@@ -74,23 +74,22 @@ class PointByPoint:
             for row in [*right][: _MOST_NAMED - len(self.first_spoilt)]:
                 self.first_spoilt.append(f"row {rows + row + 1}: with all digits {in_words(right[row])}")
             rows += found.shape[1]
-            yield columns, cells, [array.tolist() for array in found], right
+            yield columns, cells, found, right
 
     def _write(self, paper: Paper) -> None:
-        writer = csv.writer(paper.stream, lineterminator="\n")
         header: Sequence[str] | None = [*self._header, *self.results]
-        for _, cells, results, _ in self._computed():
+        for columns, cells, results, _ in self._computed():
             if header is not None:
-                writer.writerow(header)
+                paper.stream.write(row_text(header))
                 header = None
-            shown = zip(*(map(self._show, result) for result in results), strict=True)
-            writer.writerows([*row, *result] for row, result in zip(cells, shown, strict=True))
+            given = [columns[name] for name in self._header] if cells is None else []
+            paper.stream.write(rows_text(cells, results, self._show, given))
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         for columns, _, results, right in self._computed():
             names = self._gradients.columns
             points = zip(*(columns[name].tolist() for name in names), strict=True)
-            for row, (point, (value, *slopes)) in enumerate(zip(points, zip(*results, strict=True), strict=True)):
+            for row, (point, (value, *slopes)) in enumerate(zip(points, results.T.tolist(), strict=True)):
                 warnings = {"warnings": [_warning(right[row])]} if row in right else {}
                 yield {
                     "variables": numbers(dict(zip(names, point, strict=True))),

@@ -30,6 +30,7 @@ class Kernels:
         parameters: the leaves of the free parameters.
         recompute_every: see `Backend.sums`.
         backend: what makes them.
+        notes: what it has had to say so far, as sentences.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class Kernels:
         parameters: Sequence[Node],
         recompute_every: int | None,
         backend: Backend,
+        notes: Sequence[str] = (),
     ) -> None:
+        self.notes = notes
         self.graphs = graphs
         self.columns = {*columns, *graphs.gathered, WEIGHT}
         self._parameters = parameters

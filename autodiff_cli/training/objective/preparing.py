@@ -81,7 +81,8 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     _check_starts(begun, options.parameters.bounds)
     leaves = [resolved.program.leaves[name] for name in free]
     loss_of_row = RowGraphs([built.weighted], {*resolved.columns, *built.gathered, WEIGHT}, built.leaves)
-    chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows)
+    notes: list[str] = []
+    chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows, say=notes.append)
     return Prepared(
         model=resolved,
         loss=loss,
@@ -93,7 +94,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         start=_started(layout, layout.gather([values[name] for name in free]), begun, box),
         given=frozenset(begun),
         bounds=box,
-        kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen),
+        kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen, notes),
         family=options.loss.family,
         likelihood=options.loss.likelihood,
         penalties={L1: options.loss.l1, L2: options.loss.l2},

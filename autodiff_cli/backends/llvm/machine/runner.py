@@ -22,7 +22,7 @@ from autodiff_cli.backends.llvm.plans.layout import ALIGNMENT, laid_out
 from autodiff_cli.backends.llvm.plans.nests import nests
 from autodiff_cli.backends.llvm.target import Processor
 from autodiff_cli.backends.llvm.writing.program import JOB, written
-from autodiff_cli.backends.protocol import Columns, Point
+from autodiff_cli.backends.protocol import Columns, NotCompiled, Point
 
 Array = NDArray[np.float64]
 
@@ -74,18 +74,22 @@ class Runner:
         return np.concatenate([np.ravel(each) for each in given], dtype=np.float64)
 
     def bind(self, columns: Columns, rows: int) -> None:
-        """Take these columns, and compile for their types if that is not done."""
+        """Take these columns, and compile for their types if that is not done. Raises NotCompiled if that fails."""
         if self._bound is not None and self._bound.is_of(columns, rows):
             return
         bound = Bound(self.plan.columns, columns, rows)
         if bound.types not in self._machines:
-            text = written(
-                self._target, self.plan, self._nests, self._layout, bound.types, self._block, summed=self._summed
-            )
-            self._machines[bound.types] = Machine(text, self._target)
+            self._machines[bound.types] = self._machine(bound.types)
         self._run = self._machines[bound.types].function("run")
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
+
+    def _machine(self, types: tuple[str, ...]) -> Machine:
+        try:
+            text = written(self._target, self.plan, self._nests, self._layout, types, self._block, summed=self._summed)
+            return Machine(text, self._target)
+        except Exception as error:  # LLVM's own, of many kinds
+            raise NotCompiled(str(error) or type(error).__name__) from error
 
     def groups(self, blocks: int, most: int) -> Iterator[tuple[int, int]]:
         """Blocks in groups that are computed at a time: as many as take a while, a power of two."""

@@ -1,0 +1,90 @@
+"""Cells as text, column by column: for files whose rows are many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.data.cells import number
+
+_PIECE = 1 << 20  # bytes of a text that are looked at at a time
+_BATCH = 1 << 22  # bytes of it that become one batch of rows
+
+
+class NotPlain(Exception):  # noqa: N818 - what it is
+    """Rows that have to be read one by one."""
+
+
+class TextColumns:
+    """Some rows of a file: the text of their cells, by column, as it stands there.
+
+    Args:
+        batch: Arrow's, of bytes.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def parts(self, size: int) -> Iterator[TextColumns]:
+        """The same rows, so many at a time."""
+        return (TextColumns(self.batch.slice(start, size)) for start in range(0, len(self), size))
+
+    def kept(self, rows: NDArray[np.bool_]) -> TextColumns:
+        """Some of the rows, by a truth value for each."""
+        import pyarrow as pa
+
+        return TextColumns(self.batch.filter(pa.array(rows)))
+
+    def numbers(self, place: int) -> NDArray[np.float64]:
+        """A column as numbers. Raises NotPlain if a cell holds none."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        cells = self.batch.column(place)
+        try:
+            found = np.asarray(pc.ascii_trim_whitespace(cells.cast(pa.string())).cast(pa.float64()))
+            if np.isfinite(found).all():
+                return found
+        except pa.ArrowInvalid:
+            pass
+        values = [number(cell.strip()) for cell in _decoded(cells)]  # who else reads numbers may read more as such
+        if None in values:
+            raise NotPlain
+        return np.array(values, dtype=np.float64)
+
+    def rows(self) -> list[list[str]]:
+        """The same rows, cell by cell."""
+        return [list(cells) for cells in zip(*map(_decoded, self.batch.columns), strict=True)]
+
+
+def has_quotes(stream: BinaryIO) -> bool:
+    """Whether there are quotes in a text."""
+    return any(b'"' in piece for piece in iter(lambda: stream.read(_PIECE), b""))
+
+
+def text_batches(stream: BinaryIO, delimiter: str, width: int) -> Iterator[TextColumns]:
+    """The rows of a text without quotes. Raises NotPlain at one that has too few cells or too many."""
+    import pyarrow as pa
+    from pyarrow import csv as pa_csv
+
+    names = [str(place) for place in range(width)]
+    try:
+        with pa_csv.open_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(column_names=names, block_size=_BATCH),
+            parse_options=pa_csv.ParseOptions(delimiter=delimiter, quote_char=False),
+            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())),
+        ) as reader:
+            yield from map(TextColumns, reader)
+    except (pa.ArrowInvalid, OSError, EOFError) as error:
+        raise NotPlain from error
+
+
+def _decoded(cells: Any) -> list[str]:
+    return [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()]

@@ -1,0 +1,118 @@
+"""Where nothing can be compiled all runs on NumPy: with the same results, and a sentence that says so."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.backends import choice, health
+from autodiff_cli.backends.llvm import target
+from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.language.lowering import read
+from autodiff_cli.training import options
+from tests.support import run_cli
+
+X = np.linspace(0, 3, 300)
+DATA = {"x": X, "y": 2 * np.exp(-1.3 * X) + 0.1 * np.sin(40 * X)}
+MODEL = "y ~ a*exp(-b*x)"
+
+
+def _raises(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("LLVM is not what it was\nand more lines of it")
+
+
+BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "reading": lambda patch: patch.setattr(llvm, "parse_assembly", _raises),
+    "linking": lambda patch: patch.setattr(llvm, "create_mcjit_compiler", _raises),
+    "planning": lambda patch: patch.setattr("autodiff_cli.backends.llvm.kernel.planned", _raises),
+    "writing": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine.runner.written", _raises),
+    "loading": lambda patch: patch.setitem(choice.BACKENDS, "llvm", _raises),
+}
+
+
+@pytest.fixture(params=BREAKS)
+def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    BREAKS[request.param](monkeypatch)
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("options", [{}, {"optimizer": "adam", "batch_size": 50, "epochs": 3}, {"loss": "huber"}])
+def test_a_fit_that_cannot_compile_is_numpys_and_says_so_once(options: dict[str, Any]) -> None:
+    found = ad.fit(MODEL, DATA, backend="llvm", **options)
+    wanted = ad.fit(MODEL, DATA, backend="numpy", **options)
+    assert found.parameters == wanted.parameters
+    assert found.history == wanted.history
+    (note,) = [each for each in found.warnings if each not in wanted.warnings]
+    assert "LLVM is not what it was" in note
+    assert "NumPy" in note
+    assert "\n" not in note
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_command_line_says_so_too() -> None:
+    rows = "x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(DATA["x"], DATA["y"], strict=True))
+    output = run_cli(["train", MODEL, "-", "--backend", "llvm"], rows)
+    assert output.status == 0
+    assert "LLVM is not what it was" in output + output.stderr
+    assert "LLVM is not what it was" in " ".join(
+        run_cli(["train", MODEL, "-", "--backend", "llvm", "--json"], rows).json["warnings"]
+    )
+
+
+@pytest.mark.usefixtures("broken")
+def test_many_points_are_evaluated_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(choice, "_WORTH", 0)
+    f = ad.parse("a*exp(-b*x)")
+    with caplog.at_level(logging.WARNING, "autodiff_cli"):
+        found = f(a=2, b=0.5, x=X)
+    np.testing.assert_array_equal(found, 2 * np.exp(-0.5 * X))
+    assert len(caplog.records) == 1
+    assert "LLVM is not what it was" in caplog.text
+
+
+def test_a_mistake_of_the_caller_is_no_reason_to_fall_back() -> None:
+    kernel = choice.suited("llvm", None, RowGraphs([read("a*x").output], {"x"}), 3).sums(
+        RowGraphs([read("a*x").output], {"x"})
+    )
+    with pytest.raises(ValueError, match="2 are needed"):
+        kernel.sums({"a": 1.0}, {"x": X[:3]}, 2)
+    assert kernel.sums({"a": 2.0}, {"x": X[:3]}, 3) == pytest.approx(2 * X[:3].sum())
+
+
+def test_without_llvmlite_everything_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *arguments: Any, **options: Any) -> Any:
+        if name.partition(".")[0] == "llvmlite" or ".llvm." in name:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return real(name, *arguments, **options)
+
+    for module in (health, options, choice):
+        monkeypatch.setattr(module, "compiles", lambda: False)
+    monkeypatch.setattr(choice, "_WORTH", 0)
+    monkeypatch.setattr(builtins, "__import__", missing)
+    assert ad.fit(MODEL, DATA).warnings == ad.fit(MODEL, DATA, backend="numpy").warnings
+    assert "not installed" in run_cli("doctor")
+    refused = run_cli(["train", MODEL, "-", "--backend", "llvm"], "x,y\n1,2\n2,3\n3,4\n")
+    assert refused.status == 2
+    assert "llvmlite" in refused.stderr
+
+
+def test_without_the_library_of_vectors_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    graphs = RowGraphs([read("exp(x) + sin(x)*tanh(x) + log(1 + x) + x^2.5").output], {"x"})
+    usual = Llvm(1).sums(graphs).sums({}, {"x": X}, len(X))
+    monkeypatch.setattr(target, "_has_library", lambda: False)
+    np.testing.assert_allclose(Llvm(1).sums(graphs).sums({}, {"x": X}, len(X)), usual, rtol=1e-14)
+    assert "one number at a time" in run_cli("doctor")
