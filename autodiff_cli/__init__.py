@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from autodiff_cli.classroom.value import Value as Value
     from autodiff_cli.data.table import DataError as DataError
     from autodiff_cli.fitting import Fit as Fit
+    from autodiff_cli.fitting import compare as compare
     from autodiff_cli.fitting import fit as fit
     from autodiff_cli.fitting import load as load
     from autodiff_cli.front import Expression as Expression
@@ -36,6 +37,7 @@ _HOMES = {
     "Value": "autodiff_cli.classroom.value",
     "DataError": "autodiff_cli.data.table",
     "Fit": "autodiff_cli.fitting",
+    "compare": "autodiff_cli.fitting",
     "fit": "autodiff_cli.fitting",
     "load": "autodiff_cli.fitting",
     "ModelFileError": "autodiff_cli.training.result.model_file",

@@ -16,6 +16,7 @@ from typing import ParamSpec
 from autodiff_cli.render.fits.report import fit_report
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.training import fit as training
+from autodiff_cli.training.comparison import compare as comparison
 from autodiff_cli.training.result import fit as result
 from autodiff_cli.training.result import model_file
 
@@ -64,5 +65,6 @@ def _fronted(make: Callable[P, result.FittedModel]) -> Callable[P, Fit]:
     return fronted
 
 
+compare = comparison.compare
 fit = _fronted(training.fit)
 load = _fronted(model_file.load)

@@ -7,6 +7,7 @@ Typer app, so that each is declared once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -226,7 +227,8 @@ def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str,
     arguments = [p for p in command.params if not isinstance(p, TyperOption)]
     wanted = [p.metavar or p.name or "" for p in arguments]
     least = sum(p.required for p in arguments)
-    if least <= len(found.positionals) <= len(wanted):
+    most = math.inf if any(p.nargs == -1 for p in arguments) else len(wanted)
+    if least <= len(found.positionals) <= most:
         return
     suspects = [f"--{name}" for name in found.values] + [word for word in found.positionals if word.startswith("--")]
     for suspect in suspects:

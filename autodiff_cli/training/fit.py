@@ -182,7 +182,11 @@ def fit(
 
 def fitted(model: str | Model, dataset: Dataset, options: Options, observe: Observer | None = None) -> FittedModel:
     """The same, with the options in their groups. See `fit`, also for what is raised."""
-    objective = Objective.of(model, dataset, options)
+    return fitted_objective(Objective.of(model, dataset, options), options, observe)
+
+
+def fitted_objective(objective: Objective, options: Options, observe: Observer | None = None) -> FittedModel:
+    """The same for an objective that was made with these options. Raises OptionError, Interrupted."""
     if not objective.parameters:
         raise OptionError("there is nothing to fit: every parameter is fixed")
     judge = None

@@ -121,7 +121,7 @@ def test_an_option_says_what_it_takes(line: str, message: str) -> None:
 
 def test_only_commands_about_a_point_take_values_of_variables() -> None:
     taking = [name for name in COMMANDS if "[--VARIABLE VALUE]" in run_cli(f"{name} --help").splitlines()[0]]
-    assert taking == ["grad", "trace", "train", "check"]
+    assert taking == ["grad", "trace", "train", "compare", "check"]
 
 
 def test_an_unknown_command_gets_a_suggestion() -> None:

@@ -39,8 +39,8 @@ _MODEL = "`target ~ prediction`, or an expression that is the loss of a row; - a
 _DATA = "CSV, TSV, gzip of either, or Parquet; - reads it from standard input."
 _GRADIENT_METHODS = listed(OPTIMIZERS)
 
-# The options that are fields of records, by these names.
-_OPTIONS: dict[str, Any] = {
+# The options that are fields of records, by these names. `compare` has some of them too.
+OPTIONS: dict[str, Any] = {
     "optimizer": Annotated[str, typer.Option("--optimizer", metavar="NAME", help=f"{listed(METHODS)}.")],
     "loss": Annotated[
         str | None,
@@ -128,7 +128,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 @with_records(
-    {**_OPTIONS, **DESCENT},
+    {**OPTIONS, **DESCENT},
     rows=DataOptions,
     losses=LossOptions,
     method=MethodOptions,

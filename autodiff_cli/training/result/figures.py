@@ -88,7 +88,7 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
 def _of_squares(objective: Objective, theta: Array, length: float, count: int, dof: int, absolute: bool) -> Figures:
     free = count - dof
     variation = objective.target_variation()
-    logarithm = 2 * math.log(length) - math.log(count) if length > 0 else -math.inf
+    logarithm = 2 * math.log(length) - math.log(count) if length != 0 else -math.inf
     log_likelihood = -count / 2 * (logarithm + 1 + math.log(2 * math.pi))
     scaled = length / math.sqrt(dof) if dof > 0 else None
     return Figures(

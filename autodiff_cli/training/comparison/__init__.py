@@ -1,0 +1,1 @@
+"""Several models of the same data, side by side."""

@@ -1,0 +1,57 @@
+"""`autodiff compare` as it is typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import expect_refusal, run_cli
+
+DECAY = "docs/data/decay.csv"
+MODELS = ["y ~ a*exp(-b*x)", "y ~ a + b*x", "y ~ a*exp(-b*x) + c"]
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+
+
+def test_models_are_listed_best_first() -> None:
+    output = run_cli(["compare", DECAY, *MODELS])
+    assert output.status == 0
+    lines = output.splitlines()
+    assert lines[0] == "3 models of 40 rows, best first"
+    assert lines[2].split("  ")[-1] == "y ~ a*exp(-b*x)"
+    assert "1 within 2: F(1, 37)" in output
+    document = run_cli(["compare", DECAY, *MODELS, "--json"]).json
+    assert [one["model"] for one in document["models"]] == [MODELS[0], MODELS[2], MODELS[1]]
+    best = document["models"][0]
+    assert best["k"] == 3
+    assert best["aicc"] == min(one["aicc"] for one in document["models"])
+    assert {"loss", "bic", "cv_error", "parameters", "delta_aicc", "weight"} <= {*best}
+    assert [test["test"] for test in document["tests"]].count("F") == 1
+
+
+def test_starts_are_for_the_models_that_have_them() -> None:
+    document = run_cli(["compare", DECAY, *MODELS, "--c", "0.5", "--folds", "0", "--json"]).json
+    assert document["models"][0]["cv_error"] is None
+    expect_refusal(run_cli(["compare", DECAY, *MODELS, "--q", "0.5"]), "no model has the parameter `q`")
+
+
+def test_one_model_that_fails_does_not_stop_the_others() -> None:
+    output = run_cli(["compare", DECAY, MODELS[0], "y ~ a*log(x - 9) + b", "--json"])
+    assert output.status == 0
+    good, bad = output.json["models"]
+    assert good["model"] == MODELS[0]
+    assert "log(x - 9)" in bad["warnings"][-1]
+    assert bad["aicc"] is None or bad["aicc"] == "nan"
+    assert "log(x - 9)" in run_cli(["compare", DECAY, MODELS[0], "y ~ a*log(x - 9) + b"])
+
+
+def test_bad_input_is_status_2() -> None:
+    expect_refusal(run_cli(["compare", DECAY]), "MODEL... missing")
+    expect_refusal(run_cli(["compare", DECAY, MODELS[0]]), "takes two models")
+    expect_refusal(run_cli(["compare", DECAY, MODELS[0], "y ~ a +"]), "")
+    expect_refusal(run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--folds", "1"]), "2 folds or more")
+    expect_refusal(run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--jsn"]), "--json")

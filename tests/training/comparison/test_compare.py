@@ -1,0 +1,115 @@
+"""Comparisons: figures of statsmodels 0.14 (`anova_lm`, `GLM`), and what may not be called a test."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.data.table import DataError
+from autodiff_cli.training.comparison.compare import Comparison, NestedTest
+from autodiff_cli.training.comparison.cross_validation import fold_numbers
+from autodiff_cli.training.errors import OptionError
+
+X = np.linspace(0, 4, 12)
+Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]
+COUNTS = [2, 1, 1, 2, 5, 3, 4, 5, 8, 7, 5, 9]
+LINE, CUBIC = "y ~ a + b*x", "y ~ p + q*x + r*x^2 + s*x^3"
+
+
+def only_test(comparison: Comparison) -> NestedTest:
+    (test,) = comparison.tests
+    return test
+
+
+def test_lines_within_cubics_as_statsmodels_has_it() -> None:
+    found = ad.compare([CUBIC, LINE], {"x": X, "y": Y})
+    assert [one.fit.model for one in found.models] == [LINE, CUBIC]
+    line, cubic = found.models
+    assert (line.k, cubic.k) == (3, 5)
+    assert line.fit.aic == pytest.approx(10.458701657261734, rel=1e-9)
+    assert cubic.fit.aic == pytest.approx(13.704689589871911, rel=1e-9)
+    assert line.fit.bic == pytest.approx(11.913421606625734, rel=1e-9)
+    assert cubic.delta == pytest.approx(cubic.fit.aicc - line.fit.aicc)
+    assert line.weight + cubic.weight == pytest.approx(1)
+    test = only_test(found)
+    assert (test.smaller, test.larger, test.name, test.dof) == (LINE, CUBIC, "F", (2, 8))
+    assert test.statistic == pytest.approx(0.259401681517, rel=1e-9)
+    assert test.p == pytest.approx(0.77775994547, rel=1e-9)
+
+
+def test_a_likelihood_ratio_as_statsmodels_has_it() -> None:
+    found = ad.compare(["c ~ exp(a)", "c ~ exp(a + b*x)"], {"x": X, "c": COUNTS}, family="poisson")
+    test = only_test(found)
+    assert (test.name, test.dof) == ("likelihood ratio", (1,))
+    assert test.statistic == pytest.approx(14.360868019813495, rel=1e-7)
+    assert test.p == pytest.approx(0.0001509061002413224, rel=1e-6)
+    assert [one.k for one in found.models] == [2, 1]
+
+
+def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
+    data = {"x": X, "y": Y, "error": np.full(12, 0.3)}
+    test = only_test(ad.compare([LINE, CUBIC], data, sigma="error", absolute_sigma=True))
+    assert (test.name, test.dof) == ("likelihood ratio", (2,))
+    assert test.statistic == pytest.approx(0.0620435841936 / 0.09, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger", "is_tested"),
+    [
+        ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c", True),
+        ("y ~ a*x^2", "y ~ a*x^n*c^2 + 0*n", False),
+        ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c*exp(-d*x)", False),  # d is nothing where c = 0
+        ("y ~ a*x", "y ~ a*x^n", True),
+        ("y ~ a + b*x", "y ~ a*exp(b*x) + c", False),
+        ("y ~ a + b*x", "y ~ c + d*sin(x) + f*cos(x)", False),
+        ("y ~ a*(x - 1)", "y ~ c + d*x", True),
+        ("y ~ 1 + b*x", "y ~ c*x + d*x^2", False),  # the 1 is not in the span
+        ("y ~ 1 + b*x", "y ~ 1 + c*x + d*x^2", True),
+    ],
+)
+def test_a_special_case_is_one_for_certain(smaller: str, larger: str, is_tested: bool) -> None:
+    y = 2 * np.exp(-0.4 * X) + 1 + 0.02 * np.cos(7 * X)
+    test = only_test(ad.compare([smaller, larger], {"x": X + 0.5, "y": y}, folds=0))
+    assert bool(test.name) == is_tested, test
+    assert bool(test.reason) != is_tested
+
+
+def test_cross_validation_is_what_it_says() -> None:
+    found = ad.compare([LINE, CUBIC], {"x": X, "y": Y}, folds=4, seed=3)
+    part_of, errors = fold_numbers(12, 4, 3), []
+    for fold in range(4):
+        rest = part_of != fold
+        line = np.polyfit(X[rest], np.array(Y)[rest], 1)
+        errors += ((np.array(Y) - np.polyval(line, X))[~rest] ** 2).tolist()
+    assert found.models[0].cv_error == pytest.approx(np.mean(errors), rel=1e-9)
+    assert ad.compare([LINE, CUBIC], {"x": X, "y": Y}, folds=0).models[0].cv_error is None
+
+
+def test_all_models_have_the_same_rows() -> None:
+    data = {"x": X, "z": [math.nan, *X[1:]], "y": Y}
+    with pytest.raises(DataError, match="row 1, column `z`"):
+        ad.compare([LINE, "y ~ a + b*z"], data)
+    found = ad.compare([LINE, "y ~ a + b*z"], data, drop_missing=True)
+    assert {one.fit.rows for one in found.models} == {11}
+
+
+def test_classes_compare_by_their_deviance() -> None:
+    kind = ["u", "v", "u", "u", "v", "u", "v", "v", "u", "v", "v", "v"]
+    found = ad.compare(["kind ~ softmax(dense(x, 2))", "kind ~ softmax(dense([x, x^2], 2))"], {"x": X, "kind": kind})
+    assert len(found.models) == 2
+    assert all(one.cv_error is not None for one in found.models)
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    data = {"x": X, "y": Y}
+    with pytest.raises(OptionError, match="different targets, `y` and `log\\(y\\)`"):
+        ad.compare([LINE, "log(y) ~ a + b*x"], data)
+    with pytest.raises(OptionError, match="two models"):
+        ad.compare([LINE], data)
+    with pytest.raises(OptionError, match="given twice"):
+        ad.compare([LINE, LINE], data)
+    with pytest.raises(OptionError, match="no model has the parameter `q`"):
+        ad.compare([LINE, "y ~ a"], data, start={"q": 1})
