@@ -12,6 +12,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.intervals.asked import check_intervals, with_intervals
 from autodiff_cli.training.methods.loop import Observer, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LossKind
@@ -90,6 +91,8 @@ def fit(
     l1: float = 0.0,
     l2: float = 0.0,
     tolerance: float | None = None,
+    profile: bool = False,
+    bootstrap: int | None = None,
     on_epoch: Observer | None = None,
 ) -> FittedModel:
     """Fit the parameters of a model to data.
@@ -143,6 +146,8 @@ def fit(
         tolerance: end the fit where the loss falls by no more than this share of it from step to step, for gradient
             methods in 10 epochs. By default `lm` and `lbfgs` go on to the last digits, and gradient methods to the last
             epoch.
+        profile: find the intervals of parameters by profile likelihood too: `intervals["profile"]`.
+        bootstrap: find them by so many fits to rows drawn anew, as the seed decides: `intervals["bootstrap"]`.
         on_epoch: is called with the start and after each epoch; again from epoch 0 where a better start is found.
 
     Raises:
@@ -175,7 +180,7 @@ def fit(
             tolerance,
         ),
         ValidationOptions(validation, patience, min_delta),
-        ReportOptions(diagnosis, confidence, written(derive)),
+        ReportOptions(diagnosis, confidence, written(derive), profile, bootstrap),
     )
     return fitted(model, as_dataset(data), options, on_epoch)
 
@@ -194,6 +199,7 @@ def fitted_objective(objective: Objective, options: Options, observe: Observer |
         objective, held_out = split(objective, options.validation.validation, options.method.seed)
         judge = Validation(held_out, options.validation.patience, options.validation.min_delta)
     quantities = Quantities(options.report.derive, objective.model, objective.layout)
+    check_intervals(objective, options.report)
     method = chosen(options.method, objective)
     options.method.check_used(method)
     progress = Progress(observe, judge)
@@ -204,7 +210,11 @@ def fitted_objective(objective: Objective, options: Options, observe: Observer |
             raise
         outcome = Outcome(progress.best.theta, False, "interrupted")
         raise Interrupted(_concluded(objective, method, progress, outcome, options, quantities)) from None
-    return _concluded(objective, method, progress, outcome, options, quantities)
+    found = _concluded(objective, method, progress, outcome, options, quantities)
+    try:
+        return with_intervals(found, objective, options, quantities)
+    except KeyboardInterrupt:
+        raise Interrupted(found) from None
 
 
 def _concluded(

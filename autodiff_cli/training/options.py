@@ -204,9 +204,13 @@ class ReportOptions:
     diagnosis: bool = False
     confidence: float = 0.95
     derive: Mapping[str, str] = field(default_factory=dict)
+    profile: bool = False
+    bootstrap: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", checked_level(self.confidence))
+        if self.bootstrap is not None and self.bootstrap < 2:
+            raise OptionError(f"a bootstrap has at least two resamples, not {self.bootstrap}; 1000 are usual")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,13 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     Raises:
         Diverged: if the loss is not defined at the start.
     """
-    outcome = _minimised(objective, objective.start, options, progress)
+    outcome = minimised(objective, objective.start, options, progress)
     if options.epochs is None and guessed(objective) and _ends_badly(objective, outcome):
         free = objective.layout.mask(guessed(objective))
         found = search(objective, objective.start, free, options.seed, objective.bounds)
         if found is not None and _is_better(objective, found.end, outcome.theta):
             progress.warnings.append(better_starts(objective, found.end))
-            outcome = _minimised(objective, found.end, options, progress)
+            outcome = minimised(objective, found.end, options, progress)
     if not outcome.is_endless:
         return outcome
     hint = without_end(objective.model)
@@ -59,7 +59,8 @@ def _is_better(objective: Objective, theta: Array, than: Array) -> bool:
     return objective.value(theta) < CLEARLY * objective.value(than)
 
 
-def _minimised(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
+def minimised(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
+    """One fit from one start, with the scale of residuals where a robust loss has to find it. Raises Diverged."""
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         return _robust(objective, start, options, progress)
     box = objective.bounds

@@ -102,6 +102,13 @@ OPTIONS: dict[str, Any] = {
     "confidence": Annotated[
         float, typer.Option("--confidence", metavar="PERCENT", help="The level of intervals, as 95 or 0.95.")
     ],
+    "profile": Annotated[
+        bool, typer.Option("--profile", help="Intervals by profile likelihood too, for models that are not linear.")
+    ],
+    "bootstrap": Annotated[
+        int | None,
+        typer.Option("--bootstrap", metavar="N", help="Intervals by fits to N draws of the rows too; 1000 are usual."),
+    ],
     "diagnosis": Annotated[
         bool, typer.Option("--diagnose", help="Look for idle units, and for gradients that vanish or explode.")
     ],

@@ -40,6 +40,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
         "epochs": fit.epochs,
         "converged": fit.converged,
         "formula": fit.formula or None,
+        **({"intervals": {kind: _ends(found) for kind, found in fit.intervals.items()}} if fit.intervals else {}),
         **({"derived": {name: numbers(of_one) for name, of_one in fit.derived.items()}} if fit.derived else {}),
         **({"bounds": {name: [*map(number, ends)] for name, ends in fit.bounds.items()}} if fit.bounds else {}),
         **({} if fit.scale is None else {"scale": number(fit.scale)}),
@@ -88,6 +89,10 @@ def _known(value: Any) -> Any:
 def _confidence(fit: FittedModel) -> dict[str, Any]:
     pairs = fit.confidence().items()
     return {"level": fit.confidence_level, **{name: ends and [*map(_known, ends)] for name, ends in pairs}}
+
+
+def _ends(intervals: dict[str, Any]) -> dict[str, Any]:
+    return {name: ends and [*map(_known, ends)] for name, ends in intervals.items()}
 
 
 def _pairs(fit: FittedModel, matrix: Array) -> dict[str, Any]:

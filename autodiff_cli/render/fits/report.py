@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autodiff_cli.render.fits.derived import write_derived
+from autodiff_cli.render.fits.derived import write_derived, write_intervals
 from autodiff_cli.render.fits.diagnosis import write_diagnosis
 from autodiff_cli.render.fits.document import fit_document
 from autodiff_cli.render.fits.networks import is_summarised, layers_table, write_confusion
@@ -38,6 +38,7 @@ def _write_fit(paper: Paper, fit: FittedModel, digits: int | None, saved: bool) 
     paper.line(_ending(fit, brief), Style.STRONG)
     _write_parameters(paper, fit, digits)
     write_derived(paper, fit, digits)
+    write_intervals(paper, fit, digits)
     _write_correlations(paper, fit)
     paper.heading("figures")
     for line in _figures(fit, brief):

@@ -59,6 +59,7 @@ class ModelOverRows:
         part = copy.copy(self)
         part.table = self.table.part(rows)
         part._triangles = {}
+        part.settings = dict(self.settings)  # a scale that is found for some rows is theirs
         return part
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class FittedModel:
         interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
         derived: the quantities that were asked for, by name: `{"value": …, "stderr": …}`, with None for an error
             that is not known.
+        intervals: those that were asked for besides `confidence`, by name, under `profile` and `bootstrap`: pairs, of
+            arrays for arrays; None for one that is not known, infinite where the data set no end.
         bounds: the least and the greatest value that parameters could have, where any were given.
         confidence_level: of the intervals that reports show.
         penalty: what the penalties `l1` and `l2` add to `loss`; None without one.
@@ -116,6 +118,7 @@ class FittedModel:
     interval_dof: int | None = None
     confidence_level: float = 0.95
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     derived: dict[str, dict[str, float | None]] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
 

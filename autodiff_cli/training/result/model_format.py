@@ -135,6 +135,10 @@ def _quantity(value: Any) -> dict[str, float | None]:
     return {"value": _number(value["value"]), "stderr": _or_none(_number)(value["stderr"])}
 
 
+def _ends(value: Any) -> dict[str, Any]:
+    return {name: None if pair is None else (_array(pair[0]), _array(pair[1])) for name, pair in value.items()}
+
+
 def _or_none(read: Reader) -> Reader:
     return lambda value: None if value is None else read(value)
 
@@ -200,6 +204,7 @@ KEYS: dict[str, Reader] = {
     "interval_dof": _or_none(_whole),
     "confidence_level": _number,
     "bounds": _limits,
+    "intervals": lambda value: {kind: _ends(of_kind) for kind, of_kind in value.items()},
     "derived": lambda value: {name: _quantity(of_one) for name, of_one in value.items()},
     "terms": _terms,
     "validation_rows": _whole,

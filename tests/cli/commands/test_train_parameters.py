@@ -78,3 +78,17 @@ def test_derived_quantities_are_in_the_text_and_in_json() -> None:
 )
 def test_quantities_that_cannot_be_are_refused(options: list[str], message: str) -> None:
     expect_refusal(train(*options), message)
+
+
+def test_intervals_that_were_asked_for_stand_side_by_side() -> None:
+    options = ["--profile", "--bootstrap", "30", "--confidence", "90"]
+    output = train(*options)
+    assert "90 % intervals" in output
+    assert "2.4826 to 2.5178" in output
+    found = train(*options, "--json").json["intervals"]
+    assert [*found] == ["profile", "bootstrap"]
+    for of_kind in found.values():
+        assert of_kind["a"][0] < 2.5 < of_kind["a"][1]
+    assert "intervals" not in train("--json").json
+    expect_refusal(train("--bootstrap", "1"), "a bootstrap has at least two resamples, not 1")
+    expect_refusal(train("--profile", "--loss", "mae"), "profile needs least squares or a likelihood")

@@ -1,0 +1,1 @@
+"""Intervals that do without the shape of a normal distribution: by profile likelihood, and by the bootstrap."""

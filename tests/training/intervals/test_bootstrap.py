@@ -1,0 +1,64 @@
+"""The bootstrap: seeded, and near what theory says of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.errors import OptionError
+
+GENERATOR = np.random.default_rng(3)
+X = np.linspace(0, 4, 200)
+DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.1 + 0.05 * GENERATOR.standard_normal(len(X))}
+MODEL = "y ~ a*exp(-b*x) + c"
+
+
+def test_the_same_seed_gives_the_same_intervals_and_another_others() -> None:
+    one, again, other = (ad.fit(MODEL, DATA, bootstrap=20, seed=seed).intervals["bootstrap"] for seed in (1, 1, 2))
+    assert one == again
+    assert one != other
+
+
+def test_with_equal_errors_the_ends_are_near_those_of_the_standard_errors() -> None:
+    found = ad.fit(MODEL, DATA, bootstrap=400, derive=["half = ln(2)/b"])
+    for name, (low, high) in found.confidence().items():
+        ends = found.intervals["bootstrap"][name]
+        assert ends[1] - ends[0] == pytest.approx(high - low, rel=0.5)
+        assert ends[0] < found.parameters[name] < ends[1]
+    low, high = found.intervals["bootstrap"]["b"]
+    # ln(2)/b falls with b, so its percentiles are those of b, upside down, but for interpolation between two fits.
+    assert found.intervals["bootstrap"]["half"] == pytest.approx((math.log(2) / high, math.log(2) / low), rel=1e-4)
+
+
+def test_the_mean_has_the_percentiles_of_resampled_means() -> None:
+    y = np.random.default_rng(5).exponential(size=40)
+    found = ad.fit("y ~ m", {"y": y}, bootstrap=2000, confidence=0.8)
+    means = np.random.default_rng(6).choice(y, (20000, len(y))).mean(axis=1)
+    assert found.intervals["bootstrap"]["m"] == pytest.approx(tuple(np.quantile(means, (0.1, 0.9))), rel=0.02)
+
+
+@pytest.mark.parametrize("options", [{"loss": "huber"}, {"loss": "mae"}, {"optimizer": "lbfgs"}, {"l1": 0.01}])
+def test_other_losses_have_them_too(options: dict[str, Any]) -> None:
+    found = ad.fit(MODEL, DATA, bootstrap=10, **options)
+    scale = found.scale
+    assert all(low < high for low, high in found.intervals["bootstrap"].values())
+    assert found.scale == scale == ad.fit(MODEL, DATA, **options).scale  # resamples do not touch the fit's own
+
+
+def test_arrays_have_arrays() -> None:
+    found = ad.fit("y ~ dot(w, [x, z])", {**DATA, "z": X**2}, bootstrap=10)
+    low, high = found.intervals["bootstrap"]["w"]
+    assert low.shape == high.shape == (2,)
+
+
+def test_few_resamples_and_those_that_cannot_be_fitted_are_said() -> None:
+    found = ad.fit(MODEL, DATA, bootstrap=10)
+    assert found.warnings == ["10 resamples are few for intervals of 95 %: --bootstrap 200 or more are better"]
+    with pytest.raises(OptionError, match="at least two resamples, not 1"):
+        ad.fit(MODEL, DATA, bootstrap=1)
+    with pytest.raises(OptionError, match="network"):
+        ad.fit("y ~ mlp(x, [2], tanh)", DATA, bootstrap=10)

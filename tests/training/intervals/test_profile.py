@@ -1,0 +1,120 @@
+"""Profile likelihood, against lmfit and against the definition, followed by root finding."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import chi2
+
+import autodiff_cli as ad
+from autodiff_cli.training.errors import OptionError
+
+# Enzyme kinetics with treated cells: Bates & Watts 1988, table A1.3.
+TREATED = {
+    "c": [0.02, 0.02, 0.06, 0.06, 0.11, 0.11, 0.22, 0.22, 0.56, 0.56, 1.10, 1.10],
+    "v": [76, 47, 97, 107, 123, 139, 159, 152, 191, 201, 207, 200],
+}
+KINETICS = "v ~ Vm*c/(K + c)"
+FALLING = {"x": [0.0, 1, 2, 3, 4], "y": [1, 0.2, 0.12, -0.05, 0.1]}
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_least_squares_have_the_intervals_of_lmfit(optimizer: str) -> None:
+    found = ad.fit(KINETICS, TREATED, start={"Vm": 200, "K": 0.1}, optimizer=optimizer, profile=True)
+    # lmfit 1.3.4, conf_interval(…, sigmas=[0.95])
+    assert found.intervals["profile"]["Vm"] == pytest.approx((197.30193282579012, 229.2890556288213), rel=1e-8)
+    assert found.intervals["profile"]["K"] == pytest.approx((0.046920342034558776, 0.0861569134282654), rel=1e-8)
+
+
+def test_absolute_errors_have_the_normal_level() -> None:
+    sigma = np.full(12, 10.0)
+    found = ad.fit(KINETICS, TREATED, start={"Vm": 200, "K": 0.1}, sigma=sigma, absolute_sigma=True, profile=True)
+    c, v = (np.array(TREATED[name]) for name in "cv")
+
+    def risen(k: float) -> float:
+        shape = c / (k + c)
+        return float(np.sum(np.square(v - shape * (shape @ v) / (shape @ shape)))) / 100
+
+    least = minimize_scalar(risen, bounds=(0.01, 0.2), options={"xatol": 1e-12}).fun
+    ends = [brentq(lambda k: risen(k) - least - chi2.ppf(0.95, 1), a, b) for a, b in ((0.03, 0.064), (0.0642, 0.2))]
+    assert found.intervals["profile"]["K"] == pytest.approx(tuple(ends), rel=1e-6)
+
+
+def test_a_likelihood_falls_by_half_of_the_quantile() -> None:
+    x = np.linspace(0, 2, 15)
+    y = np.array([1, 0, 0, 4, 2, 1, 2, 2, 0, 2, 7, 2, 5, 3, 3])
+    found = ad.fit("y ~ exp(a + b*x)", {"x": x, "y": y}, family="poisson", profile=True, confidence=0.9)
+
+    def risen(b: float) -> float:
+        # For given b the best exp(a) is known: Σy/Σexp(b·x).
+        mean = np.exp(b * x) * y.sum() / np.exp(b * x).sum()
+        return -2 * float(np.sum(y * np.log(mean) - mean))
+
+    best = found.parameters["b"]
+    level = risen(best) + chi2.ppf(0.9, 1)
+    ends = brentq(lambda b: risen(b) - level, -1, best), brentq(lambda b: risen(b) - level, best, 3)
+    assert found.intervals["profile"]["b"] == pytest.approx(ends, rel=1e-6)
+
+
+def test_the_mean_of_a_normal_sample_with_unknown_width() -> None:
+    y = np.array([1.0, 2, 4, 7, 1, 3])
+    found = ad.fit("((y - m)/s)^2/2 + log(s)", {"y": y}, likelihood=True, profile=True)
+    width = math.sqrt(y.var() * math.expm1(chi2.ppf(0.95, 1) / len(y)))
+    assert found.intervals["profile"]["m"] == pytest.approx((y.mean() - width, y.mean() + width), rel=1e-6)
+
+
+def test_of_a_linear_model_the_profile_has_the_ends_of_the_errors() -> None:
+    generator = np.random.default_rng(0)
+    data = {"x": generator.normal(size=30), "y": generator.normal(size=30)}
+    found = ad.fit("y ~ a + b*x + d*x^2", data, profile=True)
+    for name, ends in found.confidence().items():
+        assert found.intervals["profile"][name] == pytest.approx(ends, rel=1e-6)
+
+
+def test_where_the_data_set_no_end_it_is_infinite_and_a_bound_ends_it() -> None:
+    open_ended = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
+    low, high = open_ended.intervals["profile"]["b"]
+    assert (round(low, 4), high) == (0.7803, math.inf)
+    assert "the data set no upper end to `b`: its profile is flat" in open_ended.warnings
+    bounded = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True, bounds={"b": (0, 2.5)})
+    assert bounded.intervals["profile"]["b"] == pytest.approx((low, 2.5), rel=1e-6)
+    assert "the profile of `b` ends at its bound, 2.5, before its level is reached" in bounded.warnings
+    held = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True, bounds={"b": (0, 1)})
+    assert held.intervals["profile"]["b"][1] == held.parameters["b"] == 1
+
+
+def test_a_better_fit_on_the_way_is_said() -> None:
+    x = np.linspace(0, 10, 60)
+    data = {"x": x, "y": np.sin(2 * x) + 0.1 * np.cos(17 * x)}
+    local = ad.fit("y ~ a*sin(w*x)", data, start={"a": 0.1, "w": 2.8}, optimizer="lbfgs", profile=True)
+    assert local.parameters["w"] == pytest.approx(2.775, abs=1e-3)
+    assert local.intervals["profile"]["w"] is None
+    assert any(
+        "with w = 2.46179 there is a better fit than this one; begin there, or" in words for words in local.warnings
+    )
+
+
+def test_what_has_no_profile_says_why() -> None:
+    with pytest.raises(OptionError, match="the loss mae; bootstrap needs neither"):
+        ad.fit(KINETICS, TREATED, loss="mae", profile=True)
+    with pytest.raises(OptionError, match="network"):
+        ad.fit("v ~ mlp(c, [2], tanh)", TREATED, profile=True)
+    exact = ad.fit("y ~ a*x", {"x": [0.0, 1, 2], "y": [0, 1, 2]}, profile=True)
+    assert exact.intervals["profile"] == {"a": None}
+    assert "no profile intervals: there is no standard deviation to measure by" in exact.warnings
+
+
+def test_a_model_file_keeps_them(tmp_path: Path) -> None:
+    found = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
+    found.save(tmp_path / "model.json")
+    assert ad.load(tmp_path / "model.json").intervals == found.intervals
+
+
+def test_undetermined_parameters_have_no_ends() -> None:
+    found: Any = ad.fit("y ~ a*b*x", FALLING, profile=True)
+    assert found.intervals["profile"]["a"] == (-math.inf, math.inf)
