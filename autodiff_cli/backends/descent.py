@@ -3,26 +3,64 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.backends.fold import slices
-from autodiff_cli.backends.protocol import Array, Backend, Columns, Descent, Point, RowGraphs, State
+from autodiff_cli.backends.protocol import Array, Backend, Columns, Descent, Point, RowGraphs, State, Tell
 from autodiff_cli.backends.update import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.numbers.arrays.table import quiet
 
+# Up to so many rows every order is as likely as any other. Of more, stretches of rows are drawn, so that memory is read
+# line by line, and the rows of a window of stretches are mixed: all windows of an epoch in the same way.
+_MIXED_FREELY = 2**18
+_STRETCH = 32
+_WINDOW = 8192
 
-def shuffled(generator: np.random.Generator, rows: int) -> NDArray[np.intp]:
+_PAUSE = 0.1  # seconds between two reports of how far an epoch is
+
+
+def shuffled(generator: np.random.Generator, rows: int) -> NDArray[Any]:
     """The order in which an epoch goes through the rows. Every backend takes this one, so that all agree.
+
+    Of many rows, each batch has rows from all over the data; but those less than 32 that make no whole stretch are
+    always among the last of an epoch, and not every order is possible.
 
     >>> sorted(shuffled(np.random.default_rng(0), 4).tolist())
     [0, 1, 2, 3]
     """
-    return generator.permutation(rows)
+    if rows <= _MIXED_FREELY:
+        return generator.permutation(rows)
+    kind = np.dtype(np.int32 if rows < 2**31 else np.int64)
+    begins = generator.permutation(rows // _STRETCH).astype(kind) * kind.type(_STRETCH)
+    stretches = _WINDOW // _STRETCH
+    mixed = len(begins) // stretches * stretches
+    within = generator.permutation(_WINDOW)
+    order: NDArray[Any] = np.empty(rows, kind)
+    windows = order[: mixed * _STRETCH].reshape(-1, _WINDOW)
+    np.take(begins[:mixed].reshape(-1, stretches), within // _STRETCH, axis=1, out=windows, mode="clip")
+    windows += (within % _STRETCH).astype(kind)
+    rest = order[mixed * _STRETCH :]
+    stretched = (begins[mixed:, None] + np.arange(_STRETCH, dtype=kind)).ravel()
+    rest[: len(stretched)] = stretched
+    rest[len(stretched) :] = np.arange(rows // _STRETCH * _STRETCH, rows)
+    generator.shuffle(rest)
+    return order
+
+
+def mean_loss(losses: Sequence[float] | Array) -> float:
+    """The mean of the batches' losses; nan where no batch said anything.
+
+    >>> mean_loss([1.0, 3.0]), mean_loss([])
+    (2.0, nan)
+    """
+    with quiet():
+        return float(np.mean(losses)) if len(losses) else math.nan
 
 
 def views(theta: Array, parameters: Mapping[str, Shape]) -> dict[str, Any]:
@@ -96,14 +134,22 @@ class EpochLoop:
         self._shapes = {name: descent.loss.leaves.get(name, ()) for name in descent.parameters}
 
     def run(
-        self, state: State, rate: float, point: Point, columns: Columns, batch_rows: int, generator: np.random.Generator
+        self,
+        state: State,
+        rate: float,
+        point: Point,
+        columns: Columns,
+        batch_rows: int,
+        generator: np.random.Generator,
+        tell: Tell | None = None,
     ) -> float:
         """See `EpochKernel.run`."""
         names = self._sums.names.intersection(columns)
         rows = next(iter(columns.values())).shape[-1]
         order = shuffled(generator, rows)
         drawn = {name: columns[name][..., order] for name in names}
-        losses = []
+        losses: list[float] = []
+        due = time.monotonic() + _PAUSE
         for part in slices(rows, batch_rows):
             batch = {name: column[..., part] for name, column in drawn.items()}
             weight = float(part.stop - part.start) if self._weight is None else float(np.sum(batch[self._weight]))
@@ -114,4 +160,7 @@ class EpochLoop:
                 mean /= weight
             losses.append(float(mean[0]))
             self._stepper.step(state, rate, clipped(mean[1:], self._clip_norm))
-        return float(np.mean(losses))
+            if tell is not None and time.monotonic() > due and part.stop < rows:
+                tell(part.stop / rows, mean_loss(losses))
+                due = time.monotonic() + _PAUSE
+        return mean_loss(losses)

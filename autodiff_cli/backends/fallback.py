@@ -19,6 +19,7 @@ from autodiff_cli.backends.protocol import (
     RowKernel,
     State,
     SumKernel,
+    Tell,
 )
 
 Kernel = TypeVar("Kernel")
@@ -147,9 +148,16 @@ class _Rows(_Careful[RowKernel]):
 
 class _Epochs(_Careful[EpochKernel]):
     def run(
-        self, state: State, rate: float, point: Point, columns: Columns, batch_rows: int, generator: np.random.Generator
+        self,
+        state: State,
+        rate: float,
+        point: Point,
+        columns: Columns,
+        batch_rows: int,
+        generator: np.random.Generator,
+        tell: Tell | None = None,
     ) -> float:
-        given = state, rate, point, columns, batch_rows, generator
+        given = state, rate, point, columns, batch_rows, generator, tell
         try:
             return self._kernel.run(*given)
         except NotCompiled as error:  # before the first step

@@ -9,7 +9,7 @@ Rows are the last axis of every array, so that the rows of each number lie side 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from autodiff_cli.graph.tape import Tape
 Array = NDArray[np.float64]
 Columns = Mapping[str, Array]  # each of shape (rows,), or (*shape, rows) where a row has an array
 Point = Mapping[str, Any]  # a number or an array for every leaf that is no column
+Tell = Callable[[float, float], None]  # is told which part of an epoch is over, and the mean of its batches' losses
 
 
 class NotCompiled(RuntimeError):  # noqa: N818 - what it is
@@ -183,7 +184,14 @@ class EpochKernel(Protocol):
     """A gradient method made ready to run whole epochs."""
 
     def run(
-        self, state: State, rate: float, point: Point, columns: Columns, batch_rows: int, generator: np.random.Generator
+        self,
+        state: State,
+        rate: float,
+        point: Point,
+        columns: Columns,
+        batch_rows: int,
+        generator: np.random.Generator,
+        tell: Tell | None = None,
     ) -> float:
         """Take one step per batch, over all rows once, in the order of `shuffled(generator, rows)`.
 
@@ -195,6 +203,7 @@ class EpochKernel(Protocol):
             rate: the learning rate.
             point: a value for every leaf that is neither a column nor a parameter; more may be there.
             columns: whole columns, one at least.
+            tell: is called now and then within an epoch that lasts.
 
         Returns:
             The mean of the batches' losses, each taken before its step; nan or infinite where the method diverged.

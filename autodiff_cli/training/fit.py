@@ -13,7 +13,7 @@ from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.intervals.asked import check_intervals, with_intervals
-from autodiff_cli.training.methods.loop import Observer, Outcome
+from autodiff_cli.training.methods.loop import Listener, Observer, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LossKind
 from autodiff_cli.training.objective.model import Model
@@ -185,12 +185,24 @@ def fit(
     return fitted(model, as_dataset(data), options, on_epoch)
 
 
-def fitted(model: str | Model, dataset: Dataset, options: Options, observe: Observer | None = None) -> FittedModel:
-    """The same, with the options in their groups. See `fit`, also for what is raised."""
-    return fitted_objective(Objective.of(model, dataset, options), options, observe)
+def fitted(
+    model: str | Model,
+    dataset: Dataset,
+    options: Options,
+    observe: Observer | None = None,
+    listen: Listener | None = None,
+) -> FittedModel:
+    """The same, with the options in their groups. See `fit`, also for what is raised.
+
+    Args:
+        listen: is told now and then how far an epoch is.
+    """
+    return fitted_objective(Objective.of(model, dataset, options), options, observe, listen)
 
 
-def fitted_objective(objective: Objective, options: Options, observe: Observer | None = None) -> FittedModel:
+def fitted_objective(
+    objective: Objective, options: Options, observe: Observer | None = None, listen: Listener | None = None
+) -> FittedModel:
     """The same for an objective that was made with these options. Raises OptionError, Interrupted."""
     if not objective.parameters:
         raise OptionError("there is nothing to fit: every parameter is fixed")
@@ -202,7 +214,7 @@ def fitted_objective(objective: Objective, options: Options, observe: Observer |
     check_intervals(objective, options.report)
     method = chosen(options.method, objective)
     options.method.check_used(method)
-    progress = Progress(observe, judge)
+    progress = Progress(observe, judge, listen)
     try:
         outcome = optimize(method, objective, options.method, progress)
     except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
+from autodiff_cli.training.methods.loop import Epoch, Listener, Observer, Outcome
 from autodiff_cli.training.validation import Validation, standing
 
 
@@ -15,6 +15,7 @@ class Progress:
     Args:
         observe: is told the start and every epoch.
         validation: judges every epoch, and may end the fit.
+        listen: is told how far an epoch is that takes long.
 
     Attributes:
         history: the records of the start and each epoch; begun anew when a better start is found.
@@ -33,6 +34,7 @@ class Progress:
 
     observe: Observer | None = None
     validation: Validation | None = None
+    listen: Listener | None = None
     history: list[dict[str, float]] = field(default_factory=list, init=False)
     standings: list[float] = field(default_factory=list, init=False)
     first: Epoch | None = field(default=None, init=False)

@@ -108,17 +108,18 @@ def _run(method: str, objective: Objective, options: MethodOptions, progress: Pr
     if method == "lbfgs":
         return smooth(objective, options, progress)
     drawn = options.batch_size is not None
-    for epoch in _descending(method, objective, options).epochs(progress.standings):
+    for epoch in _descending(method, objective, options, progress).epochs(progress.standings):
         progress.record(epoch)
         if options.tolerance is not None and has_stalled(progress.standings, options.tolerance, drawn=drawn):
             return Outcome(epoch.theta, True)
     return Outcome(progress.reached.theta, has_settled([record["loss"] for record in progress.history]))
 
 
-def _descending(method: str, objective: Objective, options: MethodOptions) -> Descending:
+def _descending(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Descending:
     epochs = EPOCHS if options.epochs is None else options.epochs
-    rates = Schedule(options.lr_schedule, _rate(options), epochs)
-    return Descending(objective, OPTIMIZERS[method], rates, options.batch_size, options.clip_norm, options.seed)
+    update, rates = OPTIMIZERS[method], Schedule(options.lr_schedule, _rate(options), epochs)
+    size, longest = options.batch_size, options.clip_norm
+    return Descending(objective, update, rates, size, longest, options.seed, progress.listen)
 
 
 def _rate(options: MethodOptions) -> float:

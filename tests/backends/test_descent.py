@@ -62,6 +62,20 @@ def test_the_order_is_new_in_every_epoch() -> None:
     assert len(orders) == 10
 
 
+@pytest.mark.parametrize("rows", [2**18 + 1, 2**18 + 31, 300_000, 8192 * 40])
+def test_many_rows_are_mixed_all_over_and_each_comes_once(rows: int) -> None:
+    order = shuffled(np.random.default_rng(1), rows)
+    assert (np.bincount(order, minlength=rows) == 1).all()
+    batches = order[: rows // 32 * 32].reshape(-1, 32)
+    # 32 rows drawn from all of them have this mean and this deviation, and neighbours fall apart.
+    means, deviations = batches.mean(axis=1) / rows, batches.std(axis=1) / rows
+    assert means.mean() == pytest.approx(0.5, abs=0.005)
+    assert means.std() == pytest.approx(np.sqrt(1 / 12 / 32), rel=0.1)
+    assert deviations.mean() == pytest.approx(np.sqrt(1 / 12), rel=0.03)
+    assert np.mean(np.abs(np.diff(np.sort(batches, axis=1), axis=1)) < 32) < 0.15
+    np.testing.assert_array_equal(order, shuffled(np.random.default_rng(1), rows))
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_method_that_is_stopped_and_taken_up_again_goes_on_as_before(name: str) -> None:
     objective, update = Objective("y ~ a*x + b + v@[x, 1]", data(), start={"v": [1, 2]}), OPTIMIZERS[name]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.descent import EpochLoop
 from autodiff_cli.backends.fold import fold
+from autodiff_cli.backends.llvm.epochs import CompiledEpochs
 from autodiff_cli.backends.llvm.machine.runner import Runner
 from autodiff_cli.backends.llvm.machine.threads import cores
 from autodiff_cli.backends.llvm.plans.items import Plan, Stage
@@ -50,7 +51,7 @@ class Llvm:
 
     def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> EpochKernel:
         """See `Backend.epochs`."""
-        return EpochLoop(self, descent, recompute_every)
+        return CompiledEpochs(descent, self._target, EpochLoop(self, descent, recompute_every))
 
 
 class CompiledSums:

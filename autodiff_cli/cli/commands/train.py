@@ -221,7 +221,7 @@ def train(
         values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed, limited)
         table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
         try:
-            fit = fitted(read, file, Options(values, rows, losses, method, held_out, report), table.add)
+            fit = fitted(read, file, Options(values, rows, losses, method, held_out, report), table.add, table.move)
         except Interrupted as interruption:
             fit = interruption.fit
             table.end()

@@ -9,7 +9,7 @@ from autodiff_cli.language.errors import in_brief
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Paper, Style
 from autodiff_cli.render.text import on_one_line, shortened
-from autodiff_cli.training.methods.loop import Epoch
+from autodiff_cli.training.methods.loop import Epoch, Underway
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -62,7 +62,12 @@ class EpochTable:
         else:
             self._waiting = epoch
         if self._bar is not None:
-            self._bar.move(epoch)
+            self._bar.move(epoch.number, 0.0, epoch.loss)
+
+    def move(self, underway: Underway) -> None:
+        """An epoch is under way that takes long."""
+        if self._bar is not None:
+            self._bar.move(underway.number - 1, underway.part, underway.loss)
 
     def end(self) -> None:
         """Show the last epoch, whatever its number, and take the bar away."""
@@ -110,14 +115,15 @@ class Bar:
         self._next = clock() + LONG
         self._shown: tuple[Progress, TaskID] | None = None
 
-    def move(self, epoch: Epoch) -> None:
-        """Show how far the run is, if it is time to."""
+    def move(self, passed: int, part: float, loss: float) -> None:
+        """Show how far the run is, if it is time to: how many epochs have passed, and which part of the next."""
         now = self._clock()
         if now < self._next:
             return
         self._next = now + REFRESH
         progress, task = self._shown = self._shown or self._drawn()
-        progress.update(task, completed=epoch.number, loss=f"{epoch.loss:.6g}", refresh=True)
+        at = f"{passed + 1}, {part:.0%}" if part else str(passed)
+        progress.update(task, completed=passed + part, at=at, loss=f"{loss:.6g}", refresh=True)
 
     def hide(self) -> None:
         """Take the bar away until the next move."""
@@ -130,7 +136,7 @@ class Bar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         progress = Progress(
-            TextColumn("  epoch {task.completed}"),
+            TextColumn("  epoch {task.fields[at]}"),
             BarColumn(),
             TextColumn("loss {task.fields[loss]}"),
             TimeRemainingColumn(),
@@ -139,4 +145,4 @@ class Bar:
             transient=True,
         )
         progress.start()
-        return progress, progress.add_task("", total=self._total, loss="")
+        return progress, progress.add_task("", total=self._total, at="", loss="")

@@ -46,6 +46,24 @@ Observer = Callable[[Epoch], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Underway:
+    """Where a fit stands within an epoch that takes long.
+
+    Attributes:
+        number: of the epoch.
+        part: of its rows that have been gone through.
+        loss: the mean of the batches' losses so far.
+    """
+
+    number: int
+    part: float
+    loss: float
+
+
+Listener = Callable[[Underway], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How an optimization ended.
 
@@ -82,6 +100,7 @@ class Descending:
         rates: the learning rate of each epoch.
         batch_size: rows per step, which each epoch draws anew by a generator seeded once; None for all.
         clip_norm: the length that a longer gradient is shortened to.
+        listen: is told now and then how far an epoch is.
 
     Attributes:
         state: where it stands; with `generator`, all that decides how it goes on.
@@ -96,11 +115,13 @@ class Descending:
         batch_size: int | None = None,
         clip_norm: float | None = None,
         seed: int = 0,
+        listen: Listener | None = None,
     ) -> None:
         self._objective = objective
         self._rates = rates
         self._batch_size = batch_size
         self._clip_norm = clip_norm
+        self._listen = listen
         self._update, self.state = _begun(objective, update)
         self.generator = np.random.default_rng(seed)
         self.number = 0
@@ -131,9 +152,13 @@ class Descending:
         yield self._reached(self._objective.value(self.state.theta))
         while self.number < self._rates.epochs:
             rate = self._rates.rate(self.number + 1, losses)
-            loss = run(self.state, rate, size, self.generator)
+            loss = run(self.state, rate, size, self.generator, None if self._listen is None else self._tell)
             self.number += 1
             yield self._reached(loss)
+
+    def _tell(self, part: float, loss: float) -> None:
+        assert self._listen is not None
+        self._listen(Underway(self.number + 1, part, loss))
 
     def _reached(self, loss: float) -> Epoch:
         epoch = Epoch(self.number, loss, self.state.theta.copy())

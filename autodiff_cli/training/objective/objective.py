@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.backends.protocol import State
+from autodiff_cli.backends.protocol import State, Tell
 from autodiff_cli.backends.update import Update
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.numbers.arrays.table import quiet
@@ -198,13 +198,11 @@ class Objective(ModelOverRows):
         """Whether a target minus a prediction says something: not of classes."""
         return self.has_target and self.classes is None
 
-    def epochs(
-        self, update: Update, clip_norm: float | None = None
-    ) -> Callable[[State, float, int, np.random.Generator], float]:
+    def epochs(self, update: Update, clip_norm: float | None = None) -> Callable[..., float]:
         """A function that runs an epoch of a gradient method over the rows: see `EpochKernel.run`.
 
-        Its arguments are where the method stands, the learning rate, the rows of a batch, and the generator that draws
-        them; it returns the mean of the batches' losses.
+        Its arguments are where the method stands, the learning rate, the rows of a batch, the generator that draws
+        them, and perhaps what is told how far a long epoch is; it returns the mean of the batches' losses.
 
         >>> from autodiff_cli.training.methods.optimizers import OPTIMIZERS
         >>> objective = Objective("y ~ a", {"y": [1, 1, 1, 1]}, start={"a": 0})
@@ -216,8 +214,11 @@ class Objective(ModelOverRows):
         """
         kernel = self.kernels.epochs(update, clip_norm)
 
-        def run(state: State, rate: float, batch_rows: int, generator: np.random.Generator) -> float:
-            return kernel.run(state, rate, {**self.fixed, **self.settings}, self.table.columns, batch_rows, generator)
+        def run(
+            state: State, rate: float, batch_rows: int, generator: np.random.Generator, tell: Tell | None = None
+        ) -> float:
+            point = {**self.fixed, **self.settings}
+            return kernel.run(state, rate, point, self.table.columns, batch_rows, generator, tell)
 
         return run
 

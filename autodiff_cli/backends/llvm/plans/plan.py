@@ -39,14 +39,19 @@ from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
 from autodiff_cli.ops.structural import whole_number
 
 
-def planned(graphs: RowGraphs, *, summed: bool) -> Plan:
-    """The plan for these graphs, or for their sums over rows."""
+def planned(graphs: RowGraphs, *, summed: bool, first: Sequence[str] = ()) -> Plan:
+    """The plan for these graphs, or for their sums over rows.
+
+    Args:
+        first: leaves with which the point is to begin, one after the other; others follow at the next multiple of
+            `GRID` numbers.
+    """
     outputs = defined(share(graphs.outputs), graphs.leaves)
     if summed:
         outputs = totals(outputs, graphs.columns, graphs.leaves)
     # Derivatives in the order in which a backward sweep finds them: towards the last parameters first.
     tape = Tape([*outputs[:1], *outputs[:0:-1]])
-    planner = _Planner(graphs)
+    planner = _Planner(graphs, first)
     level = Stage.TOTAL if summed else Stage.ROW
     wanted: dict[Node, list[tuple[Shape, int]]] = {}
     for output, size, place in zip(outputs, graphs.sizes, graphs.places, strict=True):
@@ -60,12 +65,16 @@ def planned(graphs: RowGraphs, *, summed: bool) -> Plan:
 
 
 class _Planner:
-    def __init__(self, graphs: RowGraphs) -> None:
+    def __init__(self, graphs: RowGraphs, first: Sequence[str]) -> None:
         self.plan = Plan()
         self._columns = graphs.columns
         self._found: dict[Node, Input] = {ROWS: Reading(ROW_COUNT, (), 0, ())}
         self._shapes: dict[Node, Shape] = {ROWS: ()}
         self._point_size = 0
+        self._placed: dict[str, Leaf] = {}
+        for name in first:
+            self._placed[name] = self._of_the_point(name, graphs.leaves.get(name, ()))
+        self._point_size = on_grid(self._point_size)
 
     def add(self, node: Node, shape: Shape) -> None:
         """What a node comes to, its inputs being there."""
@@ -121,10 +130,14 @@ class _Planner:
             leaf = Leaf(node.text, shape, Stage.ROW, len(self.plan.columns))
             self.plan.columns.append(leaf)
         else:
-            leaf = Leaf(node.text, shape, Stage.UNIFORM, self._point_size)
-            self.plan.points.append(leaf)
-            self._point_size += math.prod(shape)
+            leaf = self._placed.get(node.text) or self._of_the_point(node.text, shape)
         return Reading(leaf, shape, 0, contiguous(shape))
+
+    def _of_the_point(self, name: str, shape: Shape) -> Leaf:
+        leaf = Leaf(name, shape, Stage.UNIFORM, self._point_size)
+        self.plan.points.append(leaf)
+        self._point_size += math.prod(shape)
+        return leaf
 
     def _element_by_element(self, op: Op, inputs: Sequence[Input], shape: Shape) -> Input:
         numbers = [each for each in inputs if isinstance(each, float)]
@@ -151,6 +164,14 @@ class _Planner:
             return self.combine(Effect.TOTAL, _outer(factors, shape), shape, contiguous(shape), shape)
         over, read = _product_loop(factors, sizes)
         return self.combine(Effect.TOTAL, read, over, (*contiguous(shape), 0), shape)
+
+
+GRID = 8  # numbers: as many as the widest vector has
+
+
+def on_grid(count: int) -> int:
+    """So many numbers, or the next more that fill whole vectors."""
+    return -(-count // GRID) * GRID
 
 
 def _same(x: Vector) -> Vector:

@@ -18,7 +18,8 @@ from autodiff_cli.backends.llvm.writing.text import Text
 # many rows; the next block that nobody has begun, and the last of this job, plus one; rows of `out` apart, in bytes.
 JOB = ("point", "columns", "out", "rows", "next", "end", "stride")
 
-_STRIP = "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, ptr %sums, i64 %live, ptr %out, i64 %stride"
+PROLOGUE = "ptr %memory, ptr %point"
+STRIP = "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, ptr %sums, i64 %live, ptr %out, i64 %stride"
 _BLOCK = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %rows, ptr %out, i64 %stride"
 
 
@@ -40,18 +41,19 @@ def written(
         summed: whether blocks hand out sums, one set after the other, or values by row.
     """
     module = ModuleText(target)
-    writer = _Writer(module, plan, nests, layout, types)
-    writer.function("prologue", "ptr %memory, ptr %point", Stage.UNIFORM)
-    writer.function("strip", _STRIP, Stage.ROW)
-    if summed:
-        writer.function("epilogue", "ptr %memory, ptr %point, ptr %out", Stage.TOTAL)
-    writer.tails()
-    writer.block(summed=summed)
+    writer = PlanWriter(module, plan, nests, layout, types)
+    writer.whole_block(summed=summed)
     writer.run(block, summed=summed)
     return module.finished()
 
 
-class _Writer:
+class PlanWriter:
+    """Writes the functions of a plan.
+
+    Args:
+        types: of the columns, by NumPy's letters.
+    """
+
     def __init__(
         self, module: ModuleText, plan: Plan, nests: list[Nest], layout: PlanLayout, types: tuple[str, ...]
     ) -> None:
@@ -60,6 +62,15 @@ class _Writer:
         self._nests = nests
         self._layout = layout
         self._types = types
+
+    def whole_block(self, *, summed: bool) -> None:
+        """All that a block of rows takes: `prologue`, once for a point, and `block`."""
+        self.function("prologue", PROLOGUE, Stage.UNIFORM)
+        self.function("strip", STRIP, Stage.ROW)
+        if summed:
+            self.function("epilogue", "ptr %memory, ptr %point, ptr %out", Stage.TOTAL)
+        self.tails()
+        self.block(summed=summed)
 
     def function(self, name: str, parameters: str, level: Stage) -> None:
         """All nests of a level."""

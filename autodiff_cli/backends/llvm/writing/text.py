@@ -85,7 +85,7 @@ class Text:
         return "\n".join([*self.lines, "  ret void", "}\n"])
 
     @contextmanager
-    def loop(self, start: str, stop: str, step: int = 1) -> Iterator[Loop]:
+    def loop(self, start: str, stop: str, step: int | str = 1) -> Iterator[Loop]:
         """Lines that are done for a counter from `start` on, `step` further each time, as long as it is below `stop`;
         at least once."""
         before, head = self._block, self.label()

@@ -1,0 +1,214 @@
+"""Compiled epochs: what the loop over batches does, step by step, in one call."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import Objective, fit
+from autodiff_cli.backends import descent
+from autodiff_cli.backends.blocks import Blocks
+from autodiff_cli.backends.llvm import epochs as compiled
+from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.protocol import Backend, Descent, State
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from tests.backends.llvm.compiled import every_width
+
+MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
+NETWORK = "y ~ mlp(x, [3, 2], tanh)"
+VECTORS = "y ~ tanh(v @ [x, z]) + sum(v)*a"
+RATE = 0.02
+
+
+def data(rows: int, kind: Any = np.float64) -> dict[str, Any]:
+    generator = np.random.default_rng(rows)
+    x, z = generator.uniform(0, 3, (2, rows))
+    columns = {"x": x * 30, "z": z * 30, "y": (2 * np.exp(-x) + np.sin(2 * x)) * 30}
+    weights = np.where(generator.random(rows) < 0.3, 0.0, generator.random(rows))
+    weights[: rows // 2] = 0  # whole batches say nothing, unless they are mixed
+    return {**{name: column.astype(kind) for name, column in columns.items()}, "w": weights}
+
+
+def descent_of(objective: Objective, method: str, longest: float | None = None) -> Descent:
+    """What an objective hands a backend."""
+    taken: list[Descent] = []
+
+    class Taking(Blocks):
+        def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> Any:
+            taken.append(descent)
+            return super().epochs(descent, recompute_every=recompute_every)
+
+    objective.kernels._backend = Taking()
+    objective.epochs(OPTIMIZERS[method], longest)
+    return taken[0]
+
+
+def run(
+    backend: Backend,
+    objective: Objective,
+    method: str,
+    batch: int,
+    columns: Any = None,
+    times: int = 3,
+    longest: float | None = None,
+) -> tuple[list[float], State]:
+    """Some epochs: their losses, and the state after them."""
+    kernel = backend.epochs(descent_of(objective, method, longest))
+    state, generator = State.begun(objective.start, OPTIMIZERS[method]), np.random.default_rng(5)
+    point = {**objective.fixed, **objective.settings}
+    columns = objective.table.columns if columns is None else columns
+    return [kernel.run(state, RATE, point, columns, batch, generator) for _ in range(times)], state
+
+
+def assert_same(found: tuple[list[float], State], wanted: tuple[list[float], State]) -> None:
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(found[1].numbers, wanted[1].numbers, rtol=1e-9, atol=1e-12)
+    assert found[1].steps == wanted[1].steps
+
+
+def scaled(columns: dict[str, Any]) -> dict[str, Any]:
+    return {name: column if name == "w" else column / 30 for name, column in columns.items()}
+
+
+@pytest.mark.parametrize("method", OPTIMIZERS)
+@pytest.mark.parametrize("batch", [1, 7, 32, 1000])
+def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
+    objective = Objective(MODEL, scaled(data(203)))
+    assert_same(run(Llvm(1), objective, method, batch), run(Blocks(), objective, method, batch))
+
+
+@pytest.mark.parametrize("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"])
+@pytest.mark.parametrize("method", ["sgd", "adam"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: bool) -> None:
+    start: dict[str, Any] = {"v": [0.5, -0.25]} if model is VECTORS else {}
+    objective = Objective(model, scaled(data(101)), weights="w" if weighted else None, start=start)
+    for batch in (2, 16, 60):
+        assert_same(run(Llvm(1), objective, method, batch), run(Blocks(), objective, method, batch))
+
+
+@pytest.mark.parametrize("longest", [1e-3, 0.3, 1e9])
+def test_gradients_are_shortened_as_in_the_loop(longest: float) -> None:
+    objective = Objective(VECTORS, scaled(data(90)), weights="w", start={"v": [3, 1], "a": 2})
+    found, wanted = (run(each, objective, "momentum", 9, longest=longest) for each in (Llvm(1), Blocks()))
+    assert_same(found, wanted)
+    assert (found[1].theta != run(Llvm(1), objective, "momentum", 9)[1].theta).any() == (longest < 1e9)
+
+
+@pytest.mark.parametrize("slope", [1e200, np.inf, np.nan, 0.0])
+def test_gradients_of_any_size_are_shortened(slope: float) -> None:
+    objective = Objective("a*x + b*y", {"x": [1.0], "y": [1.0]})
+    columns = {"x": np.full(4, slope), "y": np.full(4, slope / 2)}
+    found, wanted = (
+        run(each, objective, "sgd", 2, columns, times=1, longest=1.0)[1].theta for each in (Llvm(1), Blocks())
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@every_width
+def test_on_every_width(width: int) -> None:
+    objective = Objective(MODEL, scaled(data(77)), weights="w")
+    assert_same(run(Llvm(1, width), objective, "adamw", 10), run(Blocks(), objective, "adamw", 10))
+
+
+def test_the_bits_are_the_same_for_any_number_of_threads_and_any_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = Objective(MODEL, scaled(data(3001)))
+    one = run(Llvm(1), objective, "adam", 8)
+    monkeypatch.setattr(compiled, "_LONG", 0.0)  # as many calls as can be
+    monkeypatch.setattr(compiled, "_DRAWN", 2000)
+    other = run(Llvm(2), objective, "adam", 8)
+    assert one[0] == other[0]
+    np.testing.assert_array_equal(one[1].numbers, other[1].numbers)
+
+
+def test_batches_larger_than_a_kernel_takes_go_to_all_threads() -> None:
+    objective = Objective(MODEL, scaled(data(20_000)))
+    assert_same(run(Llvm(2), objective, "adam", 9000, times=1), run(Blocks(), objective, "adam", 9000, times=1))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_fixed_parameters_bounds_and_patience_go_through_whole_fits(backend: str) -> None:
+    given = scaled(data(300))
+    wanted, found = [
+        fit(
+            MODEL, given, optimizer="momentum", batch_size=16, epochs=8, seed=3, validation=0.2, patience=2,
+            fixed={"d": 2}, learning_rate=0.001, weights="w", recompute_every=recompute, backend=name,
+        )
+        for name, recompute in (("numpy", None), (backend, 2))
+    ]  # fmt: skip
+    assert len(found.history) == len(wanted.history)
+    for one, other in zip(found.history, wanted.history, strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
+def test_columns_of_other_types_are_widened(kind: Any) -> None:
+    columns = data(150, kind)
+    objective = Objective("y ~ a*x + b", columns)
+    wide = {name: np.asarray(column, np.float64) for name, column in columns.items()}
+    found, wanted = (run(Llvm(1), objective, "adagrad", 13, given) for given in (columns, wide))
+    assert found[0] == wanted[0]
+    np.testing.assert_array_equal(found[1].numbers, wanted[1].numbers)
+
+
+def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
+    objective = Objective("y ~ a*x + b", scaled(data(101)))
+    plain = {name: np.array(objective.table.columns[name]) for name in ("x", "y")}
+    wanted = run(Llvm(1), objective, "sgd", 10, plain)
+
+    def between(column: Any, step: int) -> Any:
+        space = np.full(3 * 101 * 3, np.nan)
+        place = space[101 : 101 + 101 * step : step]
+        place[...] = column
+        place.setflags(write=False)
+        return place
+
+    for step in (1, 3):
+        found = run(Llvm(1), objective, "sgd", 10, {name: between(column, step) for name, column in plain.items()})
+        assert found[0] == wanted[0]
+    swapped = {name: column.astype(column.dtype.newbyteorder()) for name, column in plain.items()}
+    assert run(Llvm(1), objective, "sgd", 10, swapped)[0] == wanted[0]
+
+
+def test_columns_that_do_not_fit_are_an_error() -> None:
+    objective = Objective("y ~ a*x + b", scaled(data(20)))
+    for wrong in (np.zeros(19), np.zeros(21), np.zeros((2, 20))):
+        columns = {"y": np.zeros(20), "x": wrong}
+        with pytest.raises(ValueError, match=r"column `x` has .* numbers; 20 are needed"):
+            run(Llvm(1), objective, "sgd", 4, columns)
+
+
+@pytest.mark.parametrize("backend", [Blocks(), Llvm(1)])
+def test_no_rows_and_no_weights_take_no_step(backend: Backend) -> None:
+    objective = Objective("y ~ a*x + b", scaled(data(20)), weights="w")
+    for rows in (0, 5):
+        losses, state = run(backend, objective, "sgd", 4, dict.fromkeys(("x", "y", ""), np.zeros(rows)), times=1)
+        assert np.isnan(losses[0])
+        np.testing.assert_array_equal(state.theta, objective.start)
+        assert state.steps == 0
+
+
+def test_a_long_epoch_says_how_far_it_is_and_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = Objective(MODEL, scaled(data(3001)))
+    monkeypatch.setattr(compiled, "_LONG", 0.0)
+    monkeypatch.setattr(compiled, "_DRAWN", 4000)
+    monkeypatch.setattr(descent, "_PAUSE", 0.0)
+    for backend in (Llvm(1), Blocks()):
+        kernel = backend.epochs(descent_of(objective, "sgd"))
+        told: list[tuple[float, float]] = []
+
+        def tell(part: float, loss: float, told: list[tuple[float, float]] = told) -> None:
+            told.append((part, loss))
+            if len(told) == 5:
+                raise KeyboardInterrupt
+
+        state = State.begun(objective.start, OPTIMIZERS["sgd"])
+        with pytest.raises(KeyboardInterrupt):
+            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, np.random.default_rng(0), tell)
+        assert all(before[0] < after[0] < 1 and np.isfinite(after[1]) for before, after in pairwise(told))
+        assert state.steps == round(told[-1][0] * 3001 / 10)
+        assert (state.theta != objective.start).all()
