@@ -18,6 +18,7 @@ import autodiff_cli as ad
 from autodiff_cli.explain.jacobians import has_jacobian, jacobian
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.views.forward_mode import every_tangent
 from autodiff_cli.front import Expression
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op, Shape
@@ -299,3 +300,40 @@ def test_a_long_chain_is_evaluated_without_recursion(tab: Page) -> None:
         output = output + x
     ((found,),) = computed(tab, [(trace(expression(output, [x]), {"x": 1.0}), [{"x": 2.0}])])
     assert (found["values"][-1], found["adjoints"][0]) == (40_002.0, 20_001.0)
+
+
+RATES = """({source, point, seeds}) => {
+  const evaluator = new Function(source + "return evaluator;")();
+  const { rates } = evaluator.tangents(evaluator.forward(point), seeds);
+  return rates.map((rate) => (rate === null || typeof rate === "number" ? rate : {...rate, data: [...rate.data]}));
+}"""
+
+
+@pytest.mark.parametrize(("text", "point"), ARRAYS, ids=[text for text, _ in ARRAYS])
+def test_tangents_of_arrays_are_the_directional_derivative(tab: Page, text: str, point: Point) -> None:
+    f = ad.parse(text)
+    seeds = {name: (np.cos(np.arange(np.size(value))).reshape(np.shape(value)) + 0.5) for name, value in point.items()}
+    found = tab.evaluate(
+        RATES,
+        {
+            "source": evaluator(trace(f, point), tangents=True),
+            "point": {name: np.asarray(value).tolist() for name, value in point.items()},
+            "seeds": {name: seed.tolist() for name, seed in seeds.items()},
+        },
+    )
+    assert float(found[-1] or 0) == pytest.approx(f.jvp(seeds, **point)[1], rel=1e-12, abs=1e-14, nan_ok=True)
+
+
+@WITH_TAB
+@given(st.lists(st.tuples(graphs(EXACT), SPECIAL, SPECIAL, SPECIAL), max_size=20))
+def test_tangents_of_random_graphs_are_those_of_forward_mode(tab: Page, drawn: list[Any]) -> None:
+    for (output, leaves), *numbers in drawn:
+        f = expression(output, leaves)
+        point = {name: number for name, number in zip("xyz", numbers, strict=True) if name in f.variables}
+        if not all(map(math.isfinite, point.values())):
+            continue
+        at = trace(f, point)
+        for name, wanted in every_tangent(at).items():
+            sent = {"source": evaluator(at, tangents=True), "point": point, "seeds": {name: 1.0}}
+            found = [rate or 0.0 for rate in tab.evaluate(RATES, sent)]
+            assert all(same(ours, theirs, ROUNDING) for ours, theirs in zip(found, wanted, strict=True))

@@ -148,6 +148,7 @@ def trace(
       autodiff trace "f(t) = t*sin(t); f(x)*f(y)" --x 2 --y 3 -o graph.svg --fold
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o page.html
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o solution.tex
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --mode forward -o page.html
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
       autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
       autodiff trace MODEL.json decay.csv --row 3
@@ -161,8 +162,9 @@ def trace(
         raise BadInput("--limit says how many of the --paths to list: add --paths")
     asked = Instead(paths, limit, tape, mode is PassMode.FORWARD, wrt)
     form = _form(format_, json, output)
-    if form in _DRAWINGS and asked.anything:
-        raise BadInput(f"--format {form} draws the graph; --paths, --tape and --mode forward go with text and json")
+    if form in _DRAWINGS and asked._replace(forward=asked.forward and form is not Format.HTML).anything:
+        forward = "and --mode forward go with text, json and html" if asked.forward else "go with text and json"
+        raise BadInput(f"--format {form} draws the graph; --paths, --tape {forward}")
     if form is Format.LATEX and asked.anything:
         raise BadInput("--format latex is of reverse mode; --paths, --tape and --mode forward go with text and json")
     if form not in _DRAWINGS and ((highlight, only, find) != (None, None, None) or hide_constants or fold):
@@ -183,7 +185,8 @@ def trace(
         _known(option, name, traced.expression.leaves)
     from autodiff_cli.render.drawing.diagrams import View
 
-    drawn = _drawn(form, traced, View(highlight, only, hide_constants, fold, find), digits)
+    seed = _seed(traced) if asked.forward else None
+    drawn = _drawn(form, traced, View(highlight, only, hide_constants, fold, find), digits, seed)
     return Answer(drawn, json, output=output)
 
 
@@ -266,14 +269,20 @@ def _paths(traced: Trace, asked: Instead, digits: int | None) -> Report:
     return paths_report(traced, found, digits)
 
 
+def _seed(traced: Trace) -> str:
+    """The variable that moves in forward mode: the first. Raises BadInput where there is none."""
+    if not traced.wrt:
+        raise BadInput("--mode forward needs a variable, and the expression has none")
+    return traced.wrt[0]
+
+
 def _forward_mode(traced: Trace, asked: Instead, digits: int | None) -> Report:
     """One variable as text, unless `--wrt` names several; all in JSON. The work is compared for all variables."""
     from autodiff_cli.explain.tracing import trace as trace_towards
     from autodiff_cli.explain.views.forward_mode import forward_mode
     from autodiff_cli.render.reports.forward_mode import forward_mode_report
 
-    if not traced.wrt:
-        raise BadInput("--mode forward needs a variable, and the expression has none")
+    _seed(traced)
     everything = trace_towards(traced.expression, traced.point)
     shown = traced.wrt if asked.wrt is not None else traced.wrt[:1]
     return forward_mode_report(lambda name: forward_mode(everything, name), traced.wrt, shown, digits)
@@ -293,8 +302,9 @@ def _write(paper: Paper, text: str) -> None:
     paper.stream.write(text)
 
 
-def _drawn(form: Format, traced: Trace, view: View, digits: int | None) -> Report:
-    """The drawing as a file format. Raises BadInput where there is nothing to draw, or too much."""
+def _drawn(form: Format, traced: Trace, view: View, digits: int | None, seed: str | None) -> Report:
+    """The drawing as a file format, a page in forward mode if there is a variable `seed`. Raises BadInput where there
+    is nothing to draw, or too much."""
     from autodiff_cli.render.documents import trace_document
     from autodiff_cli.render.drawing import diagrams, layout, svg
     from autodiff_cli.render.numbers import shows
@@ -308,7 +318,7 @@ def _drawn(form: Format, traced: Trace, view: View, digits: int | None) -> Repor
         Format.MERMAID: lambda: diagrams.to_mermaid(drawn, show),
         Format.DOT: lambda: diagrams.to_dot(drawn, show),
         Format.SVG: lambda: svg.to_svg(drawn, show),
-        Format.HTML: lambda: html.to_html(traced, view, digits),
+        Format.HTML: lambda: html.to_html(traced, view, digits, seed),
     }
     try:
         text = writers[form]()

@@ -4,9 +4,12 @@ No derivative rule is written in JavaScript. Rules are the graphs of the table o
 operation does to a number is printed too, from what floats here do. Written by hand are the two passes and what is done
 to whole arrays, in the files beside this one. A page carries only what its formula needs.
 
-The text defines one constant, `evaluator`, with one function:
+The text defines one constant, `evaluator`, with functions:
 
     evaluator.run(point) -> {values, adjoints, contributions}
+    evaluator.forward(point) -> values
+    evaluator.reverse(values, overwritten) -> {adjoints, contributions}
+    evaluator.tangents(values, seeds) -> {rates, carried}
 
 `point` has a number, or nested lists of numbers, for the name of every variable. All three are lists by node:
 
@@ -16,6 +19,10 @@ The text defines one constant, `evaluator`, with one function:
   `{position, to, local, amount, nothing}` that mean what `explain.record.Handed` does: `nothing` where the input
   structurally gets nothing, `local` null for an operation on whole arrays; those of an operation whose `jacobian` is
   shown have that too.
+
+Forward mode, which is there if asked for, carries the rates `seeds`, by name, from the variables up. The rate of a node
+is null where they do not move it; what its inputs add is listed as `{position, to, local, amount}`. `overwritten` is
+the number of a node at which what arrives is not added up: the mistake that a question of the page is about.
 
 Amounts of which a choice selects some elements away have `present` besides: an array of 1 and 0 that broadcasts to
 theirs, 0 for what is absent.
@@ -53,13 +60,16 @@ _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
 
 
-def evaluator(trace: Trace) -> str:
+def evaluator(trace: Trace, tangents: bool = False) -> str:
     """The evaluator of a trace's formula, as a JavaScript statement that may stand in a script element.
+
+    Args:
+        tangents: whether it has forward mode too.
 
     Raises:
         NotImplementedError: for an operation that JavaScript's table lacks and that is no composite.
     """
-    return _Program(trace).text()
+    return _Program(trace).text(tangents)
 
 
 @cache
@@ -85,12 +95,12 @@ class _Program:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._has_arrays = not trace.is_scalar
-        self._primitives = table("arrays.js" if self._has_arrays else "scalars.js", "passes.js")
+        self._primitives = table("arrays.js" if self._has_arrays else "scalars.js", "passes.js", "tangents.js")
         self._pen = Pen(Library(JAVASCRIPT))
         self._printed: dict[str, str] = {}  # functions made from graphs: name to source
         self._rules: dict[tuple[object, ...], str] = {}  # names of rules
 
-    def text(self) -> str:
+    def text(self, tangents: bool) -> str:
         """The whole program."""
         nodes = list(enumerate(self._trace.tape.nodes))
         tables = [
@@ -99,7 +109,8 @@ class _Program:
             [f"[{i},{_string(node.text)}]" for i, node in nodes if node.is_input],
             [self._step(i, node.op) for i, node in nodes if node.op is not None],
         ]
-        result = f"return passes({','.join(map(_list, tables))});"
+        passes = f"passes({','.join(map(_list, tables))})"
+        result = f"return with_tangents({passes});" if tangents else f"return {passes};"
         needed, lifted = self._needed(result)
         library = (_COMMENT.sub("", text) for text in self._pen.library.texts.values())
         parts = [*needed, *library, *self._printed.values(), *(f"const ${name} = lift({name});\n" for name in lifted)]

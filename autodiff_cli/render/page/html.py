@@ -35,6 +35,8 @@ from autodiff_cli.render.drawing.diagrams import EVERYTHING, Drawing, View, draw
 from autodiff_cli.render.drawing.svg import STYLE, graph
 from autodiff_cli.render.numbers import LARGEST_IN_TABLE, TABLE_DIGITS, Show, shows
 from autodiff_cli.render.page.evaluator import evaluator
+from autodiff_cli.render.page.panels import record as panels
+from autodiff_cli.render.page.panels.methods import methods
 from autodiff_cli.render.text import shortened, visible
 
 _FOLDER = Path(__file__).parent
@@ -47,18 +49,20 @@ _SCRIPTS = (
     "page.details.js",
     "page.values.js",
 )
+_PANELS = tuple(f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "descend", "tangents", "why", "link"))
 _LONGEST_TITLE = 100
 _MOST_PARTS = 25  # numbers and pieces between them, of a local derivative as a formula
 _ROOM = 9  # characters kept for a number that may change
 _MARGIN = 16  # around the graph, in pixels
 
 
-def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None) -> str:
+def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None, seed: str | None = None) -> str:
     """The page of a trace.
 
     Args:
         view: which part of the graph to draw; all steps are there in any case.
         digits: how many digits of a number to show.
+        seed: the variable with which the page opens in forward mode; None for reverse mode.
 
     Raises:
         TooLarge: for a graph of too many nodes.
@@ -66,8 +70,10 @@ def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None) ->
     show, shown = shows(digits)[1], digits or TABLE_DIGITS
     opened = drawing(trace, view._replace(fold=False))
     folds = [frame.members for frame in fold(opened.frames, trace.tape.outputs[0]).folds]
-    style = STYLE + _part("page.css")
-    script = "\n".join([*map(_part, _SCRIPTS), evaluator(trace), _part("page.js")])
+    style = STYLE + _part("page.css") + _part("panels/panels.css")
+    parts = [*map(_part, _SCRIPTS), evaluator(trace, tangents=True), methods(), _part("page.js"), *map(_part, _PANELS)]
+    script = "\n".join(parts)
+    opening = {"folds": folds, "isFolded": bool(folds) and view.fold, "digits": shown, "seed": seed}
     title = shortened(drawable(trace.expression.text), _LONGEST_TITLE)
     return _part("page.html").format(
         policy="; ".join(
@@ -83,7 +89,8 @@ def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None) ->
         style=style,
         graph=_svg(opened, show),
         folded=_svg(drawing(trace, view._replace(fold=True)), show) if folds else "",
-        data=_data(_document(trace) | {"folds": folds, "isFolded": bool(folds) and view.fold, "digits": shown}),
+        panels=_part("panels/panels.html"),
+        data=_data(_document(trace) | panels.document(trace) | opening),
         script=script,
     )
 

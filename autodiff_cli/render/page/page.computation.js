@@ -208,8 +208,14 @@ class Walk {
   position = 0;
   isSeeded = false; // whether the output has its adjoint, before the first step back
   computation = Computation.ofRecord();
+  point = Object.fromEntries(record.variables.map(({ key, value }) => [key, value]));
   quiz = null;
-  length = record.forward.length + record.backward.length;
+  tangents = null; // forward mode: the rates that are carried up in place of adjoints going down
+
+  /** How many steps there are. */
+  get length() {
+    return record.forward.length + (this.tangents ? 0 : record.backward.length);
+  }
 
   isComputed(i) {
     return !forwardStep.has(i) || forwardStep.get(i) < this.position;
@@ -222,7 +228,7 @@ class Walk {
 
   /** Whether a node's adjoint is complete and may be seen: a variable's, once the last of its users is through. */
   isKnown(i) {
-    if (!takesGradient(i)) return false;
+    if (!takesGradient(i) || this.tangents) return false;
     if (this.quiz) return this.quiz.answered.has(i);
     if (i === record.output && this.isSeeded) return this.backwardSteps >= 0;
     if (forwardStep.has(i)) return this.hasHandedOn(i);
@@ -231,7 +237,7 @@ class Walk {
 
   /** What a node has been handed so far, while its adjoint is not known; undefined for nothing. */
   soFar(i) {
-    if (this.quiz || this.backwardSteps <= 0 || !takesGradient(i)) return undefined;
+    if (this.quiz || this.tangents || this.backwardSteps <= 0 || !takesGradient(i)) return undefined;
     return this.computation.totalBefore(i, this.backwardSteps);
   }
 

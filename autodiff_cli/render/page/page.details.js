@@ -22,6 +22,7 @@ class Panel {
   show(i) {
     this.#node = i;
     this.refresh();
+    announce("chosen", i);
   }
 
   /** Say again what is known now. */

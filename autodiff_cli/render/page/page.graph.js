@@ -6,6 +6,7 @@ const SMALL = 6.7; // and of one on an edge
 const BESIDE = 6; // room beside a node at the edge of the box
 const MOST_TRAVELLERS = 24; // that can be followed with the eye
 const ZOOM = { step: 1.25, least: 0.002, most: 4, readable: 0.75, large: 1.4 };
+const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // what may stand in place of an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** The graph in its box. `walk` says what is known at the current step. */
@@ -16,6 +17,7 @@ class Graph {
   #lit = [];
   #held = new Set(); // nodes that wait for what travels to them
   #heldEdges = null; // the node of which the edges into it wait
+  #note = null;
   #scale = 1;
   #frame = 0;
 
@@ -65,6 +67,12 @@ class Graph {
     if (node) this.#drawNode(node);
     if (i === this.#heldEdges) return;
     for (const edge of this.#edges(i)) this.#drawEdge(this.#handed(i, edge), edge);
+  }
+
+  /** Show something else in place of adjoints: `of(node)` gives a text, and data for scripts; null for what was. */
+  note(of) {
+    this.#note = of;
+    for (const i of this.ids) this.draw(i);
   }
 
   /** Make a node stand out with its edges, as the one whose step was just made; null for none. */
@@ -178,13 +186,15 @@ class Graph {
     const value = isComputed ? `value ${brief(computation.values[i])}` : "";
     const soFar = isKnown ? undefined : this.walk.soFar(i);
     const partial = soFar === undefined ? "" : `${soFar.isAll ? "adjoint" : "so far"} ${brief(soFar.total)}`;
-    const adjoint = isKnown ? `adjoint ${brief(computation.adjoints[i])}` : partial;
+    const noted = this.#note?.(i) ?? null;
+    const adjoint = noted?.text ?? (isKnown ? `adjoint ${brief(computation.adjoints[i])}` : partial);
     if (!this.#held.has(i)) {
       if (node.value) write(node.value, value, node.width - 14, COLUMN);
       if (node.adjoint) write(node.adjoint, adjoint, node.width - 14, COLUMN);
     }
     tell(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);
     tell(node.element, "data-adjoint", isKnown ? inFull(computation.adjoints[i]) : null);
+    for (const name of NOTES) tell(node.element, name, noted?.data[name] ?? null);
     node.element.classList.toggle("computed", isComputed);
     node.element.classList.toggle("known", isKnown);
     const { label, op } = record.nodes[i];
@@ -203,6 +213,7 @@ class Graph {
   #handed(i, edge) {
     const { computation } = this.walk;
     const members = this.#standsFor.get(i);
+    if (this.walk.tangents) return this.walk.tangents.handed(i, edge);
     if (!members) return this.walk.hasHandedOn(i) ? computation.handed(i, edge.position) : undefined;
     const isWaiting = members.some((j) => backwardStep.has(j) && !this.walk.hasHandedOn(j));
     if (isWaiting || !takesGradient(edge.from)) return undefined;

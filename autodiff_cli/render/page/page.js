@@ -22,6 +22,7 @@ function draw(nodes) {
   byId("progress").value = walk.position / (walk.length || 1);
   byId("where").textContent = where();
   byId("explanation").className = `explanation ${walk.isBackward ? "backward" : "forward"}`;
+  announce("drawn");
 }
 
 /** Everything anew, after all numbers have changed. */
@@ -59,7 +60,9 @@ function say(first, others = []) {
 function explain() {
   const i = walk.current;
   const { computation } = walk;
-  if (i === null) {
+  if (walk.tangents) {
+    walk.tangents.explain(i);
+  } else if (i === null) {
     say("A step forward computes a value; a step back hands on an adjoint: how fast the output changes with a node.");
   } else if (walk.isBackward) {
     const title = `${record.nodes[i].label}, adjoint ${brief(computation.adjoints[i])}`;
@@ -85,7 +88,7 @@ byId("find").addEventListener("keydown", (event) => { if (event.key === "Enter")
 
 document.addEventListener("keydown", (event) => {
   const count = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (!count || event.target.matches("input") || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (!count || event.target.matches("input, select, textarea") || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();
   if (event.shiftKey) graph.stage.scrollBy(count * 80, 0);
   else step(count);

@@ -88,3 +88,9 @@ function filled([what, ...rest], facts) {
   const text = facts.text(what, of);
   return isLoose && text.startsWith("-") ? `(${text})` : text;
 }
+
+/** Tell the panels that something has happened: `drawn` when a step was shown, `computed` at new values, `chosen` when
+ * a node was. */
+function announce(what, detail) {
+  document.dispatchEvent(new CustomEvent(what, { detail }));
+}

@@ -48,7 +48,7 @@ function remark() {
   const isFirst = walk.backwardSteps === 1 || (walk.isSeeded && walk.backwardSteps === 0);
   const first = isFirst ? [record.beginning] : [];
   const last = walk.position === walk.length && record.backward.length ? record.closing : [];
-  const paragraphs = (walk.quiz ? [] : [...first, ...last]).map((phrase) => made("p", computation.say(phrase)));
+  const paragraphs = (walk.quiz || walk.tangents ? [] : [...first, ...last]).map((phrase) => made("p", computation.say(phrase)));
   byId("remark").replaceChildren(...paragraphs);
 }
 

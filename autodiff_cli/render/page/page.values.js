@@ -31,11 +31,26 @@ function change() {
     }
     point.push([variable.key, value]);
   }
-  walk.computation = computed(Object.fromEntries(point));
+  compute(Object.fromEntries(point));
+}
+
+/** Put values into the fields, by the names of their variables, and compute everything there. */
+function setValues(values) {
+  for (const { variable, input } of fields) {
+    if (Object.hasOwn(values, variable.key)) input.value = inFull(values[variable.key]);
+  }
+  change();
+}
+
+/** Show everything at a point. */
+function compute(point) {
+  walk.point = point;
+  walk.computation = computed(point);
   leaveQuiz();
   byId("warnings").replaceChildren();
   drawAll();
   explain();
+  announce("computed");
 }
 
 /** Everything at a point, by the evaluator, which has a rule for each operation of the formula. */

@@ -19,7 +19,8 @@ function passes(reached, constants, leaves, rows) {
     return values;
   }
 
-  function reverse(values) {
+  // With the number of a node, `overwritten`, that one has `=` where `+=` belongs: a bug to be found.
+  function reverse(values, overwritten = -1) {
     const arrived = values.map(() => null);
     const contributions = values.map(() => []);
     arrived[arrived.length - 1] = 1; // the output is the last node
@@ -29,7 +30,8 @@ function passes(reached, constants, leaves, rows) {
       for (const given of hand(step, values, arrived[step.node])) {
         const { to } = given;
         contributions[step.node].push(given);
-        if (!given.nothing) arrived[to] = arrived[to] === null ? given.amount : plus(arrived[to], given.amount);
+        const isFirst = arrived[to] === null || to === overwritten;
+        if (!given.nothing) arrived[to] = isFirst ? given.amount : plus(arrived[to], given.amount);
       }
     }
     const adjoints = arrived.map((adjoint, i) => (reached[i] ? adjoint ?? zero(values[i]) : null));
@@ -60,14 +62,13 @@ function passes(reached, constants, leaves, rows) {
     return { values, ...reverse(values) };
   }
 
-  return { run };
+  return { run, forward, reverse, steps, leaves };
 }
 
 // How each element of a value changes with each of the input: the adjoint that is 1 at one element brings out its row.
 function jacobian(passed, value) {
   if (typeof value === "number") return passed(1)[0];
-  const ones = (k) => ({ shape: value.shape, data: Float64Array.from(value.data, (_, j) => Number(j === k)) });
-  const rows = Array.from(value.data, (_, k) => passed(ones(k))[0]);
+  const rows = ones(value).map((one) => passed(one)[0]);
   const data = Float64Array.from(rows.flatMap((row) => [...row.data]));
   return { shape: [...value.shape, ...rows[0].shape], data };
 }
@@ -76,4 +77,11 @@ function valuesOf(nodes, values) {
   const found = [];
   for (let k = 0; k < nodes.length; k++) found.push(values[nodes[k]]);
   return found;
+}
+
+// For each element of a value the array that is 1 there and 0 elsewhere.
+function ones(value) {
+  if (typeof value === "number") return [1];
+  const one = (k) => ({ shape: value.shape, data: Float64Array.from(value.data, (_, j) => Number(j === k)) });
+  return Array.from(value.data, (_, k) => one(k));
 }

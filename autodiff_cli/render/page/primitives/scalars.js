@@ -7,4 +7,5 @@ const chosen = (local, mask) => (mask !== 0 ? local : null);
 const times = (local, adjoint) => local * adjoint;
 const plus = (a, b) => a + b;
 const fitted = (amount) => amount;
+const spread = (rate) => rate;
 const arranged = (amounts) => amounts;

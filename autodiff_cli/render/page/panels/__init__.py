@@ -1,0 +1,1 @@
+"""What the page has besides the walk: to change values and see what follows, to descend, to ask why, to share."""

@@ -1,0 +1,154 @@
+// The output as a curve of one variable, or as contours of two, with the trail of a descent.
+
+const CHART = { width: 480, height: 300, left: 62, right: 14, top: 12, bottom: 40 };
+const SAMPLES = 121; // of a curve
+const GRID = 41; // points of a side, for contours
+const LEVELS = 12;
+const MOST_WORK = 2e6; // operations that contours may take
+
+/** A scale from numbers to pixels. */
+function scale([low, high], [from, to]) {
+  return (x) => from + ((x - low) / (high - low || 1)) * (to - from);
+}
+
+/** The range of numbers with a margin around it. */
+function around(numbers, share) {
+  const finite = numbers.filter(Number.isFinite);
+  if (finite.length === 0) return [-1, 1];
+  const [low, high] = [Math.min(...finite), Math.max(...finite)];
+  const margin = share * (high - low) || Math.max(Math.abs(low), 1) * share;
+  return [low - margin, high + margin];
+}
+
+/** The output where one or two elements have other values. */
+function outputAt(changes) {
+  const point = { ...walk.point };
+  for (const [{ variable: { key }, at }, x] of changes) point[key] = withElement(point[key], at, x);
+  return nested(evaluator.forward(point)[record.output]);
+}
+
+/** An empty chart with its axes named and their ends written. */
+function chart(name, [x, xRange], [y, yRange]) {
+  const { width, height, left, right, top, bottom } = CHART;
+  const svg = drawnElement("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name });
+  const [toX, toY] = [scale(xRange, [left, width - right]), scale(yRange, [height - bottom, top])];
+  svg.append(
+    drawnElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
+    drawnElement("text", { x: left, y: height - bottom + 16 }, brief3(xRange[0])),
+    drawnElement("text", { x: width - right, y: height - bottom + 16, "text-anchor": "end" }, brief3(xRange[1])),
+    drawnElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, x),
+    drawnElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, brief3(yRange[0])),
+    drawnElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, brief3(yRange[1])),
+    drawnElement("text", { x: left - 6, y: (top + height - bottom) / 2, "text-anchor": "end" }, y),
+  );
+  return { svg, toX, toY };
+}
+
+const brief3 = (x) => toDigits(x, 3);
+
+/** A line through points; it is broken where one of them is not finite. */
+function line(points) {
+  let isBegun = false;
+  return points.map(([x, y]) => {
+    if (!Number.isFinite(x) || !Number.isFinite(y)) {
+      isBegun = false;
+      return "";
+    }
+    const command = isBegun ? "L" : "M";
+    isBegun = true;
+    return `${command}${x.toFixed(1)} ${Math.max(-1e4, Math.min(1e4, y)).toFixed(1)}`;
+  }).join("");
+}
+
+/** The trail of a descent as points, the last of them where one is now. */
+function trailOf(svg, points) {
+  svg.append(drawnElement("path", { class: "trail", d: line(points) }));
+  points.forEach(([x, y], k) => {
+    if (!Number.isFinite(x) || !Number.isFinite(y)) return;
+    const isLast = k === points.length - 1;
+    svg.append(drawnElement("circle", { cx: x, cy: y, r: isLast ? 6 : 3, ...(isLast ? { class: "now" } : {}) }));
+  });
+  return svg;
+}
+
+/** The output along one element, its slope here, and the trail. */
+function curveOf(element, trail) {
+  const visited = trail.map(({ xs }) => xs[0]);
+  const reach = Math.max(1, Math.abs(visited.at(-1)));
+  const range = around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
+  const xs = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
+  const ys = xs.map((x) => outputAt([[element, x]]));
+  const height = around([...middle(ys), ...trail.map(({ value }) => value)], 0.05);
+  const { svg, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
+  const [here, value] = [visited.at(-1), trail.at(-1).value];
+  const slope = elementAt(walk.computation.adjoints[element.variable.node], element.at);
+  const reachOfTangent = (range[1] - range[0]) / 6;
+  const tangent = [-1, 1].map((side) => [toX(here + side * reachOfTangent), toY(value + side * reachOfTangent * slope)]);
+  svg.append(
+    drawnElement("path", { class: "loss", d: line(xs.map((x, k) => [toX(x), toY(ys[k])])) }),
+    drawnElement("path", { class: "tangent", d: line(tangent) }),
+  );
+  return trailOf(svg, trail.map(({ xs: [x], value: y }) => [toX(x), toY(y)]));
+}
+
+/** Numbers without the most extreme ones, so that a pole does not flatten a curve. */
+function middle(numbers) {
+  const sorted = numbers.filter(Number.isFinite).sort((a, b) => a - b);
+  const cut = Math.floor(sorted.length / 20);
+  return sorted.slice(0, sorted.length - cut);
+}
+
+/** Contours of the output over two elements, and the trail. */
+function contoursOf(elements, trail) {
+  const sides = elements.map((_, k) => {
+    const visited = trail.map(({ xs }) => xs[k]);
+    const reach = Math.max(1, Math.abs(visited.at(-1)));
+    return around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
+  });
+  const count = Math.max(9, Math.min(GRID, Math.floor(Math.sqrt(MOST_WORK / record.nodes.length))));
+  const [xs, ys] = sides.map(([low, high]) => Array.from({ length: count }, (_, k) => low + ((high - low) * k) / (count - 1)));
+  const heights = ys.map((y) => xs.map((x) => outputAt([[elements[0], x], [elements[1], y]])));
+  const names = elements.map(({ name }) => name);
+  const title = `Contours of the output over ${names.join(" and ")}, with the trail`;
+  const { svg, toX, toY } = chart(title, [names[0], sides[0]], [names[1], sides[1]]);
+  const sorted = heights.flat().filter(Number.isFinite).sort((a, b) => a - b);
+  const levels = Array.from({ length: LEVELS }, (_, k) => sorted[Math.floor(((k + 0.5) / LEVELS) ** 1.5 * sorted.length)]);
+  for (const level of new Set(levels)) {
+    if (level === undefined) continue;
+    const d = crossings(heights, level).map(([[ax, ay], [bx, by]]) => {
+      const at = (u, list) => list[0] + ((list.at(-1) - list[0]) * u) / (count - 1);
+      return line([[toX(at(ax, xs)), toY(at(ay, ys))], [toX(at(bx, xs)), toY(at(by, ys))]]);
+    }).join("");
+    const path = drawnElement("path", { class: "level", d });
+    path.append(drawnElement("title", {}, `${OUTPUT} = ${brief(level)}`));
+    svg.append(path);
+  }
+  return trailOf(svg, trail.map(({ xs: [x, y] }) => [toX(x), toY(y)]));
+}
+
+/** Where a surface over a grid has a height: pieces of lines, from side to side of a cell (marching squares). */
+function crossings(heights, level) {
+  const found = [];
+  for (let j = 0; j + 1 < heights.length; j++) {
+    for (let i = 0; i + 1 < heights[j].length; i++) {
+      const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]];
+      const ends = [];
+      corners.forEach(([x, y], k) => {
+        const [nextX, nextY] = corners[(k + 1) % 4];
+        const [from, to] = [heights[y][x] - level, heights[nextY][nextX] - level];
+        if (from < 0 === to < 0 || !Number.isFinite(from - to)) return;
+        const share = from / (from - to);
+        ends.push([x + share * (nextX - x), y + share * (nextY - y)]);
+      });
+      for (let k = 0; k + 1 < ends.length; k += 2) found.push([ends[k], ends[k + 1]]);
+    }
+  }
+  return found;
+}
+
+/** The output from step to step. */
+function historyOf(trail) {
+  const range = [0, Math.max(1, trail.length - 1)];
+  const { svg, toX, toY } = chart("The output after each step", ["step", range], [OUTPUT, around(trail.map(({ value }) => value), 0.05)]);
+  return trailOf(svg, trail.map(({ value }, k) => [toX(k), toY(value)]));
+}

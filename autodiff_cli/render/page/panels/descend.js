@@ -1,0 +1,149 @@
+// Descend: steps against the gradient, with their arithmetic written out, and the trail that they leave.
+
+const MOST_LINES = 12; // of arithmetic that is written out
+const LATEST = 8; // values of the trail that are written out
+
+/** A descent over the elements of the variables that are ticked. */
+class Descent {
+  #trail = []; // {point, value} after each step, the start first
+  #memory = new Map();
+  #method = "";
+  #isOwn = false;
+  #ticks = learnable.map((variable) => this.#tick(variable));
+
+  constructor() {
+    byId("method").append(...Object.keys(methods).map((name) => option(name)));
+    byId("method").addEventListener("change", ({ target }) => target.value === this.#method || this.#begin());
+    byId("descend").addEventListener("click", () => this.descend());
+    byId("restart").addEventListener("click", () => this.#restart());
+    for (const id of ["rate", "repeats"]) {
+      byId(id).addEventListener("keydown", ({ key }) => key === "Enter" && this.descend());
+    }
+    document.addEventListener("computed", () => this.#isOwn || this.#begin());
+    this.#begin();
+  }
+
+  #tick(variable) {
+    const box = made("input");
+    Object.assign(box, { type: "checkbox", ariaLabel: `learn ${variable.name}` });
+    box.addEventListener("change", () => this.#begin());
+    byId("learned").append(made("label", [box, variable.name]));
+    return { variable, box };
+  }
+
+  /** The numbers to learn: a variable, or an element of one. */
+  get #elements() {
+    return this.#ticks.filter(({ box }) => box.checked).flatMap(({ variable }) =>
+      places(walk.point[variable.key]).map((at) => {
+        return { variable, at, name: at.length ? `${variable.name}[${at.join(", ")}]` : variable.name };
+      }));
+  }
+
+  #begin() {
+    this.#trail = [this.#here()];
+    this.#memory = new Map();
+    this.#method = byId("method").value;
+    byId("update").replaceChildren();
+    this.#draw();
+  }
+
+  #here() {
+    return { point: walk.point, value: walk.computation.values[record.output] };
+  }
+
+  #restart() {
+    const [{ point }] = this.#trail;
+    setValues(point);
+    say(`Back at the start: the output is ${brief(walk.computation.values[record.output])}.`);
+  }
+
+  /** So many steps as asked for; the passes run again after each. */
+  descend() {
+    const elements = this.#elements;
+    const rate = Number(byId("rate").value);
+    const repeats = Number(byId("repeats").value);
+    byId("rate").ariaInvalid = String(byId("rate").value === "" || !Number.isFinite(rate));
+    byId("repeats").ariaInvalid = String(!Number.isInteger(repeats) || repeats < 1 || repeats > 1000);
+    const refuse = (why) => {
+      byId("update").replaceChildren();
+      byId("trail").textContent = why;
+      say(why);
+    };
+    if (elements.length === 0) return refuse("Tick the variables that are to learn; the others stay as they are.");
+    if (byId("rate").ariaInvalid === "true") return refuse("Learning rate: needs a number.");
+    if (byId("repeats").ariaInvalid === "true") return refuse("Steps: needs a whole number from 1 to 1000.");
+    pause();
+    const before = this.#trail.at(-1).value;
+    let arithmetic = [];
+    for (let k = 0; k < repeats; k++) {
+      arithmetic = this.#step(elements, rate);
+      if (arithmetic === null) return refuse("The next step leads beyond all numbers; try a smaller learning rate.");
+    }
+    this.#isOwn = true;
+    setValues(walk.point);
+    this.#isOwn = false;
+    go(walk.length);
+    byId("update").replaceChildren(...arithmetic.map((text) => made("li", text)));
+    const steps = this.#trail.length - 1;
+    const after = this.#trail.at(-1).value;
+    const way = after < before ? "falls" : after > before ? "rises" : "stays";
+    say(`Step ${steps} of ${byId("method").value}: the output ${way} from ${brief(before)} to ${brief(after)}.`, arithmetic);
+    this.#draw();
+  }
+
+  /** One step; gives its arithmetic, or null where a number would not be finite. */
+  #step(elements, rate) {
+    const name = byId("method").value;
+    const step = this.#trail.length;
+    const point = { ...walk.point };
+    const arithmetic = [];
+    const memory = new Map();
+    for (const { variable: { key, node }, at, name: label } of elements) {
+      const facts = {
+        theta: elementAt(walk.point[key], at), gradient: elementAt(walk.computation.adjoints[node], at), rate, step,
+      };
+      const { theta, ...remembered } = methods[name](facts.theta, facts.gradient, rate, step, this.#memory.get(label));
+      if (!Number.isFinite(theta)) return null;
+      memory.set(label, remembered);
+      point[key] = withElement(point[key], at, theta);
+      if (arithmetic.length < MOST_LINES) {
+        arithmetic.push(...written(name, label, { ...facts, ...this.#memory.get(label) }, remembered, theta));
+      }
+    }
+    this.#memory = memory;
+    walk.point = point;
+    walk.computation = computed(point);
+    this.#trail.push(this.#here());
+    return arithmetic;
+  }
+
+  #draw() {
+    const elements = this.#elements;
+    byId("restart").disabled = this.#trail.length === 1;
+    const values = this.#trail.map(({ value }) => brief(value));
+    const earlier = values.length > LATEST ? "… → " : "";
+    byId("trail").textContent = values.length > 1
+      ? `output: ${values[0]} → ${earlier}${values.slice(Math.max(1, values.length - LATEST)).join(" → ")}` : "";
+    const trail = this.#trail.map(({ point, value }) => {
+      return { value, xs: elements.map(({ variable: { key }, at }) => elementAt(point[key], at)) };
+    });
+    const drawings = [() => [], () => [curveOf(elements[0], trail)], () => [contoursOf(elements, trail)]];
+    byId("curve").replaceChildren(...(drawings[elements.length] ?? (() => (trail.length > 1 ? [historyOf(trail)] : [])))());
+  }
+}
+
+/** The equations of a step for one number: in symbols, then in numbers. */
+function written(method, label, before, remembered, theta) {
+  const symbols = {
+    theta: label, gradient: slopeName(label), rate: "α", step: "t", velocity: "v", mean: "m", square: "s",
+  };
+  return record.methods[method].map(([name, phrase]) => {
+    const isLast = name === "theta";
+    const numbers = isLast ? { ...before, ...remembered } : before;
+    const inSymbols = fill(phrase, { text: (what) => symbols[what] });
+    const inNumbers = fill(phrase, { text: (what) => brief(numbers[what] ?? 0) });
+    return `${symbols[name]} ← ${inSymbols} = ${inNumbers} = ${brief(isLast ? theta : remembered[name])}`;
+  });
+}
+
+const descent = new Descent();

@@ -1,0 +1,97 @@
+// What panels have in common.
+
+/** A number or an array with a function done to every element; further arguments are of the same shape. */
+function elementwise(f, x, ...others) {
+  if (!Array.isArray(x)) return f(x, ...others);
+  return x.map((part, k) => elementwise(f, part, ...others.map((other) => (Array.isArray(other) ? other[k] : other))));
+}
+
+const difference = (a, b) => elementwise((x, y) => (Object.is(x, y) ? 0 : x - y), a, b);
+
+/** A number behind a sign: in brackets if it has one of its own. */
+function factor(x) {
+  const text = brief(x);
+  return text.startsWith("-") ? `(${text})` : text;
+}
+
+/** A text as a factor: in brackets unless it is a word, a number or a call. */
+function tight(text) {
+  return /^[\p{L}\p{M}\p{N}_.]*(\([^()]*\))?$/u.test(text) || /^[∂\p{L}\p{M}\p{N}_/()*^.]+$/u.test(text) ? text : `(${text})`;
+}
+
+/** A table of texts, the first column a heading of its row; it scrolls where it is too wide. */
+function tableOf(name, titles, rows) {
+  const head = made("tr", titles.map((title) => made("th", title)));
+  for (const cell of head.cells) cell.scope = "col";
+  const lines = rows.map(([first, ...texts]) => {
+    const title = made("th", first);
+    title.scope = "row";
+    return made("tr", [title, ...texts.map((text) => made("td", text))]);
+  });
+  const frame = made("div", [made("table", [made("thead", [head]), made("tbody", lines)])], "scroll");
+  Object.assign(frame, { role: "region", ariaLabel: name, tabIndex: 0 });
+  return frame;
+}
+
+/** An option of a choice. */
+function option(value, text = value) {
+  const element = made("option", text);
+  element.value = value;
+  return element;
+}
+
+/** An element of a drawing. */
+function drawnElement(tag, attributes, text = "") {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.textContent = text;
+  return element;
+}
+
+/** Put a text on the clipboard, and say so; where that is forbidden, show it to be copied by hand. */
+async function copy(text, place) {
+  try {
+    await navigator.clipboard.writeText(text);
+    place.replaceChildren("copied");
+  } catch {
+    const shown = made("input");
+    shown.readOnly = true;
+    shown.value = text;
+    shown.ariaLabel = "To be copied";
+    place.replaceChildren(shown);
+    shown.select();
+  }
+}
+
+/** The variables that take gradient, and that are numbers or arrays of them. */
+const learnable = record.variables.filter(({ node }) => node !== null && takesGradient(node));
+const seeded = record.variables.filter(({ key }) => record.wrt.includes(key));
+
+/** Where two-dimensional positions of an array are. */
+function places(value, before = []) {
+  return Array.isArray(value) ? value.flatMap((part, k) => places(part, [...before, k])) : [before];
+}
+
+/** The element of an array at a position. */
+const elementAt = (value, at) => at.reduce((part, k) => part[k], value);
+
+/** An array with another element at a position; a number where the position is none. */
+function withElement(value, at, element) {
+  if (at.length === 0) return element;
+  return value.map((part, k) => (k === at[0] ? withElement(part, at.slice(1), element) : part));
+}
+
+/** Rates of change, and what each input adds to them, as nested lists. */
+function tangentsOf(point, seeds) {
+  const { rates, carried } = evaluator.tangents(evaluator.forward(point), seeds);
+  const plain = ({ local, amount, ...others }) => ({ ...others, local: nested(local), amount: nested(amount) });
+  return { rates: rates.map(nested), carried: carried.map((given) => given.map(plain)) };
+}
+
+/** What the output is called in derivatives. */
+const OUTPUT = record.nodes.some(({ label }) => label === "f") ? "z" : "f";
+
+/** How fast the output changes with something, as a name. */
+function slopeName(label) {
+  return `∂${OUTPUT}/∂${/^[\p{L}\p{M}\p{N}_]+$/u.test(label) ? label : `(${label})`}`;
+}

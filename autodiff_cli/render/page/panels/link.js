@@ -1,0 +1,49 @@
+// A link that opens the page at this formula, these values and this step.
+
+/** The state of the page as the fragment of an address. */
+function fragment() {
+  const values = JSON.stringify(walk.point, (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
+  const state = new URLSearchParams({ formula: record.text, values, step: String(walk.position) });
+  if (walk.tangents) state.set("forward", forwardMode.seed.name);
+  return `#${state}`;
+}
+
+/** The page at the state that an address has in its fragment, if it has one. */
+function restoreState() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  if (!state.has("formula") && !state.has("values") && !state.has("step")) return;
+  if (state.has("formula") && state.get("formula") !== record.text) {
+    say(`The link is for another formula, ${state.get("formula")}; nothing was restored.`);
+    return;
+  }
+  let values = {};
+  try {
+    values = JSON.parse(state.get("values") ?? "{}") ?? {};
+  } catch {
+    say("The values in the link cannot be read; nothing was restored.");
+    return;
+  }
+  const fitting = fields.flatMap(({ variable: { key, value } }) => {
+    const given = Object.hasOwn(values, key) ? read(values[key]) : undefined;
+    return isLike(given, value) ? [[key, given]] : [];
+  });
+  if (fitting.length) setValues(Object.fromEntries(fitting));
+  if (state.has("forward")) {
+    forwardMode.seed = state.get("forward");
+    forwardMode.use(true);
+  }
+  const step = Number(state.get("step") ?? 0);
+  if (Number.isInteger(step)) go(Math.min(Math.max(step, 0), walk.length));
+}
+
+byId("copy-link").addEventListener("click", () => {
+  const link = location.href.split("#")[0] + fragment();
+  try {
+    history.replaceState(null, "", fragment());
+  } catch {
+    // in a frame without an address of its own
+  }
+  copy(link, byId("link-copied"));
+});
+addEventListener("hashchange", restoreState);
+restoreState();

@@ -1,0 +1,140 @@
+// Wiggle: a slider for each variable, and how far tangent × ε tells what follows.
+
+const MOST_ROWS = 60; // of nodes that move
+const MOST_PLACES = 400; // elements of an array that can be moved alone
+
+class Wiggle {
+  #from = null; // the values and the computation that a slider began to move from
+  #moved = null;
+  #isSliding = false;
+  #isNoted = false;
+  #sliders = record.variables.map((variable) => this.#slider(variable));
+
+  constructor() {
+    document.addEventListener("computed", () => (this.#isSliding ? this.#reads() : this.#settle()));
+    document.addEventListener("drawn", () => this.#isSliding || this.#unnote());
+    this.#settle();
+  }
+
+  /** The direction that a slider moves its variable in, as a tangent has it, and where it is now. */
+  #slider(variable) {
+    const input = made("input");
+    Object.assign(input, { type: "range", step: "any", ariaLabel: `slide ${variable.name}` });
+    const shown = made("span", "");
+    const moved = { variable, input, shown, at: [] };
+    const parts = [made("span", variable.name), input, shown];
+    if (Array.isArray(variable.value)) parts.splice(2, 1, this.#chooser(moved));
+    byId("sliders").append(made("div", parts, "slider"));
+    input.addEventListener("input", () => this.#slide(moved));
+    return moved;
+  }
+
+  /** The choice of an element of an array; all of them together by default. */
+  #chooser(moved) {
+    const { name, value } = moved.variable;
+    const select = made("select");
+    select.ariaLabel = `element of ${name}`;
+    const all = places(value).slice(0, MOST_PLACES);
+    select.append(option("", "every one"), ...all.map((at, k) => option(k, `[${at.join(", ")}]`)));
+    moved.at = null;
+    select.addEventListener("change", () => {
+      moved.at = select.value === "" ? null : all[Number(select.value)];
+      this.#settle();
+    });
+    return select;
+  }
+
+  #slide(moved) {
+    const { variable: { key }, input, at } = moved;
+    if (this.#from === null || this.#moved !== moved) {
+      this.#from = { point: walk.point, values: walk.computation.values };
+      this.#moved = moved;
+    }
+    const unit = 10 ** Math.floor(Math.log10((Number(input.max) - Number(input.min)) / 1000));
+    const to = Number((Math.round(Number(input.value) / unit) * unit).toPrecision(12));
+    const start = this.#from.point[key];
+    this.#isSliding = true;
+    setValues({ [key]: at === null ? elementwise((x) => x + to, start) : withElement(start, at, to) });
+    this.#isSliding = false;
+    this.#show();
+  }
+
+  #settle() {
+    this.#from = this.#moved = null;
+    for (const { variable: { key }, input, at } of this.#sliders) {
+      const x = at === null ? 0 : elementAt(walk.point[key], at);
+      const reach = at === null ? 1 : Math.max(1, Math.abs(x));
+      input.disabled = !Number.isFinite(x);
+      if (input.disabled) continue;
+      Object.assign(input, { min: x - reach, max: x + reach });
+      input.value = x;
+    }
+    this.#reads();
+    byId("changes").hidden = true;
+    byId("changes").replaceChildren();
+    this.#unnote();
+  }
+
+  /** Let the drawing show again what the walk knows. */
+  #unnote() {
+    if (!this.#isNoted) return;
+    this.#isNoted = false;
+    graph.note(forwardMode?.note ?? null);
+  }
+
+  #reads() {
+    for (const { variable: { key }, shown, at } of this.#sliders) {
+      if (at !== null) shown.textContent = brief(elementAt(walk.point[key], at));
+    }
+  }
+
+  /** What has changed since the slider began to move, beside what its tangent told. */
+  #show() {
+    if (this.#from === null) return;
+    const { variable: { name, key }, at } = this.#moved;
+    const start = this.#from.point[key];
+    const now = walk.point[key];
+    const epsilon = at === null ? difference(now, start).flat(Infinity)[0] : elementAt(now, at) - elementAt(start, at);
+    const still = elementwise(() => 0, start);
+    const seed = at === null ? elementwise(() => 1, start) : withElement(still, at, 1);
+    const { rates } = tangentsOf(this.#from.point, { [key]: seed });
+    const rows = new Map();
+    rates.forEach((rate, i) => {
+      if (rate === null) return;
+      const change = difference(walk.computation.values[i], this.#from.values[i]);
+      const told = elementwise((x) => x * epsilon, rate);
+      const left = elementwise(rest, change, told, walk.computation.values[i], this.#from.values[i]);
+      rows.set(i, { change, rate, told, left });
+    });
+    const list = [...rows].slice(0, MOST_ROWS).map(([i, { change, rate, told, left }]) => [
+      record.nodes[i].label, brief(change), `${brief(rate)} × ${factor(epsilon)} = ${brief(told)}`, brief(left),
+    ]);
+    const title = `${name}${at?.length ? `[${at.join(", ")}]` : ""}: ε = ${brief(epsilon)}`;
+    const more = rows.size > MOST_ROWS ? [made("p", `and ${rows.size - MOST_ROWS} more`)] : [];
+    byId("changes").hidden = false;
+    byId("changes").replaceChildren(
+      made("h3", title),
+      list.length ? tableOf("Changes", ["node", "real change", "tangent × ε", "left"], list)
+        : made("p", `No node takes a gradient that ${name} moves.`),
+      ...more,
+    );
+    this.#isNoted = true;
+    graph.note((i) => (rows.has(i) ? noted(rows.get(i)) : null));
+  }
+}
+
+/** What is left of a change, but for what rounding makes of the values. */
+function rest(change, told, now, before) {
+  const left = change - told;
+  return Math.abs(left) <= 8 * Number.EPSILON * Math.max(Math.abs(now), Math.abs(before)) ? 0 : left;
+}
+
+/** What a drawn node shows of its change, in words and in full. */
+function noted({ change, told, left }) {
+  return {
+    text: `Δ ${brief(change)} ≈ ${brief(told)}`,
+    data: { "data-change": inFull(change), "data-told": inFull(told), "data-left": inFull(left) },
+  };
+}
+
+const wiggle = new Wiggle();

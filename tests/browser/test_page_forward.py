@@ -1,0 +1,90 @@
+"""Forward mode on the page: tangents as the command has them, and passes counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.support import opened, press, says
+from tests.support import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+XY = ["x*y + sin(x)", "--x", "2", "--y", "3"]
+
+
+def tangents(page: Page) -> dict[int, Any]:
+    found = page.locator("svg [data-node]").evaluate_all(
+        "all => all.map(({dataset}) => [dataset.node, dataset.tangent])"
+    )
+    return {int(i): tangent and float(tangent) for i, tangent in found}
+
+
+def by_command(words: list[str], name: str) -> dict[int, Any]:
+    document = run_cli(["trace", *words, "--mode", "forward", "--json"]).json
+    return {i: float(tangent) for i, tangent in enumerate(document["tangents"][name])}
+
+
+def test_the_toggle_carries_tangents_up_step_by_step(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, XY)
+    press(page, "Forward mode")
+    assert page.get_by_role("button", name="Forward mode", exact=True).get_attribute("aria-pressed") == "true"
+    assert says(page).startswith("Forward mode: x moves at the rate 1.")
+    assert tangents(page) == {0: 1, 1: 0, 2: None, 3: None, 4: None}
+    press(page, "Step")
+    assert tangents(page) == {0: 1, 1: 0, 2: 3, 3: None, 4: None}
+    assert says(page).split("\n\n") == ["x*y = 2 × 3 = 6; tangent 3", "from x: 3 × 1 = 3"]
+    press(page, "Forward pass")
+    assert tangents(page) == pytest.approx(by_command(XY, "x"))
+    page.get_by_label("Seed").select_option("y")
+    press(page, "Forward pass")
+    assert tangents(page) == pytest.approx(by_command(XY, "y"))
+    press(page, "Forward mode")
+    press(page, "Backward pass")
+    assert page.locator("svg [data-node='0']").get_attribute("data-adjoint") == "2.5838531634528574"
+    assert page.locator("svg [data-tangent]").count() == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        XY,
+        ["where(x > 0, sqrt(x), 5*x) + max(x, y)", "--x", "0", "--y", "-1"],
+        ["f(t) = t^2 + 1; a = x*y; b = relu(f(a) - x); b*f(y) + log(a)", "--x", "2", "--y", "3"],
+        ["x^y + gelu(x)*gamma(y)", "--x", "2", "--y", "3"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_mode_forward_writes_a_page_that_opens_in_it(page: Page, tmp_path: Path, words: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    file = tmp_path / "page.html"
+    assert run_cli(["trace", *words, "--mode", "forward", "-o", str(file)]).status == 0
+    page.goto(file.as_uri())
+    assert page.get_by_role("button", name="Forward mode", exact=True).get_attribute("aria-pressed") == "true"
+    press(page, "Forward pass")
+    assert tangents(page) == pytest.approx(by_command(words, "x"), rel=1e-13, nan_ok=True)
+    page.get_by_label("x", exact=True).fill("0.5")
+    changed = [word if words[k - 1] != "--x" else "0.5" for k, word in enumerate(words)]
+    assert tangents(page) == pytest.approx(by_command(changed, "x"), rel=1e-13, nan_ok=True)
+
+
+def test_passes_are_counted_as_the_command_counts_their_work(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    press(page, "Forward mode")
+    work = run_cli(["trace", *XY, "--mode", "forward", "--json"]).json["work"]
+    rows = page.locator("#passes tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows] == [
+        ["forward mode, x", "1", *map(str, work["forward"]["x"].values())],
+        ["forward mode, all 2", "2", *map(str, work["forward_all"].values())],
+        ["reverse mode, all 2", "1", *map(str, work["reverse"].values())],
+    ]
+
+
+def test_other_drawings_still_refuse_forward_mode(tmp_path: Path) -> None:
+    found = run_cli(["trace", *XY, "--mode", "forward", "-o", str(tmp_path / "x.svg")])
+    assert found.status == 2
+    assert "--mode forward go with text, json and html" in found.stderr

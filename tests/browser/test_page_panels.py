@@ -1,0 +1,253 @@
+"""Panels of the page: wiggle, descend, why this number, a link. Numbers are held against those of the command."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import autodiff_cli as ad
+from tests.browser.support import numbers, opened, press, says
+from tests.support import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+XY = ["x*y + sin(x)", "--x", "2", "--y", "3"]
+NEURON = ["h = tanh(w*x + b); (h - t)^2", "--w", "0.5", "--x", "2", "--b", "0.1", "--t", "0.3"]
+
+
+def panel(page: Page, heading: str) -> Any:
+    """The panel under a heading."""
+    return page.locator("section").filter(has=page.get_by_role("heading", name=heading, exact=True))
+
+
+def descend(page: Page, *learned: str, rate: str, method: str = "sgd", steps: str = "1") -> None:
+    for name in learned:
+        page.get_by_label(f"learn {name}").check()
+    page.get_by_label("Learning rate").fill(rate)
+    page.get_by_label("Method").select_option(method)
+    page.get_by_label("Steps").fill(steps)
+    press(page, "Descend")
+
+
+def value_in(page: Page, name: str) -> float:
+    return float(page.get_by_label(name, exact=True).input_value())
+
+
+def test_a_slider_moves_its_variable_and_everything_follows(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    press(page, "Step")
+    page.get_by_label("slide x", exact=True).fill("2.5")
+    assert value_in(page, "x") == 2.5
+    assert numbers(page)[2] == (7.5, None)
+
+
+def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, XY)
+    page.get_by_label("slide x", exact=True).fill("2.1")
+    page.get_by_label("slide x", exact=True).fill("2.5")
+    before = [node["value"] for node in document["nodes"]]
+    after = [node["value"] for node in run_cli(["trace", XY[0], "--x", "2.5", "--y", "3", "--json"]).json["nodes"]]
+    tangents = run_cli(["grad", *XY, "--mode", "forward", "--json"]).json["tangents"]["x"]
+    shown = page.locator("svg [data-change]").evaluate_all(
+        "all => all.map(({dataset}) => [dataset.node, dataset.change, dataset.told, dataset.left].map(Number))"
+    )
+    assert [int(i) for i, *_ in shown] == [0, 2, 3, 4]
+    for i, change, told, left in shown:
+        assert change == pytest.approx(after[int(i)] - before[int(i)], abs=1e-14)
+        assert told == pytest.approx(0.5 * tangents[int(i)], abs=1e-14)
+        assert left == pytest.approx(change - told, abs=1e-14)
+    table = panel(page, "Wiggle").inner_text()
+    assert "x: ε = 0.5" in table
+    assert f"{tangents[4]:.6g} × 0.5 = {0.5 * tangents[4]:.6g}" in table
+    press(page, "Step")
+    assert page.locator("svg [data-change]").count() == 0
+
+
+def test_an_array_is_moved_as_a_whole_or_by_an_element(page: Page, tmp_path: Path) -> None:
+    words = ["sum(tanh(W @ v)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--s", "2"]
+    opened(page, tmp_path, words)
+    page.get_by_label("element of W").select_option("[1, 0]")
+    page.get_by_label("slide W").fill("3.25")
+    assert page.get_by_label("W", exact=True).input_value() == "[[1, 2], [3.25, 4]]"
+    page.get_by_label("element of v").select_option("every one")
+    page.get_by_label("slide v").fill("0.125")
+    assert page.get_by_label("v", exact=True).input_value() == "[1.125, -0.875]"
+    f = ad.parse(words[0])
+    rate = f.jvp({"v": [1, 1]}, W=[[1, 2], [3.25, 4]], v=[1, -1], s=2)[1]
+    assert f"{rate:.6g} × 0.125 = {rate / 8:.6g}" in panel(page, "Wiggle").inner_text()
+
+
+@pytest.mark.parametrize("method", ["sgd", "momentum", "adam"])
+def test_descend_takes_the_steps_of_the_fit(page: Page, tmp_path: Path, method: str) -> None:
+    opened(page, tmp_path, NEURON)
+    for _ in range(2):
+        descend(page, "w", "b", rate="0.1", method=method, steps="3")
+    model = NEURON[0].replace("(h - t)^2", "t ~ h")
+    fit = ad.fit(
+        model, {"x": [2.0], "t": [0.3]}, start={"w": 0.5, "b": 0.1}, optimizer=method, learning_rate=0.1, epochs=6
+    )
+    assert value_in(page, "w") == pytest.approx(fit.parameters["w"], rel=1e-12)
+    assert value_in(page, "b") == pytest.approx(fit.parameters["b"], rel=1e-12)
+    assert value_in(page, "x") == 2
+    trail = panel(page, "Descend").locator("#trail").inner_text()
+    assert trail.startswith(f"output: {fit.history[0]['loss']:.6g} → ")
+    assert trail.endswith(f"→ {fit.loss:.6g}")
+
+
+def test_the_arithmetic_of_a_step_is_written_out_and_the_passes_run_again(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["(w*x - 1)^2", "--w", "3", "--x", "2"])
+    descend(page, "w", rate="0.1")
+    assert "w ← w - α × ∂f/∂w = 3 - 0.1 × 20 = 1" in panel(page, "Descend").inner_text()
+    assert says(page).startswith("Step 1 of sgd: the output falls from 25 to 1.")
+    assert (1, 4) in numbers(page).values()
+    descend(page, rate="-1")
+    assert says(page).startswith("Step 2 of sgd: the output rises from 1 to 81.")
+    assert "w ← w - α × ∂f/∂w = 1 - (-1) × 4 = 5" in panel(page, "Descend").inner_text()
+    press(page, "Back to the start")
+    assert value_in(page, "w") == 3
+
+
+def test_adams_memory_is_written_out(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["w^2", "--w", "3"])
+    descend(page, "w", rate="0.1", method="adam")
+    lines = panel(page, "Descend").locator("#update li").all_inner_texts()
+    assert [line[0] for line in lines] == ["m", "s", "w"]
+    assert lines[0] == "m ← 0.9 × m + 0.1 × ∂f/∂w = 0.9 × 0 + 0.1 × 6 = 0.6"
+    assert value_in(page, "w") == pytest.approx(2.9, abs=1e-9)
+
+
+def test_what_cannot_be_descended_is_said_and_changes_nothing(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["w^2", "--w", "3"])
+    press(page, "Descend")
+    assert says(page).startswith("Tick the variables that are to learn")
+    descend(page, "w", rate="")
+    assert says(page) == "Learning rate: needs a number."
+    assert page.get_by_label("Learning rate").get_attribute("aria-invalid") == "true"
+    descend(page, rate="1e308", steps="2")
+    assert "try a smaller learning rate" in says(page)
+
+
+def test_one_parameter_has_a_curve_two_have_contours_with_the_trail(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NEURON)
+    descend(page, "w", rate="0.1", steps="4")
+    curve = page.get_by_role("img", name="The output as w changes, with the trail")
+    assert curve.locator("circle").count() == 5
+    assert curve.locator(".loss").count() == 1
+    descend(page, "b", rate="0.1", steps="4")
+    contours = page.get_by_role("img", name="Contours of the output over w and b, with the trail")
+    assert contours.locator("circle").count() == 5
+    assert contours.locator(".level").count() > 3
+    descend(page, "x", rate="0.01", steps="2")
+    assert page.get_by_role("img", name="The output after each step").locator("circle").count() == 3
+
+
+def test_contours_lie_where_the_output_has_their_height(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["a^2 + b^2", "--a", "1", "--b", "2"])
+    pieces = page.evaluate("""() => {
+      const axis = Array.from({ length: 21 }, (_, k) => k / 10 - 1);
+      return crossings(axis.map((y) => axis.map((x) => x * x + y * y)), 0.5);
+    }""")
+    assert len(pieces) > 20
+    for x, y in (end for piece in pieces for end in piece):
+        assert math.hypot(x / 10 - 1, y / 10 - 1) == pytest.approx(math.sqrt(0.5), abs=0.005)
+
+
+def test_why_a_number_is_a_sum_in_symbols_in_numbers_and_what_it_gives(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.locator("svg [data-node='0']").click()
+    said = panel(page, "Why this number?").locator(".equation").all_inner_texts()
+    assert said == [
+        "∂f/∂x = cos(x) × ∂f/∂(sin(x)) + y × ∂f/∂(x*y)",
+        "= (-0.416147) × 1 + 3 × 1",
+        "= 2.58385",
+    ]
+
+
+def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page, tmp_path: Path) -> None:
+    words = ["a = x*y; a + sin(a)*x", "--x", "2", "--y", "3"]
+    opened(page, tmp_path, words)
+    document = run_cli(["trace", *words, "--paths", "x", "--json"]).json
+    page.locator("svg [data-node='0']").click()
+    shown = panel(page, "Why this number?")
+    assert f"{document['paths_count']['x']} paths to the output" in shown.inner_text()
+    products = [text.rpartition("= ")[2] for text in shown.locator("li").all_inner_texts()]
+    assert products == [f"{path['product']:.6g}" for path in document["paths"]["x"]]
+    assert page.locator("svg .edge.on-path").count() == page.locator("svg .edge").count() - 1  # all but that from y
+    shown.get_by_role("button", name="x → a → a + sin(a)*x", exact=True).hover()
+    assert page.locator("svg .edge.on-path").count() == 2
+
+
+def test_why_of_a_node_that_is_chosen_away_or_takes_no_gradient(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["where(x > 0, x^2, log(y))", "--x", "2", "--y", "3"])
+    document = run_cli(["trace", "where(x > 0, x^2, log(y))", "--x", "2", "--y", "3", "--json"]).json
+    ids = {node["label"]: node["id"] for node in document["nodes"]}
+    page.locator(f"svg [data-node='{ids['log(y)']}']").click()
+    assert "structurally nothing arrives" in panel(page, "Why this number?").inner_text()
+    page.locator(f"svg [data-node='{ids['2']}']").click()
+    assert "takes no gradient" in panel(page, "Why this number?").inner_text()
+
+
+def test_a_derivation_is_copied_as_latex(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("svg [data-node='0']").click()
+    press(page, "Copy as LaTeX")
+    page.locator("#latex-copied").filter(has_text="copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == (
+        "\\begin{align*}\n"
+        "\\frac{\\partial f}{\\partial x} &= \\cos\\left(x\\right) \\cdot "
+        "\\frac{\\partial f}{\\partial \\left(\\sin\\left(x\\right)\\right)}"
+        " + y \\cdot \\frac{\\partial f}{\\partial \\left(x \\, y\\right)} \\\\\n"
+        "&= \\left(-0.416147\\right) \\cdot 1 + 3 \\cdot 1 \\\\\n"
+        "&= 2.58385\n"
+        "\\end{align*}"
+    )
+
+
+@pytest.mark.parametrize("words", [XY, ["sum(W @ v)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]], ids=lambda w: w[0])
+def test_a_link_opens_the_page_at_formula_values_and_step(page: Page, tmp_path: Path, words: list[str]) -> None:
+    opened(page, tmp_path, words)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    name = words[1].removeprefix("--")
+    page.get_by_label(name, exact=True).fill(words[2].replace("2", "7.5"))
+    for _ in range(3):
+        press(page, "Step")
+    page.wait_for_timeout(500)
+    before = numbers(page), says(page)
+    press(page, "Copy link")
+    page.locator("#link-copied").filter(has_text="copied").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert re.search(r"#formula=.*&values=.*&step=3$", link)
+    page.goto("about:blank")
+    page.goto(link)
+    assert (numbers(page), says(page)) == before
+
+
+def test_a_link_for_another_formula_changes_nothing(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    before = numbers(page)
+    page.evaluate("location.hash = 'formula=x^2&values={\"x\":5}&step=1'")
+    page.get_by_role("status").filter(has_text="The link is for another formula").wait_for()
+    assert numbers(page) == before
+
+
+def test_the_quiz_leaves_nothing_to_peep_at(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    page.locator("svg [data-node='0']").click()
+    press(page, "Quiz")
+    assert "2.58385" not in page.locator("body").inner_text()
+    press(page, "Quiz")
+    assert panel(page, "Why this number?").is_visible()
+
+
+def test_names_that_mean_something_to_a_script_have_panels_too(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["__proto__^2 + constructor", "--set", "__proto__=3", "--set", "constructor=1"])
+    page.get_by_label("slide __proto__").fill("3.5")
+    assert value_in(page, "__proto__") == 3.5
+    descend(page, "__proto__", "constructor", rate="0.5", method="adam")
+    assert value_in(page, "constructor") == pytest.approx(0.5)
