@@ -16,7 +16,7 @@ from typer.main import get_group
 from autodiff_cli.cli.options import HELP
 from autodiff_cli.version import __version__
 
-COMMANDS = ("grad", "trace", "train", "predict", "compare", "check", "ops", "doctor", "export")
+COMMANDS = ("grad", "trace", "lesson", "train", "predict", "compare", "check", "ops", "doctor", "export")
 
 _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to data.
 
@@ -24,6 +24,7 @@ _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to da
   autodiff grad  "x*y + sin(x)" --x 2 --y 3     value, gradient, every node
   autodiff grad  "x*y + sin(x)"                 the derivatives as formulas
   autodiff trace "x*y + sin(x)" --x 2 --y 3     both passes, step by step
+  autodiff lesson                               backpropagation, lesson by lesson
   autodiff train "y ~ a*exp(-b*x)" decay.csv    parameters from data
   autodiff predict MODEL.json new.csv           what a saved model says of new data
   autodiff compare DATA MODEL MODEL...          which model serves the data best

@@ -21,6 +21,7 @@ from autodiff_cli.explain.sentences import (
     is_finite,
     is_somewhere,
     name,
+    slope_formula,
     total,
 )
 
@@ -55,6 +56,13 @@ class Words:
         """What one input is handed, `x: 3 × 1 = 3`, and where it is used several times, its running total."""
         phrase = contribution_phrase(self._trace, step.node, given.position)
         return fill(phrase, _Facts(self._trace, self._show, step))
+
+    def slope(self, node: int, position: int) -> str:
+        """The local derivative of a node towards an input as its rule has it, with the numbers filled in."""
+        op, count = self._trace.tape.nodes[node].op, len(self._trace.tape.inputs[node])
+        assert op is not None
+        step = next(step for step in self._trace.backward if step.node == node)
+        return fill(slope_formula(op, count, position), _Facts(self._trace, self._show, step))
 
 
 class _Facts:

@@ -194,7 +194,8 @@ def _traced(
     context: typer.Context, of: tuple[str, str | None, int | None, str | None], given: dict[str, str], wrt: str | None
 ) -> Trace:
     """The trace of an expression, or of the loss of a row of data: of the words EXPR, DATA, `--row` and `--loss`."""
-    from autodiff_cli.cli import inputs, rows
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.cli.tracing import rows
 
     expression, data, row, loss = of
     if data is not None and row is not None:
@@ -208,7 +209,7 @@ def _traced(
 
 def _walked(environment: Environment, traced: Trace, digits: int | None, expression: str) -> bool:
     """Walk through the trace; False where there is no terminal for it."""
-    from autodiff_cli.cli.commands import step
+    from autodiff_cli.cli.tracing import step
 
     return step.walked(environment, traced, digits, is_input_read=expression == "-")
 

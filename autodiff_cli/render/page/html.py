@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from binascii import b2a_base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from autodiff_cli.explain.jacobians import has_jacobian, jacobian
 from autodiff_cli.explain.moments import beginning, closing
@@ -56,7 +56,29 @@ _ROOM = 9  # characters kept for a number that may change
 _MARGIN = 16  # around the graph, in pixels
 
 
-def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None, seed: str | None = None) -> str:
+class Addition(NamedTuple):
+    """What a page has besides the walk, and above it.
+
+    Attributes:
+        title: of the page; by default the formula.
+        markup: what stands there.
+        script: runs after that of the walk; `record.addition` is its `data`.
+    """
+
+    title: str
+    markup: str
+    style: str
+    script: str
+    data: Mapping[str, Any]
+
+
+def to_html(
+    trace: Trace,
+    view: View = EVERYTHING,
+    digits: int | None = None,
+    seed: str | None = None,
+    addition: Addition | None = None,
+) -> str:
     """The page of a trace.
 
     Args:
@@ -70,11 +92,13 @@ def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None, se
     show, shown = shows(digits)[1], digits or TABLE_DIGITS
     opened = drawing(trace, view._replace(fold=False))
     folds = [frame.members for frame in fold(opened.frames, trace.tape.outputs[0]).folds]
-    style = STYLE + _part("page.css") + _part("panels/panels.css")
+    above = addition or Addition("", "", "", "", {})
+    style = STYLE + _part("page.css") + _part("panels/panels.css") + above.style
     parts = [*map(_part, _SCRIPTS), evaluator(trace, tangents=True), methods(), _part("page.js"), *map(_part, _PANELS)]
-    script = "\n".join(parts)
+    script = "\n".join([*parts, above.script])
     opening = {"folds": folds, "isFolded": bool(folds) and view.fold, "digits": shown, "seed": seed}
-    title = shortened(drawable(trace.expression.text), _LONGEST_TITLE)
+    opening["addition"] = above.data
+    title = above.title or shortened(drawable(trace.expression.text), _LONGEST_TITLE)
     return _part("page.html").format(
         policy="; ".join(
             [
@@ -86,6 +110,7 @@ def to_html(trace: Trace, view: View = EVERYTHING, digits: int | None = None, se
             ]
         ),
         title=escape(title),
+        addition=above.markup,
         style=style,
         graph=_svg(opened, show),
         folded=_svg(drawing(trace, view._replace(fold=True)), show) if folds else "",

@@ -1,0 +1,77 @@
+"""`autodiff lesson`: listed, as text, asked in a terminal, as JSON and as a page."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.running import run
+from autodiff_cli.explain.lessons.lesson import titles
+from tests.support import expect_refusal, run_cli
+
+
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def asked(name: str, *typed: str) -> str:
+    """What a terminal shows of a lesson whose questions are answered so."""
+    stdout = io.StringIO()
+    keyboard = Keyboard("".join(f"{line}\n" for line in typed))
+    assert run(["lesson", name], Environment(keyboard, stdout, io.StringIO(), terminal=True)) == 0
+    return stdout.getvalue()
+
+
+def test_all_are_listed() -> None:
+    output = run_cli("lesson")
+    listed = run_cli("lesson --json").json["lessons"]
+    assert len(listed) >= 8
+    for lesson in listed:
+        assert lesson["name"] in output
+        assert lesson["title"] in output
+
+
+@pytest.mark.parametrize("name", [*titles()])
+def test_each_runs_in_a_pipe_and_as_json(name: str) -> None:
+    output = run_cli(f"lesson {name}")
+    assert (output.status, output.stderr) == (0, "")
+    document = run_cli(f"lesson {name} --json").json
+    for part in (document["title"], document["expression"], "forward pass", "backward pass", "questions"):
+        assert part in output
+    assert document["questions"]
+    assert document["backward"]
+    for question in document["questions"]:
+        assert question["question"] in output
+
+
+def test_questions_are_asked_with_hints_in_two_stages() -> None:
+    shown = asked("fan-out", "1", "", "-0.416", "2.58", "x: 3")
+    assert "Not yet. It is about b = sin(x) alone" in shown
+    assert "cos(2): what is that?" in shown
+    assert shown.count("Correct.") == 3
+    assert shown.rstrip().endswith("2 of 3 at the first try.")
+
+
+def test_after_both_hints_comes_the_answer_and_q_ends() -> None:
+    shown = asked("fan-out", "", "", "", "q")
+    assert "It is -0.416147." in shown
+    assert "first try" not in shown
+    assert "Correct" not in asked("fan-out")  # the input ends
+
+
+def test_a_page_is_one_file(tmp_path: Path) -> None:
+    page = tmp_path / "gates.html"
+    assert run_cli(f"lesson gates -o {page}").status == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<title>Gates: distribute, swap, route, scale" in text
+    assert "http" not in text.replace("http://www.w3.org", "").replace("http-equiv", "")
+
+
+def test_what_is_no_lesson() -> None:
+    expect_refusal(run_cli("lesson chian"), "there is no lesson `chian`; did you mean `chain`?")
+    expect_refusal(run_cli("lesson chain --x 2"), "a lesson has its own values")
+    expect_refusal(run_cli("lesson -o page.html"), "which lesson?")

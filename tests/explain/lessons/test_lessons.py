@@ -1,0 +1,97 @@
+"""Lessons: no number in them is written by hand, what they call right is right, and hints come in two stages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import autodiff_cli as ad
+import autodiff_cli.explain.lessons.lesson as lessons
+from autodiff_cli.explain.lessons.questions import is_rounded
+from autodiff_cli.render.numbers import shows
+
+SHOW = shows(None)[1]
+NAMES = [*lessons.titles()]
+TABLE = {
+    lesson["name"]: lesson
+    for lesson in tomllib.loads((Path(lessons.__file__).parent / "lessons.toml").read_text(encoding="utf-8"))["lesson"]
+}
+
+
+def test_what_a_course_on_backpropagation_has_is_there() -> None:
+    assert {"chain", "fan-out", "gates", "dead-relu", "diamond", "forward-reverse", "vanishing", "softmax"} <= {*NAMES}
+    assert "training-step" in NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_number_is_written_by_hand(name: str) -> None:
+    for paragraph in TABLE[name]["text"]:
+        assert not re.search(r"\d", re.sub(r"\{[^{}]*\}", "", paragraph)), paragraph
+    assert not any("{" in paragraph for paragraph in lessons.lesson(name, SHOW).text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_are_those_of_an_independent_gradient(name: str) -> None:
+    """Adjoints by central differences of the formula in which the node is a variable."""
+    lesson = lessons.lesson(name, SHOW)
+    f, point = lesson.trace.expression, dict(lesson.trace.point)
+    for given, asked in zip(TABLE[name]["questions"], lesson.questions, strict=True):
+        if given["kind"] == "adjoint" and given["of"] in point:
+            step = 1e-6
+            ahead, behind = (
+                float(ad.parse(f.text)({**point, given["of"]: point[given["of"]] + h})) for h in (step, -step)
+            )
+            assert asked.answer == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-9)
+        if given["kind"] == "value":
+            statements = {text.partition("=")[0].strip(): text.partition("=")[2] for text in f.text.split(";")}
+            prefix = f.text.partition(f"{given['of']} =")[0]
+            inner = ad.parse(prefix + statements[given["of"]])
+            assert asked.answer == float(inner({key: point[key] for key in inner.variables}))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_right_is_accepted_and_what_is_wrong_is_not(name: str) -> None:
+    for asked in lessons.lesson(name, SHOW).questions:
+        if asked.choices:
+            for k, choice in enumerate(asked.choices, 1):
+                assert asked.is_right(str(k)) is asked.is_right(choice) is (k in asked.right)
+            assert 0 < len(asked.right) < len(asked.choices) or len(asked.choices) == 1
+        else:
+            assert isinstance(asked.answer, float)
+            assert asked.is_right(repr(asked.answer))
+            assert not asked.is_right(repr(asked.answer + 0.7))
+        assert not asked.is_right("")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_hint_has_no_number_of_the_point(name: str) -> None:
+    """What is written in the formula itself may stand in it, and an exponent of a rule."""
+    lesson = lessons.lesson(name, SHOW)
+    for asked in lesson.questions:
+        first, second = asked.hints
+        assert not re.search(r"\d\.\d", first)
+        assert first != second
+        assert not asked.choices or "`=`" in first or not re.search(r"\d", first)
+
+
+def test_which_nodes_can_go_next() -> None:
+    lesson = lessons.lesson("diamond", SHOW)
+    first, second = (asked for asked in lesson.questions if asked.kind == "next")
+    assert (first.choices, first.right) == (("a", "b", "c", "d"), (4,))
+    assert (second.choices, second.right) == (("a", "b"), (2,))
+
+
+def test_the_bug_is_found_where_the_last_share_stands_alone() -> None:
+    asked = lessons.lesson("fan-out", SHOW).questions[-1]
+    assert asked.kind == "bug"
+    assert asked.answer == "x: 3"  # the share of a, which comes last; += gives 2.58
+
+
+@pytest.mark.parametrize(
+    ("typed", "verdict"), [("-0.42", True), ("-.416", True), ("-0.4", False), ("-0.41", False), ("0.42", False)]
+)
+def test_a_number_is_right_to_the_digits_typed(typed: str, verdict: bool) -> None:
+    assert is_rounded(typed, -0.4161468365471424) is verdict
