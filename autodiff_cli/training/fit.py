@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -13,6 +14,7 @@ from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.intervals.asked import check_intervals, with_intervals
+from autodiff_cli.training.keeping.identity import kept_by
 from autodiff_cli.training.methods.loop import Listener, Observer, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LossKind
@@ -21,6 +23,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import by_canonical_name
 from autodiff_cli.training.options import (
     DataOptions,
+    KeepingOptions,
     LossOptions,
     MethodOptions,
     Options,
@@ -93,6 +96,9 @@ def fit(
     tolerance: float | None = None,
     profile: bool = False,
     bootstrap: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    resume: str | os.PathLike[str] | None = None,
     on_epoch: Observer | None = None,
 ) -> FittedModel:
     """Fit the parameters of a model to data.
@@ -148,12 +154,19 @@ def fit(
             epoch.
         profile: find the intervals of parameters by profile likelihood too: `intervals["profile"]`.
         bootstrap: find them by so many fits to rows drawn anew, as the seed decides: `intervals["bootstrap"]`.
+        checkpoint: a file that the fit is kept in while it runs, at most once a second, and at its end. It is replaced
+            as a whole, so that it is valid at any moment.
+        checkpoint_every: write it after every so many epochs instead.
+        resume: go on from this checkpoint, to the same bits as if the fit had never ended; `epochs` is the number in
+            all. It has to be the same fit, of the same data.
         on_epoch: is called with the start and after each epoch; again from epoch 0 where a better start is found.
 
     Raises:
         ExpressionError: if the model cannot be read, or has no parameter of a name given.
         DataError: if the data cannot be used.
         OptionError: for options that do not exist or do not go together.
+        CheckpointError: for a checkpoint that cannot be gone on from, or that another run writes.
+        OSError: if the first checkpoint cannot be written. Should a later one fail, the fit goes on, and warns.
         Interrupted: on Ctrl-C.
 
     >>> import numpy as np
@@ -181,8 +194,13 @@ def fit(
         ),
         ValidationOptions(validation, patience, min_delta),
         ReportOptions(diagnosis, confidence, written(derive), profile, bootstrap),
+        KeepingOptions(_path(checkpoint), checkpoint_every, _path(resume)),
     )
     return fitted(model, as_dataset(data), options, on_epoch)
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)
 
 
 def fitted(
@@ -206,22 +224,26 @@ def fitted_objective(
     """The same for an objective that was made with these options. Raises OptionError, Interrupted."""
     if not objective.parameters:
         raise OptionError("there is nothing to fit: every parameter is fixed")
+    method = chosen(options.method, objective)
+    options.method.check_used(method)
+    keeper, kept = kept_by(options, objective, method)
     judge = None
     if options.validation.validation is not None:
         objective, held_out = split(objective, options.validation.validation, options.method.seed)
         judge = Validation(held_out, options.validation.patience, options.validation.min_delta)
     quantities = Quantities(options.report.derive, objective.model, objective.layout)
     check_intervals(objective, options.report)
-    method = chosen(options.method, objective)
-    options.method.check_used(method)
-    progress = Progress(observe, judge, listen)
+    progress = Progress(observe, judge, listen, keeper, kept)
     try:
         outcome = optimize(method, objective, options.method, progress)
     except KeyboardInterrupt:
         if progress.best is None:
             raise
+        progress.end()
         outcome = Outcome(progress.best.theta, False, "interrupted")
         raise Interrupted(_concluded(objective, method, progress, outcome, options, quantities)) from None
+    finally:
+        progress.end()
     found = _concluded(objective, method, progress, outcome, options, quantities)
     try:
         return with_intervals(found, objective, options, quantities)

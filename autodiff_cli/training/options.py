@@ -198,6 +198,21 @@ class ValidationOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepingOptions:
+    """Where a fit under way is kept, and where it goes on from."""
+
+    checkpoint: str | None = None
+    checkpoint_every: int | None = None
+    resume: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.checkpoint_every is not None and self.checkpoint is None:
+            raise OptionError("how often to write a checkpoint is said, but not the file: it needs checkpoint")
+        if self.checkpoint_every is not None and self.checkpoint_every < 1:
+            raise OptionError(f"a checkpoint is written every epoch at most, not every {self.checkpoint_every}")
+
+
+@dataclass(frozen=True, slots=True)
 class ReportOptions:
     """What a fit is to say of itself besides its parameters and their errors."""
 
@@ -223,6 +238,7 @@ class Options:
     method: MethodOptions = MethodOptions()
     validation: ValidationOptions = ValidationOptions()
     report: ReportOptions = ReportOptions()
+    keeping: KeepingOptions = KeepingOptions()
 
 
 def listed(names: Any, last: str = "or") -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.keeping.answers import Answers
 from autodiff_cli.training.methods.loop import Descending, Diverged, Outcome
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 from autodiff_cli.training.methods.schedules import Schedule
@@ -103,12 +104,19 @@ def has_stalled(losses: Sequence[float], tolerance: float, *, drawn: bool) -> bo
 
 
 def _run(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    if method not in OPTIMIZERS and (progress.keeper is not None or progress.kept is not None):
+        objective.answers = progress.answers = Answers([] if progress.kept is None else progress.kept.answers)
     if method == "lm":
         return least_squares(objective, options, progress)
     if method == "lbfgs":
         return smooth(objective, options, progress)
     drawn = options.batch_size is not None
-    for epoch in _descending(method, objective, options, progress).epochs(progress.standings):
+    descending = _descending(method, objective, options, progress)
+    progress.state = descending.kept
+    if progress.kept is not None:
+        descending.resume(progress.kept)
+        progress.resume()
+    for epoch in descending.epochs(progress.standings):
         progress.record(epoch)
         if options.tolerance is not None and has_stalled(progress.standings, options.tolerance, drawn=drawn):
             return Outcome(epoch.theta, True)

@@ -73,11 +73,15 @@ class Validation:
 
     def check(self, epoch: Epoch) -> None:
         """Raise Exhausted if the loss has not fallen for too many epochs, of which this is the last."""
+        self.remember(epoch)
+        if self._patience is not None and epoch.number - self._mark[0] >= self._patience:
+            raise Exhausted
+
+    def remember(self, epoch: Epoch) -> None:
+        """Take note of an epoch."""
         loss = standing(epoch)
         if epoch.number == 0 or loss < self._mark[1] - self._min_delta:
             self._mark = epoch.number, loss
-        if self._patience is not None and epoch.number - self._mark[0] >= self._patience:
-            raise Exhausted
 
     def figures(self, theta: Array) -> dict[str, Any]:
         """What a fit that ended at `theta` says of the rows held out, by the names of its attributes."""

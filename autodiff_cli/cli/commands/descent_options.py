@@ -34,3 +34,18 @@ DESCENT: dict[str, Any] = {
         typer.Option("--min-delta", metavar="D", help="How far the loss falls, at least, for --patience to count it."),
     ],
 }
+
+KEEPING: dict[str, Any] = {
+    "checkpoint": Annotated[
+        str | None,
+        typer.Option("--checkpoint", metavar="FILE", help="Keep the fit in a file while it runs, once a second."),
+    ],
+    "checkpoint_every": Annotated[
+        int | None,
+        typer.Option("--checkpoint-every", metavar="N", help="After every N epochs instead."),
+    ],
+    "resume": Annotated[
+        str | None,
+        typer.Option("--resume", metavar="FILE", help="Go on from a checkpoint; --epochs is the number in all."),
+    ],
+}

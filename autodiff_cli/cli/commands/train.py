@@ -10,7 +10,7 @@ import typer
 
 from autodiff_cli.cli.answer import Answer
 from autodiff_cli.cli.call import Call
-from autodiff_cli.cli.commands.descent_options import DESCENT
+from autodiff_cli.cli.commands.descent_options import DESCENT, KEEPING
 from autodiff_cli.cli.declarations import Assignments, Digits, Json
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput, ExitStatus, Failure
@@ -22,6 +22,7 @@ from autodiff_cli.training.options import (
     LEARNING_RATE,
     METHODS,
     DataOptions,
+    KeepingOptions,
     LossOptions,
     MethodOptions,
     Options,
@@ -135,12 +136,13 @@ OPTIONS: dict[str, Any] = {
 
 
 @with_records(
-    {**OPTIONS, **DESCENT},
+    {**OPTIONS, **DESCENT, **KEEPING},
     rows=DataOptions,
     losses=LossOptions,
     method=MethodOptions,
     held_out=ValidationOptions,
     report=ReportOptions,
+    keeping=KeepingOptions,
 )
 def train(
     context: typer.Context,
@@ -152,6 +154,7 @@ def train(
     method: MethodOptions,
     held_out: ValidationOptions,
     report: ReportOptions,
+    keeping: KeepingOptions,
     assignments: Assignments = None,
     fix: Annotated[
         list[str] | None,
@@ -221,7 +224,9 @@ def train(
         values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed, limited)
         table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
         try:
-            fit = fitted(read, file, Options(values, rows, losses, method, held_out, report), table.add, table.move)
+            choices = Options(values, rows, losses, method, held_out, report, keeping)
+            with writing(keeping.checkpoint or ""):
+                fit = fitted(read, file, choices, table.add, table.move)
         except Interrupted as interruption:
             fit = interruption.fit
             table.end()

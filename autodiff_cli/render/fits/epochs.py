@@ -55,7 +55,7 @@ class EpochTable:
 
     def add(self, epoch: Epoch) -> None:
         """An epoch has passed."""
-        if epoch.number == 0:
+        if epoch.number == 0 or not self._begun:
             self._begin(epoch)
         if epoch.number % (self._every or 10 ** (len(str(epoch.number)) - 1)) == 0:
             self._write(epoch)

@@ -13,6 +13,7 @@ from autodiff_cli.backends.choice import backend
 from autodiff_cli.backends.descent import Stepper, clipped
 from autodiff_cli.backends.protocol import State
 from autodiff_cli.backends.update import Update
+from autodiff_cli.training.keeping.checkpoint import Kept
 from autodiff_cli.training.methods.optimizers import HIGH, LOW, between_bounds
 from autodiff_cli.training.methods.schedules import Schedule
 from autodiff_cli.training.objective.objective import Objective
@@ -125,9 +126,28 @@ class Descending:
         self._update, self.state = _begun(objective, update)
         self.generator = np.random.default_rng(seed)
         self.number = 0
+        self._loss: float | None = None  # of the epoch that it goes on from
+
+    def kept(self) -> Kept:
+        """What a checkpoint has of this."""
+        return Kept(0, self.state.numbers.copy(), self.state.steps, self.generator.bit_generator.state)
+
+    def resume(self, kept: Kept) -> None:
+        """Go on from a checkpoint, whose last epoch is the first that is told of. Raises ValueError if it cannot be."""
+        if (
+            kept.numbers is None
+            or kept.generator is None
+            or kept.numbers.shape != self.state.numbers.shape
+            or not len(kept.history)
+        ):
+            raise ValueError
+        self.state.numbers[...] = kept.numbers
+        self.state.steps = kept.steps
+        self.generator.bit_generator.state = kept.generator
+        self.number, self._loss = int(kept.history[-1, 0]), float(kept.history[-1, 1])
 
     def epochs(self, losses: Sequence[float]) -> Iterator[Epoch]:
-        """The start, and every epoch until the last. Raises Diverged.
+        """The start, or where the method goes on, and every epoch until the last. Raises Diverged.
 
         Args:
             losses: of all epochs so far, a list that grows, for schedules that look at them.
@@ -149,7 +169,7 @@ class Descending:
     def _by_batch(self, size: int, losses: Sequence[float]) -> Iterator[Epoch]:
         """One step per batch."""
         run = self._objective.epochs(self._update, self._clip_norm)
-        yield self._reached(self._objective.value(self.state.theta))
+        yield self._reached(self._objective.value(self.state.theta) if self._loss is None else self._loss)
         while self.number < self._rates.epochs:
             rate = self._rates.rate(self.number + 1, losses)
             loss = run(self.state, rate, size, self.generator, None if self._listen is None else self._tell)

@@ -19,12 +19,13 @@ from autodiff_cli.backends.protocol import State, Tell
 from autodiff_cli.backends.update import Update
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.keeping.answers import Answers
 from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.kernels import DIRECTION
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LOSSES, SCALE, LossKind
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.over_rows import ModelOverRows, triangular
+from autodiff_cli.training.objective.over_rows import ModelOverRows, join_moments, triangular
 from autodiff_cli.training.objective.parameters import by_canonical_name
 from autodiff_cli.training.objective.preparing import Prepared, prepare
 from autodiff_cli.training.objective.structure import is_generalised_linear
@@ -138,6 +139,7 @@ class Objective(ModelOverRows):
         self.settings = {SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None
         self._triangles: dict[bytes, Array] = {}  # the last one, by its theta
+        self.answers: Answers | None = None  # of a fit that is kept
         if self.has_residuals:
             check_target(self)
 
@@ -263,7 +265,7 @@ class Objective(ModelOverRows):
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value_and_grad([2])
         (2.0, array([4.]))
         """
-        total = self.sums(self.kernels.loss_and_slopes, theta)
+        total = self._answer("slopes", theta, lambda: self.sums(self.kernels.loss_and_slopes, theta))
         with quiet():
             total /= self.total_weight
         return float(total[0]), total[1:]
@@ -274,7 +276,8 @@ class Objective(ModelOverRows):
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
         2.0
         """
-        return float(self.sums(self.kernels.loss, theta)[0]) / self.total_weight
+        total = self._answer("loss", theta, lambda: self.sums(self.kernels.loss, theta))
+        return float(total[0]) / self.total_weight
 
     def rss(self, theta: ArrayLike) -> float:
         """The (weighted) sum of squared residuals over all components. Only with residuals."""
@@ -289,7 +292,9 @@ class Objective(ModelOverRows):
         """
         key = np.asarray(theta, dtype=np.float64).tobytes()
         if key not in self._triangles:
-            self._triangles = {key: self._factorized(theta)}
+            triangle = self._answer("triangle", theta, lambda: self._factorized(theta))
+            triangle.setflags(write=False)  # it is kept
+            self._triangles = {key: triangle}
         return self._triangles[key]
 
     def _factorized(self, theta: ArrayLike) -> Array:
@@ -310,8 +315,14 @@ class Objective(ModelOverRows):
             found = triangular(np.vstack((found, rows)))
         triangle = np.zeros((width, width))
         triangle[: len(found)] = found
-        triangle.setflags(write=False)  # it is kept
         return triangle
+
+    def _answer(self, question: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
+        """What is computed over all rows, or remembered."""
+        if self.answers is None:
+            return compute()
+        asked = np.asarray([*self.settings.values(), *np.asarray(theta, dtype=np.float64)])
+        return self.answers.to(question.encode() + asked.tobytes(), compute)
 
     def mean_of_squares(self, rss: float) -> float:
         """The mean loss that belongs to a weighted sum."""
@@ -327,11 +338,14 @@ class Objective(ModelOverRows):
             mean = np.sum(target * weight, axis=1) / count if count else np.zeros(self.components)
             return count, mean, np.sum(weight * np.square(target - mean[:, None]), axis=1)
 
-        found = self.fold_rows(self.kernels.target, np.zeros(self.layout.size), moments, _join_moments)
+        found = self.fold_rows(self.kernels.target, np.zeros(self.layout.size), moments, join_moments)
         return float(np.sum(found[2]))
 
     def hessian(self, theta: ArrayLike) -> Array:
         """The second derivatives of the (weighted) sum of the rows' losses, of shape (P, P)."""
+        return self._answer("curvature", theta, lambda: self._curved(theta))
+
+    def _curved(self, theta: ArrayLike) -> Array:
         layout = self.layout
         hessian = np.empty((layout.size, layout.size))
         for which, (name, shape) in enumerate(layout.shapes.items()):
@@ -377,12 +391,3 @@ class Objective(ModelOverRows):
             return np.bincount(cells, minlength=count * count).reshape(count, count)
 
         return self.fold_rows(self.kernels.target_and_prediction, theta, counts, np.add)
-
-
-def _join_moments(a: tuple[float, Array, Array], b: tuple[float, Array, Array]) -> tuple[float, Array, Array]:
-    """Count, means and sums of squared deviations of two groups together: Chan, Golub & LeVeque 1983."""
-    count = a[0] + b[0]
-    if not count:
-        return a
-    gap = b[1] - a[1]
-    return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count

@@ -13,6 +13,7 @@ from autodiff_cli.backends.fold import fold, slices
 from autodiff_cli.backends.protocol import RowKernel, SumKernel
 from autodiff_cli.data.table import Table
 from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.keeping.answers import Answers
 from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.model import Model
@@ -32,6 +33,7 @@ class ModelOverRows:
     weighted: bool
     kernels: Kernels
     settings: dict[str, float]
+    answers: Answers | None
     _triangles: dict[bytes, Array]
 
     @property
@@ -60,6 +62,7 @@ class ModelOverRows:
         part.table = self.table.part(rows)
         part._triangles = {}
         part.settings = dict(self.settings)  # a scale that is found for some rows is theirs
+        part.answers = None
         return part
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:
@@ -123,3 +126,12 @@ def triangular(matrix: Array) -> Array:
     """The triangular factor, of shape (least of rows and columns, columns)."""
     triangle: Array = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
     return triangle
+
+
+def join_moments(a: tuple[float, Array, Array], b: tuple[float, Array, Array]) -> tuple[float, Array, Array]:
+    """Count, means and sums of squared deviations of two groups together: Chan, Golub & LeVeque 1983."""
+    count = a[0] + b[0]
+    if not count:
+        return a
+    gap = b[1] - a[1]
+    return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count

@@ -34,3 +34,26 @@ def test_ctrl_c_ends_with_the_best_parameters_and_status_130() -> None:
             assert json.loads(rest)["converged"] is False
         else:
             assert "fitted formula" in rest
+
+
+def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
+    data, file = tmp_path / "line.csv", tmp_path / "kept"
+    data.write_text("x,y\n" + "".join(f"{k},{2 * k + k % 3}\n" for k in range(50)))
+    options = ["--optimizer", "adam", "--batch-size", "10", "--lr", "1e-4", "--epochs"]
+    command = [AUTODIFF, "train", "y ~ a*x + b", str(data), *options]
+    long = [*command, "1000000", "--checkpoint", str(file), "--every", "1"]
+    with subprocess.Popen(long, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.split()[:1] == ["50"]:
+                process.send_signal(signal.SIGINT)
+                break
+        rest = process.stdout.read().splitlines()
+        assert process.wait(timeout=60) == 130
+    shown = [int(words[0]) for words in map(str.split, rest) if len(words) == 2 and words[0].isdigit()]
+    total = str(max(shown, default=50) + 5)
+    ran = [
+        subprocess.run([*command, total, "--json", *more], capture_output=True, text=True, check=True).stdout
+        for more in ([], ["--resume", str(file)])
+    ]
+    assert ran[0] == ran[1]

@@ -1,0 +1,347 @@
+"""Fits that end in the middle and go on: to the same bits, from a file that is always whole."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import fit
+from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.fit import Interrupted
+from autodiff_cli.training.keeping.checkpoint import CheckpointError, CheckpointFile, Kept, read
+from autodiff_cli.training.methods.loop import Epoch
+from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+
+MODEL = "y ~ a*exp(-b*x) + c"
+
+
+def decay(rows: int = 90) -> dict[str, Any]:
+    x = np.linspace(0, 4, rows)
+    return {"x": x, "y": 2.5 * np.exp(-1.3 * x) + 0.1 + np.random.default_rng(0).normal(0, 0.05, rows)}
+
+
+def stop_at(number: int) -> Callable[[Epoch], None]:
+    """Ctrl-C when an epoch has passed."""
+    counted = itertools.count()
+
+    def watch(_: Epoch) -> None:
+        if next(counted) == number:
+            raise KeyboardInterrupt
+
+    return watch
+
+
+def interrupted(at: int, model: str, data: Any, **options: Any) -> None:
+    with pytest.raises(Interrupted):
+        fit(model, data, on_epoch=stop_at(at), **options)
+
+
+def assert_same(one: Any, other: Any) -> None:
+    assert [*one.parameters] == [*other.parameters]
+    for name, value in one.parameters.items():
+        assert np.array_equal(value, other.parameters[name]), name
+    for name in ("loss", "history", "epochs", "converged", "warnings", "failure", "validation_loss"):
+        assert getattr(one, name) == getattr(other, name), name
+    assert np.array_equal(one.covariance, other.covariance, equal_nan=True)
+
+
+# --- to the same bits
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "plateau:2:0.5"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_gradient_methods_go_on_to_the_same_bits(
+    tmp_path: Path, optimizer: str, batch_size: int | None, schedule: str
+) -> None:
+    file = tmp_path / "kept"
+    options: dict[str, Any] = {"optimizer": optimizer, "epochs": 25, "batch_size": batch_size, "lr_schedule": schedule}
+    interrupted(10, MODEL, decay(), checkpoint=file, checkpoint_every=1, **options)
+    told: list[int] = []
+    resumed = fit(MODEL, decay(), resume=file, on_epoch=lambda epoch: told.append(epoch.number), **options)
+    assert told == [*range(9, 26)]
+    assert_same(resumed, fit(MODEL, decay(), **options))
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (MODEL, {"optimizer": "lm"}),
+        (MODEL, {"optimizer": "lbfgs"}),
+        (MODEL, {"loss": "huber"}),
+        (MODEL, {"loss": "mae"}),
+        (MODEL, {"l1": 0.01}),
+        (MODEL, {"bounds": {"c": (0.2, 5)}}),
+        pytest.param("y ~ a*sin(b*x + c)", {}, marks=pytest.mark.slow),  # which looks for starts
+        ("y ~ mlp(x, [4], tanh)", {"optimizer": "lbfgs", "epochs": 12}),
+        (MODEL, {"optimizer": "lbfgs", "validation": 0.2, "patience": 3}),
+    ],
+)
+def test_methods_that_converge_go_on_to_the_same_bits(tmp_path: Path, model: str, options: dict[str, Any]) -> None:
+    file = tmp_path / "kept"
+    whole: list[Epoch] = []
+    end = fit(model, decay(), on_epoch=whole.append, **options)
+    for at in (1, len(whole) // 2, len(whole) - 1):
+        interrupted(at, model, decay(), checkpoint=file, checkpoint_every=1, **options)
+        told: list[Epoch] = []
+        assert_same(fit(model, decay(), resume=file, on_epoch=told.append, **options), end)
+        assert [epoch.number for epoch in told] == [epoch.number for epoch in whole[at - 1 :]]
+
+
+def test_what_is_known_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autodiff_cli import Objective
+
+    asked: list[Any] = []
+    computed = Objective._factorized
+    monkeypatch.setattr(Objective, "_factorized", lambda self, theta: asked.append(theta) or computed(self, theta))
+    fit(MODEL, decay(), checkpoint=tmp_path / "kept")
+    whole = len(asked)
+    fit(MODEL, decay(), resume=tmp_path / "kept")
+    assert len(asked) - whole <= 2  # of the errors, at the end
+
+
+@pytest.mark.parametrize("at", [2, 9, 19])
+def test_the_best_epoch_so_far_is_kept(tmp_path: Path, at: int) -> None:
+    x = np.linspace(0, 1, 40)
+    data = {"x": x, "y": np.sin(9 * x) + np.random.default_rng(1).normal(0, 0.3, 40)}
+    options: dict[str, Any] = {"epochs": 200, "learning_rate": 0.05, "validation": 0.3, "patience": 20, "seed": 5}
+    model = "y ~ mlp(x, [12], tanh)"
+    end = fit(model, data, batch_size=8, **options)
+    assert end.epochs > at
+    interrupted(at, model, data, batch_size=8, checkpoint=tmp_path / "kept", checkpoint_every=1, **options)
+    assert_same(fit(model, data, batch_size=8, resume=tmp_path / "kept", **options), end)
+
+
+def test_epochs_are_the_number_in_all(tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    options: dict[str, Any] = {"optimizer": "adam", "batch_size": 16}
+    fit(MODEL, decay(), epochs=10, checkpoint=file, **options)
+    end = fit(MODEL, decay(), epochs=30, **options)
+    assert_same(fit(MODEL, decay(), epochs=30, resume=file, checkpoint=file, **options), end)
+    assert_same(fit(MODEL, decay(), epochs=30, resume=file, **options), end)  # nothing is left to do
+    with pytest.raises(OptionError, match="epoch 30 already"):
+        fit(MODEL, decay(), epochs=20, resume=file, **options)
+
+
+def test_it_goes_on_on_another_number_of_threads_and_is_kept_again(tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    options: dict[str, Any] = {"optimizer": "adam", "epochs": 30, "batch_size": 16}
+    end = fit(MODEL, decay(), **options)
+    for at in (5, 4, 3):
+        again = {"resume": file} if file.exists() else {}
+        interrupted(at, MODEL, decay(), checkpoint=file, checkpoint_every=1, threads=at % 2 + 1, **again, **options)
+    assert_same(fit(MODEL, decay(), resume=file, **options), end)
+
+
+# --- of another fit
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"model": "y ~ a*exp(-b*x)"}, "model"),
+        ({"data": decay(91)}, "data"),
+        ({"optimizer": "sgd"}, "optimizer"),
+        ({"seed": 3}, "seed"),
+        ({"learning_rate": 0.2}, "learning rate"),
+        ({"batch_size": None}, "batch size"),
+        ({"start": {"a": 3}}, "start"),
+        ({"fixed": {"c": 1.0}}, "fixed"),
+        ({"l2": 0.1}, "l2"),
+        ({"weights": "x"}, "data"),
+        ({"validation": 0.2}, "validation"),
+        ({"loss": "mae"}, "loss"),
+        ({"lr_schedule": "cosine"}, "lr_schedule"),
+    ],
+)
+def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path: Path, change: dict[str, Any], named: str) -> None:
+    options: dict[str, Any] = {"model": MODEL, "data": decay(), "optimizer": "adam", "epochs": 3, "batch_size": 16}
+    fit(**options, checkpoint=tmp_path / "kept")
+    with pytest.raises(CheckpointError, match=f"another fit; its .*{named}"):
+        fit(**{**options, **change}, resume=tmp_path / "kept")
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("autodiff_cli.training.keeping.checkpoint.__version__", "0.0.7")
+        fit(MODEL, decay(), checkpoint=tmp_path / "kept")
+    with pytest.raises(CheckpointError, match=r"written by autodiff 0\.0\.7"):
+        fit(MODEL, decay(), resume=tmp_path / "kept")
+
+
+def test_a_file_cut_off_anywhere_or_changed_is_refused(tmp_path: Path) -> None:
+    fit(MODEL, decay(), optimizer="adam", epochs=3, checkpoint=tmp_path / "kept")
+    whole = (tmp_path / "kept").read_bytes()
+    damaged = tmp_path / "damaged"
+    for end in (0, 1, 3, 4, 20, 100, *range(200, len(whole), 97), len(whole) - 1):
+        damaged.write_bytes(whole[:end])
+        with pytest.raises(CheckpointError, match=r"damaged|not a checkpoint"):
+            fit(MODEL, decay(), optimizer="adam", epochs=3, resume=damaged)
+    refused = 0
+    for place in range(0, len(whole), 61):
+        damaged.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            again = fit(MODEL, decay(), optimizer="adam", epochs=3, resume=damaged)
+        except CheckpointError:
+            refused += 1
+        else:  # a byte that says nothing, as a date in the archive
+            assert again.epochs == 3
+    assert refused > 10
+
+
+@pytest.mark.parametrize("content", [b"x,y\n1,2\n", b"PK\x03\x04 but no archive", b"{}"])
+def test_a_file_that_is_none_is_refused_and_never_written_over(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "data.csv"
+    file.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"damaged|not a checkpoint"):
+        fit(MODEL, decay(), resume=file)
+    if not content.startswith(b"PK"):
+        with pytest.raises(CheckpointError, match="not written over"):
+            fit(MODEL, decay(), checkpoint=file)
+        assert file.read_bytes() == content
+
+
+# --- faults
+
+
+def test_a_full_disk_leaves_the_old_checkpoint_and_the_fit_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "kept"
+    options: dict[str, Any] = {"optimizer": "adam", "epochs": 12, "checkpoint": file, "checkpoint_every": 1}
+    synced = itertools.count()
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        if next(synced) > 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    found = fit(MODEL, decay(), **options)
+    monkeypatch.undo()
+    assert found.epochs == 12
+    assert any("no space left on device" in warning for warning in found.warnings)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    told: list[int] = []
+    again = fit(MODEL, decay(), optimizer="adam", epochs=12, resume=file, on_epoch=lambda e: told.append(e.number))
+    assert told[0] == 4
+    assert again.parameters == found.parameters
+
+
+LIMITED = """
+import resource, sys
+from autodiff_cli.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+sys.exit(main())
+"""
+
+
+def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+    # A limit on the size of files is what a full disk is to a process. History makes the file grow beyond it.
+    data, file = tmp_path / "decay.csv", tmp_path / "kept"
+    rows = np.column_stack([*decay().values()]).tolist()
+    data.write_text("x,y\n" + "".join(f"{x!r},{y!r}\n" for x, y in rows))
+    method = ["--optimizer", "adam", "--batch-size", "30", "--checkpoint-every", "20", "--every", "1000"]
+    command = ["train", MODEL, str(data), *method, "--checkpoint", str(file), "--epochs"]
+
+    def run(limit: int, *more: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", LIMITED, str(limit), *command, *more]
+        return subprocess.run(words, capture_output=True, text=True, timeout=120)
+
+    ran = run(8000, "400")
+    assert ran.returncode == 0, ran.stderr
+    assert "was not written to the end: file too large" in ran.stdout
+    kept = file.read_bytes()
+    assert 4000 < len(kept) <= 8000
+    assert run(1000, "400").returncode == 1  # not even the first one
+    assert file.read_bytes() == kept
+    ran = run(10**6, "400", "--resume", str(file))
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decay.csv", "kept"]
+
+
+KILLED = """
+import sys
+import numpy as np
+from autodiff_cli import fit
+x = np.linspace(0, 4, 90)
+again = {"resume": sys.argv[1]} if len(sys.argv) > 2 else {}
+fit("y ~ a*exp(-b*x) + c", {"x": x, "y": np.exp(-x)}, optimizer="adam", epochs=10**6, batch_size=30,
+    checkpoint=sys.argv[1], checkpoint_every=1, on_epoch=lambda epoch: print(epoch.number, flush=True), **again)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_a_valid_file(tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    reached = -1
+    for wait in (1, 30, 77):
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(file), *(["again"] if file.exists() else [])], stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            numbers = [int(process.stdout.readline()) for _ in range(wait)]
+            process.send_signal(signal.SIGKILL)
+        # What was told of last may not have been kept; what was told of before it was.
+        assert numbers[0] >= reached
+        reached = numbers[-1] - 1
+    assert reached > 100
+    x = np.linspace(0, 4, 90)
+    told: list[int] = []
+    fit(
+        "y ~ a*exp(-b*x) + c",
+        {"x": x, "y": np.exp(-x)},
+        optimizer="adam",
+        epochs=1000,
+        batch_size=30,
+        resume=file,
+        on_epoch=lambda epoch: told.append(epoch.number),
+    )
+    assert told[0] >= reached
+
+
+def test_two_runs_do_not_write_one_checkpoint(tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+
+    def second(epoch: Epoch) -> None:
+        if epoch.number == 2:
+            with pytest.raises(CheckpointError, match="another run"):
+                fit(MODEL, decay(), checkpoint=file)
+
+    first = fit(MODEL, decay(), optimizer="adam", epochs=4, checkpoint=file, on_epoch=second)
+    assert first.epochs == 4
+    fit(MODEL, decay(), checkpoint=file)  # once the first has ended
+
+
+def test_two_runs_that_begin_together(tmp_path: Path) -> None:
+    one, other = CheckpointFile(tmp_path / "kept"), CheckpointFile(tmp_path / "kept")
+    one.write({"of": "one"}, Kept(1))
+    with pytest.raises(CheckpointError, match="another run"):
+        other.write({"of": "other"}, Kept(2))
+    one.write({"of": "one"}, Kept(3))
+    assert read(tmp_path / "kept", {"of": "one"}).told == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        fit(MODEL, decay(), checkpoint=tmp_path / "nowhere" / "kept")
+    with pytest.raises(OSError, match="directory"):
+        fit(MODEL, decay(), checkpoint=tmp_path)
+
+
+def test_options_that_do_not_go_together() -> None:
+    with pytest.raises(OptionError, match="checkpoint"):
+        fit(MODEL, decay(), checkpoint_every=3)
+    with pytest.raises(OptionError, match="every 0"):
+        fit(MODEL, decay(), checkpoint="kept", checkpoint_every=0)
