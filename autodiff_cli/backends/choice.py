@@ -17,6 +17,7 @@ from autodiff_cli.graph.tape import Tape
 # products of matrices are as fast.
 _WORTH = 50_000_000
 _PASSES = 25  # of a fit, about
+_CALL = 2000  # rows that cost NumPy as much as it costs to begin another batch
 _WIDEST = 5_000
 
 
@@ -57,12 +58,19 @@ def compiles() -> bool:
 
 
 def suited(
-    name: str, threads: int | None, graphs: RowGraphs, rows: int, passes: int = _PASSES, say: Say = log
+    name: str,
+    threads: int | None,
+    graphs: RowGraphs,
+    rows: int,
+    passes: int = _PASSES,
+    say: Say = log,
+    batches: int = 1,
 ) -> Backend:
     """The backend of a name; for `auto` the one that is faster for graphs over so many rows.
 
     Args:
         passes: how often these are gone through.
+        batches: into how many each pass is divided.
         say: is told, in a sentence, if compiling fails, so that all runs on NumPy.
 
     >>> from autodiff_cli.language.lowering import read
@@ -71,7 +79,7 @@ def suited(
     """
     if name == "auto":
         numbers = sum(map(math.prod, shapes(Tape(graphs.outputs), graphs.leaves)))
-        pays = numbers <= _WIDEST and numbers * rows * passes >= _WORTH and compiles()
+        pays = numbers <= _WIDEST and numbers * (rows + (batches - 1) * _CALL) * passes >= _WORTH and compiles()
         name = "llvm" if pays else "numpy"
     if name == "numpy":
         return backend(name, threads)

@@ -9,8 +9,9 @@ import autodiff_cli as ad
 from autodiff_cli.backends import choice
 from autodiff_cli.backends.choice import suited
 from autodiff_cli.backends.protocol import Backend, RowGraphs
+from autodiff_cli.data.table import Columns
 from autodiff_cli.language.lowering import read
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.training.options import MethodOptions, OptionError, Options
 from tests.support import run_cli
 
 GRAPHS = RowGraphs([read("(y - a*exp(-b*x))^2").output], {"x", "y"})
@@ -21,6 +22,28 @@ def test_small_work_is_done_by_numpy_and_much_of_it_compiled() -> None:
     assert suited("auto", None, GRAPHS, 1_000_000).name == "llvm"
     assert suited("numpy", None, GRAPHS, 1_000_000).name == "numpy"
     assert suited("llvm", None, GRAPHS, 1).name == "llvm"
+
+
+def test_many_small_batches_are_compiled() -> None:
+    assert suited("auto", None, GRAPHS, 1000, passes=100, batches=32).name == "llvm"
+    assert suited("auto", None, GRAPHS, 1000, passes=5, batches=32).name == "numpy"
+    x = np.linspace(0, 3, 1000)
+    for options, expected in (((32, 100), "llvm"), ((32, 2), "numpy"), ((1000, 100), "numpy"), ((None, 100), "numpy")):
+        method = MethodOptions("sgd", batch_size=options[0], epochs=options[1])
+        objective = ad.Objective.of("y ~ a*exp(-b*x)", Columns({"x": x, "y": x}), Options(method=method))
+        assert objective.kernels._stepping.name == expected
+        assert objective.kernels._backend.name == "numpy"
+
+
+def test_a_broken_compiler_is_spoken_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: int | None) -> Backend:
+        raise OSError("no library")
+
+    monkeypatch.setitem(choice.BACKENDS, "llvm", broken)
+    x = np.linspace(0, 3, 1000)
+    for name in ("auto", "llvm"):
+        fit = ad.fit("y ~ a*x", {"x": x, "y": x}, optimizer="sgd", batch_size=1, epochs=20, backend=name)
+        assert sum("no machine code" in warning for warning in fit.warnings) == 1
 
 
 def test_wide_layers_are_left_to_products_of_matrices() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.backends.descent import mean_loss, shuffled
 from autodiff_cli.backends.llvm.machine.binding import Bound
 from autodiff_cli.backends.llvm.machine.calls import Calls
-from autodiff_cli.backends.llvm.machine.compile import Machine
+from autodiff_cli.backends.llvm.machine.compile import Machine, compiled
 from autodiff_cli.backends.llvm.plans.items import Plan
 from autodiff_cli.backends.llvm.plans.layout import ALIGNMENT, laid_out
 from autodiff_cli.backends.llvm.plans.nests import nests
@@ -159,7 +160,7 @@ class CompiledEpochs:
 
     def _machine(self, types: tuple[str, ...]) -> Machine:
         if types not in self._machines:
-            self._machines[types] = Machine(epoch_written(self._target, self._plan, types), self._target)
+            self._machines[types] = compiled(partial(epoch_written, self._target, self._plan, types), self._target)
         return self._machines[types]
 
     def _set(self, **fields: NDArray[Any] | int) -> None:

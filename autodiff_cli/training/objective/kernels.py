@@ -31,6 +31,7 @@ class Kernels:
         recompute_every: see `Backend.sums`.
         backend: what makes them.
         notes: what it has had to say so far, as sentences.
+        stepping: what makes those of gradient methods that go by batches; by default the same.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Kernels:
         recompute_every: int | None,
         backend: Backend,
         notes: Sequence[str] = (),
+        stepping: Backend | None = None,
     ) -> None:
         self.notes = notes
         self.graphs = graphs
@@ -48,6 +50,7 @@ class Kernels:
         self._parameters = parameters
         self._recompute_every = recompute_every
         self._backend = backend
+        self._stepping = stepping or backend
         self.radii: Sequence[str] = ()  # the leaves that say how far corners are rounded
         self._corners: Sequence[Node] = ()
 
@@ -91,7 +94,7 @@ class Kernels:
         weight = WEIGHT if self.graphs.has_weight else None
         names = [leaf.text for leaf in self._parameters]
         descent = Descent(self._loss_and_slopes, names, weight, update, clip_norm)
-        return self._backend.epochs(descent, recompute_every=self._recompute_every)
+        return self._stepping.epochs(descent, recompute_every=self._recompute_every)
 
     @cached_property
     def row_loss(self) -> RowKernel:

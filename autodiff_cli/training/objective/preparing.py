@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.backends.choice import suited
-from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.data.table import Dataset, Table
 from autodiff_cli.training.bounds import Bounds, Limits, in_words, of_parameters
 from autodiff_cli.training.errors import OptionError
@@ -23,7 +23,7 @@ from autodiff_cli.training.objective.losses import L1, L2
 from autodiff_cli.training.objective.meanings import check_reads_a_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout, checked
-from autodiff_cli.training.options import Options
+from autodiff_cli.training.options import EPOCHS, Options
 
 Array = NDArray[np.float64]
 
@@ -83,6 +83,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     loss_of_row = RowGraphs([built.weighted], {*resolved.columns, *built.gathered, WEIGHT}, built.leaves)
     notes: list[str] = []
     chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows, say=notes.append)
+    stepping = _stepping(options, loss_of_row, table.rows, chosen, notes)
     return Prepared(
         model=resolved,
         loss=loss,
@@ -94,11 +95,21 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         start=_started(layout, layout.gather([values[name] for name in free]), begun, box),
         given=frozenset(begun),
         bounds=box,
-        kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen, notes),
+        kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen, notes, stepping),
         family=options.loss.family,
         likelihood=options.loss.likelihood,
         penalties={L1: options.loss.l1, L2: options.loss.l2},
     )
+
+
+def _stepping(options: Options, loss: RowGraphs, rows: int, chosen: Backend, notes: list[str]) -> Backend:
+    """What takes the steps of mini-batches: it may pay to compile these alone."""
+    method = options.method
+    if method.batch_size is None or chosen.name != "numpy" or notes:
+        return chosen
+    epochs = EPOCHS if method.epochs is None else method.epochs
+    batches = -(-rows // method.batch_size)
+    return suited(method.backend, method.threads, loss, rows, epochs, notes.append, batches)
 
 
 def _check_starts(begun: Mapping[str, Any], bounds: Mapping[str, Limits]) -> None:

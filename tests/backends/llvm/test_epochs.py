@@ -41,7 +41,7 @@ def descent_of(objective: Objective, method: str, longest: float | None = None) 
             taken.append(descent)
             return super().epochs(descent, recompute_every=recompute_every)
 
-    objective.kernels._backend = Taking()
+    objective.kernels._stepping = Taking()
     objective.epochs(OPTIMIZERS[method], longest)
     return taken[0]
 

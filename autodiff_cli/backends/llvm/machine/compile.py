@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from autodiff_cli.backends.llvm.target import Processor
+from autodiff_cli.backends.protocol import NotCompiled
 from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.version import __version__
 
@@ -26,6 +28,14 @@ class Machine:
     def function(self, name: str) -> Any:
         """A function of two addresses."""
         return _RUN(self._engine.get_function_address(name))
+
+
+def compiled(write: Callable[[], str], target: Processor) -> Machine:
+    """The machine code of a text, which is written first. Raises NotCompiled if either fails."""
+    try:
+        return Machine(write(), target)
+    except Exception as error:  # LLVM's own, of many kinds
+        raise NotCompiled(str(error) or type(error).__name__) from error
 
 
 def assembly(text: str, target: Processor) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.llvm.machine.binding import Bound
 from autodiff_cli.backends.llvm.machine.calls import Calls
-from autodiff_cli.backends.llvm.machine.compile import Machine
+from autodiff_cli.backends.llvm.machine.compile import Machine, compiled
 from autodiff_cli.backends.llvm.machine.threads import together
 from autodiff_cli.backends.llvm.plans.cost import seconds_per_row
 from autodiff_cli.backends.llvm.plans.items import Plan
@@ -22,7 +22,7 @@ from autodiff_cli.backends.llvm.plans.layout import ALIGNMENT, laid_out
 from autodiff_cli.backends.llvm.plans.nests import nests
 from autodiff_cli.backends.llvm.target import Processor
 from autodiff_cli.backends.llvm.writing.program import JOB, written
-from autodiff_cli.backends.protocol import Columns, NotCompiled, Point
+from autodiff_cli.backends.protocol import Columns, Point
 
 Array = NDArray[np.float64]
 
@@ -85,11 +85,10 @@ class Runner:
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 
     def _machine(self, types: tuple[str, ...]) -> Machine:
-        try:
-            text = written(self._target, self.plan, self._nests, self._layout, types, self._block, summed=self._summed)
-            return Machine(text, self._target)
-        except Exception as error:  # LLVM's own, of many kinds
-            raise NotCompiled(str(error) or type(error).__name__) from error
+        def write() -> str:
+            return written(self._target, self.plan, self._nests, self._layout, types, self._block, summed=self._summed)
+
+        return compiled(write, self._target)
 
     def groups(self, blocks: int, most: int) -> Iterator[tuple[int, int]]:
         """Blocks in groups that are computed at a time: as many as take a while, a power of two."""
