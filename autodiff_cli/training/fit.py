@@ -15,6 +15,7 @@ from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.intervals.asked import check_intervals, with_intervals
 from autodiff_cli.training.keeping.identity import kept_by
+from autodiff_cli.training.many_starts import optimize_from_many
 from autodiff_cli.training.methods.loop import Listener, Observer, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LossKind
@@ -38,7 +39,7 @@ from autodiff_cli.training.result.derived import Quantities, derived, written
 from autodiff_cli.training.result.diagnosis import Diagnosis, diagnose
 from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.result.statistics import MOST, Statistics, statistics
-from autodiff_cli.training.run import chosen, optimize
+from autodiff_cli.training.run import chosen
 from autodiff_cli.training.validation import Validation, split
 
 Array = NDArray[np.float64]
@@ -94,6 +95,7 @@ def fit(
     l1: float = 0.0,
     l2: float = 0.0,
     tolerance: float | None = None,
+    starts: int | None = None,
     profile: bool = False,
     bootstrap: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -152,6 +154,8 @@ def fit(
         tolerance: end the fit where the loss falls by no more than this share of it from step to step, for gradient
             methods in 10 epochs. By default `lm` and `lbfgs` go on to the last digits, and gradient methods to the last
             epoch.
+        starts: begin at so many points, the given one and others drawn by the seed, and keep the best end. Without it,
+            others are looked for in the data only if the fit ends badly.
         profile: find the intervals of parameters by profile likelihood too: `intervals["profile"]`.
         bootstrap: find them by so many fits to rows drawn anew, as the seed decides: `intervals["bootstrap"]`.
         checkpoint: a file that the fit is kept in while it runs, at most once a second, and at its end. It is replaced
@@ -191,6 +195,7 @@ def fit(
             lr_schedule,
             clip_norm,
             tolerance,
+            starts,
         ),
         ValidationOptions(validation, patience, min_delta),
         ReportOptions(diagnosis, confidence, written(derive), profile, bootstrap),
@@ -235,7 +240,7 @@ def fitted_objective(
     check_intervals(objective, options.report)
     progress = Progress(observe, judge, listen, keeper, kept)
     try:
-        outcome = optimize(method, objective, options.method, progress)
+        outcome = optimize_from_many(method, objective, options.method, progress)
     except KeyboardInterrupt:
         if progress.best is None:
             raise

@@ -131,9 +131,12 @@ class MethodOptions:
     lr_schedule: str = "constant"
     clip_norm: float | None = None
     tolerance: float | None = None
+    starts: int | None = None
 
     def __post_init__(self) -> None:
         read_schedule(self.lr_schedule)
+        if self.starts is not None and self.starts < 1:
+            raise OptionError(f"a fit has at least one start, not {self.starts}")
         if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
             raise OptionError(f"clip_norm must be positive, not {self.clip_norm:g}")
         if self.tolerance is not None and not 0 < self.tolerance < 1:
@@ -239,6 +242,10 @@ class Options:
     validation: ValidationOptions = ValidationOptions()
     report: ReportOptions = ReportOptions()
     keeping: KeepingOptions = KeepingOptions()
+
+    def __post_init__(self) -> None:
+        if self.method.starts is not None and (self.keeping.checkpoint or self.keeping.resume):
+            raise OptionError("a checkpoint keeps one fit, and several starts are several: leave out one of them")
 
 
 def listed(names: Any, last: str = "or") -> str:

@@ -34,7 +34,8 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
         Diverged: if the loss is not defined at the start.
     """
     outcome = minimised(objective, objective.start, options, progress)
-    if options.epochs is None and guessed(objective) and _ends_badly(objective, outcome):
+    searches = options.epochs is None and options.starts is None and guessed(objective)
+    if searches and _ends_badly(objective, outcome):
         free = objective.layout.mask(guessed(objective))
         found = search(objective, objective.start, free, options.seed, objective.bounds)
         if found is not None and _is_better(objective, found.end, outcome.theta):

@@ -42,7 +42,8 @@ def least_squares(objective: Objective, options: MethodOptions, progress: Progre
         )
     except Diverged as error:
         first = error
-    if options.epochs is None and (isinstance(first, Diverged) or _ends_badly(objective, first)):
+    searches = options.epochs is None and options.starts is None
+    if searches and (isinstance(first, Diverged) or _ends_badly(objective, first)):
         first = _searched(objective, options, progress, first)
     if isinstance(first, Diverged):
         raise first

@@ -73,6 +73,10 @@ OPTIONS: dict[str, Any] = {
         int | None,
         typer.Option("--batch-size", metavar="ROWS", help="Rows per step of gradient methods; all by default."),
     ],
+    "starts": Annotated[
+        int | None,
+        typer.Option("--starts", metavar="N", help="Begin at N points, drawn as the seed decides; keep the best end."),
+    ],
     "seed": Annotated[int, typer.Option("--seed", metavar="N", help="Of all that is drawn at random.")],
     "weights": Annotated[
         str | None, typer.Option("--weights", metavar="COLUMN", help="Weights of the squared residuals.")

@@ -20,6 +20,7 @@ from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Epoch
 from autodiff_cli.training.methods.waves import Scan, Waves
+from autodiff_cli.training.objective.initial import initial_arrays
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.structure import linear
 
@@ -60,6 +61,47 @@ def search(
     """
     with quiet():
         return _Search(objective, start, free, np.random.default_rng(seed), bounds or Bounds.none(len(start))).found()
+
+
+def drawn_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]:
+    """Starts for a fit, as a search draws them: numbers from the places and sizes of the columns, or evenly from
+    between two bounds; arrays anew, as the first ones are."""
+    generator = np.random.default_rng(seed)
+    columns, box, layout = _number_columns(objective), objective.bounds, objective.layout
+    is_array = ~layout.mask([name for name, shape in layout.shapes.items() if not shape])
+    ends = np.isfinite(box.low) & np.isfinite(box.high)
+    for further in range(1, count + 1):
+        arrays = initial_arrays(layout.shapes, objective.model.program.initial, seed + further)
+        theta = layout.gather([arrays.get(name, 0.0) for name in layout.names])
+        theta = np.where(is_array, theta, _drawn_values(columns, generator, layout.size))
+        with quiet():
+            theta = np.where(
+                ends & ~is_array, generator.uniform(0, 1, layout.size) * (box.high - box.low) + box.low, theta
+            )
+        yield box.inside(theta)
+
+
+def _number_columns(objective: Objective) -> Array:
+    names = [name for name in objective.model.columns if name in objective.table.columns]
+    return np.array([objective.table.columns[name] for name in names]).reshape(len(names), objective.rows)
+
+
+def _drawn_values(columns: Array, generator: np.random.Generator, count: int) -> Array:
+    """Values for so many parameters.
+
+    As likely as not, one is from the range of a column (a place). Else it is of the size of 1, of a column or its
+    spread, or of the reciprocal of these (a rate), within a factor of 100 either way, rarely so far, with either sign.
+    """
+    sizes = _sizes(columns)
+    low, high = columns.min(axis=1), columns.max(axis=1)
+    if not len(columns):
+        low, high = np.zeros(1), np.ones(1)
+    which = generator.integers(len(low), size=count)
+    place = generator.uniform(low[which], high[which])
+    magnitude = generator.choice(sizes, count) * 10 ** generator.triangular(-2, 0, 2, count)
+    sign = generator.choice((1.0, 1.0, -1.0), count)
+    values: Array = np.where(generator.random(count) < 0.5, place, magnitude * sign)
+    return values
 
 
 class _Search:
@@ -110,27 +152,16 @@ class _Search:
                 yield theta if again is None else again
 
     def _draws(self) -> Iterator[Array]:
-        """Values of the parameters that are not linear.
-
-        As likely as not, one is from the range of a column (a place). Else it is of the size of 1, of a column or its
-        spread, or of the reciprocal of these (a rate), within a factor of 100 either way, rarely so far, with either
-        sign.
-        """
+        """Values of the parameters that are not linear: see `_drawn_values`."""
         count = int(np.count_nonzero(self._drawn))
         if not count:
             yield self._start
             return
-        columns = np.array([self._sample.table.columns[name] for name in self._sample.model.columns])
-        sizes, generator = _sizes(columns), self._generator
-        low, high = columns.min(axis=1), columns.max(axis=1)
+        columns = _number_columns(self._sample)
         size = len(self._start)
         for _ in range(min(_DRAWS, _WORK // (self._sample.rows * size * size) + 1)):
-            which = generator.integers(len(columns), size=count)
-            place = generator.uniform(low[which], high[which])
-            magnitude = generator.choice(sizes, count) * 10 ** generator.triangular(-2, 0, 2, count)
-            sign = generator.choice((1.0, 1.0, -1.0), count)
             theta = self._start.copy()
-            theta[self._drawn] = np.where(generator.random(count) < 0.5, place, magnitude * sign)
+            theta[self._drawn] = _drawn_values(columns, self._generator, count)
             yield theta
 
     def _with_frequencies(self, theta: Array) -> Array | None:
