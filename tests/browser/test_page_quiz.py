@@ -65,12 +65,17 @@ def test_right_answers_lead_through_all_nodes_that_take_gradient(page: Page, tmp
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
 
 
-def test_a_wrong_answer_gets_a_hint_and_another_try(page: Page, tmp_path: Path) -> None:
+def test_a_wrong_answer_gets_a_hint_without_numbers_then_one_with_them(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, XY)
     labels = by_label(document)
     press(page, "Quiz")
     while asked(page) != "x":
         answer(page, str(labels[asked(page)]))
+    answer(page, "3")
+    assert says(page) == (
+        "Not yet: x is handed local derivative × adjoint by each user; add them up: "
+        "from sin(x): cos(x) × that node's adjoint; from x*y: y × that node's adjoint."
+    )
     answer(page, "3")
     assert says(page) == (
         "Not yet: x is handed local derivative × adjoint by each user; add them up: "
@@ -150,3 +155,131 @@ def test_the_quiz_can_be_left(page: Page, tmp_path: Path, leave: str) -> None:
 def test_there_is_no_quiz_where_nothing_takes_gradient(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["2 + 3"])
     assert page.get_by_role("button", name="Quiz", exact=True).is_disabled()
+
+
+def begin(page: Page, level: str) -> None:
+    press(page, "Quiz")
+    page.get_by_label("Level").select_option(level)
+
+
+def title(page: Page) -> str:
+    """What is asked, of a number or of a node."""
+    return page.locator("#asked:visible, #choices:visible legend").inner_text()
+
+
+def choose(page: Page, label: str) -> None:
+    page.get_by_role("radio", name=label, exact=True).check()
+    press(page, "Check")
+
+
+NAMED = ["a = x*y; relu(a - 1)*a + tanh(x)", "--x", "2", "--y", "3"]
+
+
+def test_values_are_asked_for_from_the_inputs_up(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, NAMED)
+    values = {node["label"]: node["value"] for node in document["nodes"]}
+    begin(page, "value")
+    assert {adjoint for _, adjoint in numbers(page).values()} == {None}
+    for count, step in enumerate(document["forward"]):
+        label = document["nodes"][step["node"]]["label"]
+        assert title(page) == f"Value of {label}"
+        assert numbers(page)[step["node"]] == (None, None)
+        if count == 0:
+            page.get_by_label("Value of").fill("5")
+            press(page, "Check")
+            assert says(page) == "Not yet: a = x × y: put in the value of x and y."
+            press(page, "Check")
+            assert says(page) == "Not yet: a = x × y = 2 × 3."
+        page.get_by_label("Value of").fill(str(values[label]))
+        press(page, "Check")
+        assert says(page).startswith("Correct")
+    assert "All found: 6 of 6 found, 5 at the first try" in says(page)
+
+
+def test_local_derivatives_are_asked_for_with_the_rule_as_first_hint(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, XY)
+    locals_ = {
+        (document["nodes"][step["node"]]["label"], document["nodes"][given["to"]]["label"]): given["local"]
+        for step in document["backward"]
+        for given in step["contributions"]
+    }
+    begin(page, "local derivative")
+    for _ in range(len(locals_)):
+        label, towards = title(page).removeprefix("Local derivative of ").split(" towards ")
+        if label == "sin(x)":
+            assert "cos" not in page.locator("#details").inner_text()
+            page.get_by_label("Local derivative of").fill("7")
+            press(page, "Check")
+            assert says(page).endswith("The rule says cos(x).")
+            press(page, "Check")
+            assert says(page) == "Not yet: cos(x) is cos(2)."
+        page.get_by_label("Local derivative of").fill(str(locals_[label, towards]))
+        press(page, "Check")
+        assert says(page).startswith("Correct")
+    assert "All found" in says(page)
+
+
+def test_the_node_that_can_go_next_has_been_handed_all(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, NAMED)
+    labels = [node["label"] for node in document["nodes"]]
+    users: dict[int, set[int]] = {}
+    for node in document["nodes"]:
+        for i in node["inputs"]:
+            users.setdefault(i, set()).add(node["id"])
+    done: set[int] = set()
+    order = [step["node"] for step in document["backward"]]
+    begin(page, "next")
+    asked = 0
+    while page.get_by_role("radio").count():
+        assert title(page) == "Which node can go next?"
+        offered = [labels.index(text) for text in page.locator("#choices label").all_inner_texts()]
+        done |= set(order[: min(order.index(i) for i in offered)])
+        ready = [i for i in offered if users.get(i, set()) <= done]
+        assert len(ready) == 1
+        if asked == 0:
+            wrong = next(i for i in offered if i not in ready)
+            choose(page, labels[wrong])
+            assert says(page).startswith("Not yet: a node waits until all its users")
+            choose(page, labels[wrong])
+            assert says(page).startswith(f"Not yet: {labels[wrong]} still waits for")
+        choose(page, labels[ready[0]])
+        assert says(page).startswith("Correct")
+        asked += 1
+    assert asked >= 2
+    assert "All found" in says(page)
+
+
+def test_the_bug_is_a_node_that_kept_the_last_instead_of_the_sum(page: Page, tmp_path: Path) -> None:
+    wanted = in_document(opened(page, tmp_path, XY))
+    begin(page, "bug")
+    assert title(page) == "Which node has = where += belongs?"
+    assert numbers(page) == {**wanted, 0: (2, 3)}  # x was handed cos(2) and then 3
+    choose(page, "y")
+    assert says(page).startswith("Not yet: only a node with several users adds anything up.")
+    choose(page, "y")
+    assert says(page) == "Not yet: y is handed 2 × 1 = 2, and it has 2: nothing is lost there."
+    choose(page, "x")
+    assert says(page).startswith(
+        "Correct: x is handed -0.416147 × 1 = -0.416147 and 3 × 1 = 3, in all 2.58385, but kept the last alone, 3."
+    )
+    press(page, "Quiz")
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    assert numbers(page) == wanted
+
+
+def test_a_bug_is_left_behind_when_values_change(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, XY)
+    begin(page, "bug")
+    page.get_by_role("spinbutton", name="y", exact=True).fill("5")
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    assert numbers(page)[0] == (2, pytest.approx(5 - 0.4161468365))
+
+
+@pytest.mark.parametrize(("level", "words"), [("bug", ["2*x", "--x", "3"]), ("next", ["sin(x)", "--x", "3"])])
+def test_where_there_is_nothing_to_ask_that_is_said(page: Page, tmp_path: Path, level: str, words: list[str]) -> None:
+    opened(page, tmp_path, words)
+    begin(page, level)
+    assert page.get_by_role("button", name="Check", exact=True).count() == 0
+    assert says(page).startswith(("For this bug", "Here the order"))

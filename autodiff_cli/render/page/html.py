@@ -46,6 +46,8 @@ _SCRIPTS = (
     "page.graph.js",
     "page.play.js",
     "page.quiz.js",
+    "quiz/levels.js",
+    "quiz/choosing.js",
     "page.details.js",
     "page.values.js",
 )

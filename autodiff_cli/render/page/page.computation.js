@@ -61,12 +61,27 @@ class Computation {
     return `${local} × ${adjoint.startsWith("-") ? `(${adjoint})` : adjoint}`;
   }
 
+  /** The products that a node is handed, in the order in which they arrive. */
+  termsOf(i) {
+    return users[i].flatMap(({ node, position }) => {
+      const given = this.handed(node, position);
+      if (!given || given.nothing) return [];
+      return [given.local === null ? brief(given.amount) : `${this.product(node, given)} = ${brief(given.amount)}`];
+    });
+  }
+
   /** The local derivative towards an input as a formula of labels, `cos(x)`; undefined where it has none. */
   formula(i, position) {
     const { formula } = record.nodes[i].given.find((given) => given.position === position);
     if (formula === undefined) return undefined;
     const parts = record.phrases[formula];
     return parts.map((part, k) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
+  }
+
+  /** The same in numbers, `cos(2)`. */
+  formulaInNumbers(i, position) {
+    const { formula } = record.nodes[i].given.find((given) => given.position === position);
+    return formula === undefined ? undefined : this.#say(formula, i);
   }
 
   /** How much a node has been handed before the backward step of this number, and whether that is all. */
@@ -218,7 +233,8 @@ class Walk {
   }
 
   isComputed(i) {
-    return !forwardStep.has(i) || forwardStep.get(i) < this.position;
+    if (this.quiz?.level.hidesValue(i)) return false;
+    return this.quiz !== null || !forwardStep.has(i) || forwardStep.get(i) < this.position;
   }
 
   /** Whether the backward step of a node is made. */
@@ -229,7 +245,7 @@ class Walk {
   /** Whether a node's adjoint is complete and may be seen: a variable's, once the last of its users is through. */
   isKnown(i) {
     if (!takesGradient(i) || this.tangents) return false;
-    if (this.quiz) return this.quiz.answered.has(i);
+    if (this.quiz?.level.isKnown) return this.quiz.level.isKnown(i);
     if (i === record.output && this.isSeeded) return this.backwardSteps >= 0;
     if (forwardStep.has(i)) return this.hasHandedOn(i);
     return this.backwardSteps >= 0 && users[i].every(({ node }) => this.hasHandedOn(node));

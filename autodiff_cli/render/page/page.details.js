@@ -35,7 +35,7 @@ class Panel {
     if (this.walk.isKnown(i)) facts.push(["adjoint", inFull(computation.adjoints[i])]);
     if (!takesGradient(i)) facts.push(["adjoint", "none: no variable reaches it"]);
     const list = facts.flatMap(([term, text]) => [made("dt", term), made("dd", text)]);
-    const slopes = node.given.filter(({ local }) => local !== null).map(({ position, to }) => this.#slope(i, position, to));
+    const slopes = this.walk.quiz?.level.hidesSlopes ? [] : node.given.filter(({ local }) => local !== null).map(({ position, to }) => this.#slope(i, position, to));
     this.element.replaceChildren(
       made("h3", node.name ?? node.label),
       made("dl", list),

@@ -1,60 +1,39 @@
-// The quiz: adjoints are hidden, and asked for from the output down.
+// The quiz: something is hidden, and asked for. What that is, levels say.
 
 const TYPED = /[-+−]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+−]?inf|nan/gi;
 
-/** One round of questions over all nodes that take gradient. */
+/** One round of questions, of one level (see `quiz/`). */
 class Quiz {
   #missed = new Set();
+  #found = 0;
+  #tries = 0;
 
-  constructor(computation) {
-    this.computation = computation;
-    this.questions = record.nodes.map((_, i) => i).filter(takesGradient).reverse();
-    this.answered = new Set();
+  constructor(level) {
+    this.level = level;
   }
 
-  /** The node whose adjoint is asked for; undefined when all are found. */
+  /** The question that is asked; undefined when all are answered. */
   get asked() {
-    return this.questions[this.answered.size];
+    return this.level.questions[this.#found];
   }
 
   get score() {
-    const first = this.answered.size - [...this.#missed].filter((i) => this.answered.has(i)).length;
-    return `${this.answered.size} of ${this.questions.length} found, ${first} at the first try`;
+    const first = this.#found - this.#missed.size + Number(this.#missed.has(this.asked));
+    return `${this.#found} of ${this.level.questions.length} found, ${first} at the first try`;
   }
 
-  /** The verdict on what was typed, and whether it was right. */
-  check(typed) {
-    const i = this.asked;
-    const { label } = record.nodes[i];
-    if (!isRight(typed, this.computation.adjoints[i])) {
-      this.#missed.add(i);
-      return { isRight: false, verdict: `Not yet: ${this.#hint(i)}` };
+  /** The verdict on what was typed or chosen, and whether it was right. A hint has no numbers at the first try. */
+  check(answer) {
+    const { asked } = this;
+    if (!asked.isRight(answer)) {
+      this.#missed.add(asked);
+      this.#tries++;
+      return { isRight: false, verdict: `Not yet: ${this.#tries === 1 ? asked.hint() : asked.plainHint(answer)}` };
     }
-    this.answered.add(i);
-    const found = `Correct: the adjoint of ${label} is ${brief(this.computation.adjoints[i])}.`;
+    this.#found++;
+    this.#tries = 0;
+    const found = `Correct: ${asked.found()}.`;
     return { isRight: true, verdict: this.asked === undefined ? `${found} All found: ${this.score}.` : found };
-  }
-
-  /** What to sum up for an adjoint. */
-  #hint(i) {
-    const { label } = record.nodes[i];
-    if (i === record.output) return "the output's adjoint is how fast the output changes with itself.";
-    const handed = users[i].map(({ node, position }) => this.#handed(node, position)).filter((text) => text !== null);
-    if (handed.length === 0) return `nothing is handed to ${label}: what it is used for does not pass its adjoint on.`;
-    const whom = handed.length === 1 ? "its user" : "each user; add them up";
-    return `${label} is handed local derivative × adjoint by ${whom}: ${handed.join("; ")}.`;
-  }
-
-  #handed(node, position) {
-    const given = this.computation.handed(node, position);
-    if (given.nothing) return null;
-    const from = `from ${record.nodes[node].label}:`;
-    if (given.local === null) return `${from} its part of the adjoint ${brief(this.computation.adjoints[node])}`;
-    const formula = this.computation.formula(node, position);
-    const product = this.computation.product(node, given);
-    const local = brief(given.local);
-    const reason = formula === undefined || formula === local ? "" : `, where ${formula} = ${local}`;
-    return `${from} ${product}${reason}`;
   }
 }
 
@@ -81,53 +60,79 @@ function isRounded(text, x) {
 /** Begin the quiz, or leave it. */
 function toggleQuiz() {
   pause();
-  if (walk.quiz) {
-    go(walk.position);
-    return;
-  }
-  walk.moveTo(record.forward.length);
-  walk.quiz = new Quiz(walk.computation);
-  byId("quiz").setAttribute("aria-pressed", "true");
-  byId("question").hidden = false;
-  drawAll();
-  ask("Each adjoint is the sum of what the node's users hand it: local derivative × adjoint. Begin at the output.");
+  if (walk.quiz) go(walk.position);
+  else beginQuiz();
 }
 
-/** Ask for the next adjoint, after something said. */
+/** Begin a round of the level that is chosen. */
+function beginQuiz() {
+  leaveQuiz();
+  const level = levels[byId("level").value]();
+  walk.moveTo(level.start);
+  walk.quiz = new Quiz(level);
+  byId("quiz").setAttribute("aria-pressed", "true");
+  byId("question").hidden = false;
+  level.begin?.();
+  drawAll();
+  ask(level.questions.length ? level.introduction : level.impossible);
+}
+
+/** Ask the next question, after something said. */
 function ask(said) {
   const { asked, score } = walk.quiz;
-  byId("score").textContent = score;
-  for (const id of ["asked", "answer"]) byId(id).hidden = asked === undefined;
+  byId("score").textContent = asked || walk.quiz.level.questions.length ? score : "";
+  const choices = asked?.choices?.map(choice) ?? [];
+  byId("choices").replaceChildren(...choices);
+  byId("choices").hidden = choices.length === 0;
+  for (const id of ["asked", "answer"]) byId(id).hidden = asked === undefined || choices.length > 0;
   byId("question").querySelector("button").hidden = asked === undefined;
   say(said);
   byId("answer").value = "";
-  byId("asked").textContent = asked === undefined ? "" : `Adjoint of ${record.nodes[asked].label}`;
+  byId("asked").textContent = asked === undefined || choices.length ? "" : asked.title;
   if (asked === undefined) return;
-  graph.light(asked, false);
-  highlight(asked);
-  panel.show(asked);
-  byId("answer").focus({ preventScroll: true });
+  if (choices.length) byId("choices").prepend(made("legend", asked.title));
+  if (asked.node !== undefined) {
+    graph.light(asked.node, false);
+    highlight(asked.node);
+    panel.show(asked.node);
+  }
+  (choices.length ? byId("choices").querySelector("input") : byId("answer")).focus({ preventScroll: true });
+}
+
+/** A node that can be chosen. */
+function choice(i) {
+  const input = made("input");
+  Object.assign(input, { type: "radio", name: "choice", value: i });
+  return made("label", [input, record.nodes[i].label]);
 }
 
 function check(event) {
   event.preventDefault();
   const { asked } = walk.quiz;
-  const { isRight, verdict } = walk.quiz.check(byId("answer").value);
+  const chosen = byId("choices").querySelector("input:checked");
+  if (asked.choices && !chosen) {
+    say("Not yet: choose one of them.");
+    return;
+  }
+  const { isRight, verdict } = walk.quiz.check(asked.choices ? Number(chosen.value) : byId("answer").value);
   if (!isRight) {
     say(verdict);
     byId("score").textContent = walk.quiz.score;
     byId("answer").select();
     return;
   }
-  draw(backwardStep.has(asked) ? walk.moveTo(record.forward.length + backwardStep.get(asked) + 1) : [asked]);
+  draw(asked.reveal());
   ask(verdict);
 }
 
 function leaveQuiz() {
   if (!walk.quiz) return;
+  const { level } = walk.quiz;
   walk.quiz = null;
+  level.end?.();
   byId("quiz").setAttribute("aria-pressed", "false");
   byId("question").hidden = true;
   byId("asked").textContent = "";
+  byId("choices").replaceChildren();
   drawAll();
 }

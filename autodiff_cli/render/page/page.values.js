@@ -55,7 +55,11 @@ function compute(point) {
 
 /** Everything at a point, by the evaluator, which has a rule for each operation of the formula. */
 function computed(point) {
-  const { values, adjoints, contributions } = evaluator.run(point);
+  return computationOf(evaluator.run(point));
+}
+
+/** What the evaluator gives, as a computation. */
+function computationOf({ values, adjoints, contributions }) {
   const plain = ({ local, amount, jacobian = null, ...others }) => {
     return { ...others, local: nested(local), amount: nested(amount), jacobian: nested(jacobian) };
   };

@@ -1,0 +1,98 @@
+// Levels of the quiz that ask for a node: which can go next, and where the bug is. They have choices, nodes by number.
+
+const MOST_CHOICES = 4;
+const MOST_BUGS = 3;
+
+/** The way back: which node has everything that it waits for? */
+function nextLevel() {
+  const start = record.forward.length;
+  const waitsFor = (i, step) => users[i].map(({ node }) => node).filter((node) => backwardStep.get(node) >= step);
+  const question = (right, step) => {
+    const { label } = record.nodes[right];
+    const others = record.backward.slice(step + 1);
+    const waiting = others.filter((i) => waitsFor(i, step).length > 0).slice(0, MOST_CHOICES - 1);
+    return {
+      step,
+      title: "Which node can go next?",
+      choices: [right, ...waiting].sort((a, b) => a - b),
+      isRight: (chosen) => waitsFor(chosen, step).length === 0,
+      hint: () => "a node waits until all its users have handed it their share; follow its lines onward.",
+      plainHint: (chosen) => {
+        const names = [...new Set(waitsFor(chosen, step))].map((i) => record.nodes[i].label);
+        return `${record.nodes[chosen].label} still waits for ${names.join(" and ")}.`;
+      },
+      found: () => `${label} has all that its users hand it`,
+      reveal: () => walk.moveTo(start + step + 1),
+    };
+  };
+  const questions = record.backward.map(question).filter(({ choices }) => choices.length > 1);
+  return {
+    start: start + (questions[0]?.step ?? 0),
+    introduction: "On the way back a node hands on its adjoint when that is complete. Begin at the output.",
+    impossible: "Here the order of the way back leaves no choice.",
+    hidesValue: () => false,
+    questions: questions.map((asked, k) => ({
+      ...asked,
+      reveal: () => walk.moveTo(start + (questions[k + 1]?.step ?? record.backward.length)),
+    })),
+  };
+}
+
+/** A program that has `=` at one node where `+=` belongs: at which? */
+function bugLevel() {
+  const good = walk.computation;
+  const fanOut = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && good.uses[i] > 1);
+  const bugs = fanOut.map((i) => ({ i, computation: computedWithBug(walk.point, i) }))
+    .filter(({ i, computation }) => inFull(computation.adjoints[i]) !== inFull(good.adjoints[i])).slice(0, MOST_BUGS);
+  const takers = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && i !== record.output);
+  const question = ({ i, computation }, k) => {
+    const decoys = takers.filter((j) => j !== i);
+    const offered = [...decoys.slice(k), ...decoys.slice(0, k)].slice(0, MOST_CHOICES - 1);
+    return {
+      computation,
+      title: "Which node has = where += belongs?",
+      choices: [i, ...offered].sort((a, b) => a - b),
+      isRight: (chosen) => chosen === i,
+      hint: () => "only a node with several users adds anything up. Go from the output down, to the first adjoint that is not "
+        + "the sum of what the node is handed.",
+      plainHint: (chosen) => {
+        const terms = computation.termsOf(chosen);
+        return `${record.nodes[chosen].label} is handed ${terms.length ? terms.join(" and ") : "nothing"}, and it has `
+          + `${brief(computation.adjoints[chosen])}: nothing is lost there.`;
+      },
+      found: () => `${record.nodes[i].label} is handed ${computation.termsOf(i).join(" and ")}, in all `
+        + `${brief(good.adjoints[i])}, but kept the last alone, ${brief(computation.adjoints[i])}`,
+      reveal: () => show(k + 1),
+    };
+  };
+  const show = (k) => {
+    walk.computation = bugs[k]?.computation ?? good;
+    return record.nodes.keys();
+  };
+  return {
+    start: walk.length,
+    introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up what its users hand it.",
+    impossible: "For this bug a node with several users is needed, and there is none.",
+    hidesValue: () => false,
+    begin: () => show(0),
+    end: () => {
+      if (bugs.some(({ computation }) => computation === walk.computation)) walk.computation = good;
+    },
+    questions: bugs.map(question),
+  };
+}
+
+/** What the way back gives where a node takes what arrives last for all. */
+function computedWithBug(point, overwritten) {
+  const values = evaluator.forward(point);
+  return computationOf({ values, ...evaluator.reverse(values, overwritten) });
+}
+
+const levels = { adjoint: adjointLevel, value: valueLevel, "local derivative": slopeLevel, next: nextLevel, bug: bugLevel };
+const titles = { next: "which node can go next?", bug: "find the bug" };
+for (const name of ["value", "local derivative", "adjoint", "next", "bug"]) {
+  const option = made("option", titles[name] ?? name);
+  Object.assign(option, { value: name, selected: name === "adjoint" });
+  byId("level").append(option);
+}
+byId("level").addEventListener("change", beginQuiz);
