@@ -34,7 +34,9 @@ from autodiff_cli.training.options import (
 
 if TYPE_CHECKING:
     from autodiff_cli.render.fits.epochs import EpochTable
+    from autodiff_cli.training.methods.loop import Epoch, Observer
     from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.recording import Recorder
 
 _MODEL = "`target ~ prediction`, or an expression that is the loss of a row; - and @FILE as for EXPR."
 _DATA = "CSV, TSV, gzip of either, or Parquet; - reads it from standard input."
@@ -175,6 +177,9 @@ def train(
     save: Annotated[
         str | None, typer.Option("--save", metavar="MODEL.json", help="Write the model to a file, for `predict`.")
     ] = None,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="FILE.html", help="Write a page that shows the fit learning.")
+    ] = None,
     every: Annotated[int | None, typer.Option("--every", min=1, metavar="N", help="Show every N-th epoch.")] = None,
     digits: Digits = None,
     json: Json = False,
@@ -189,6 +194,7 @@ def train(
     Examples:
       autodiff train "y ~ a*exp(-b*x) + c" decay.csv
       autodiff train "y ~ a*exp(-b*x)" decay.csv --a 2 --b 0.5 --sigma error
+      autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --epochs 500 --lr 0.05 --page learning.html
       autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
       autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
       autodiff train "y ~ f*exp(-x/s) + (1-f)" mix.csv --bounds "0 < f < 1" --bounds s=0:
@@ -202,8 +208,10 @@ def train(
     from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fits.report import fit_report
     from autodiff_cli.training.bounds import limits
-    from autodiff_cli.training.fit import Interrupted, fitted
+    from autodiff_cli.training.fit import Interrupted, fitted_objective
     from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.recording import Recorder
     from autodiff_cli.training.result.derived import written
 
     call = Call.of(context)
@@ -217,9 +225,9 @@ def train(
         report = dataclasses.replace(report, derive=written(derive or ()))
     named = {**given, **kept, **limited}
     status = ExitStatus.DONE
-    if save is not None:
-        with writing(save):
-            check_writable(save)
+    for path in filter(None, (save, page)):
+        with writing(path):
+            check_writable(path)
     with bad_input("--drop-missing leaves such rows out"):
         file = data_file(data, environment)
         read = Model.read(inputs.text_of(model, environment), file.names, named)
@@ -229,8 +237,10 @@ def train(
         table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
         try:
             choices = Options(values, rows, losses, method, held_out, report, keeping)
+            objective = Objective.of(read, file, choices)
+            recorder = None if page is None else Recorder.of(objective)
             with writing(keeping.checkpoint or ""):
-                fit = fitted(read, file, choices, table.add, table.move)
+                fit = fitted_objective(objective, choices, _both(table, recorder), table.move)
         except Interrupted as interruption:
             fit = interruption.fit
             table.end()
@@ -240,6 +250,14 @@ def train(
             table.end()
 
     def finish() -> None:
+        if page is not None and recorder is not None:
+            from autodiff_cli.cli.tracing.learning import learning_page
+            from autodiff_cli.data.writing import replacing
+
+            text = learning_page(objective, recorder, fit, losses, digits)
+            with writing(page), replacing(page) as stream:
+                stream.write(text)
+            environment.note(f"{page} shows the fit learning")
         if fit.failure and status is ExitStatus.DONE:
             raise Failure(fit.failure if save is None else f"{fit.failure}. {save} was not written")
         if save is not None:
@@ -248,6 +266,18 @@ def train(
             environment.note(f"saved to {save}")
 
     return Answer(fit_report(fit, digits, saved=save is not None), json, status, then=finish)
+
+
+def _both(table: EpochTable, recorder: Recorder | None) -> Observer:
+    """What is told of every epoch."""
+    if recorder is None:
+        return table.add
+
+    def add(epoch: Epoch) -> None:
+        table.add(epoch)
+        recorder.add(epoch)
+
+    return add
 
 
 def _kept(words: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""A fit as a page that shows it learning."""

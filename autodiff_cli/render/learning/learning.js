@@ -1,0 +1,91 @@
+// Through the epochs of a fit: everything is shown at the parameters of the one that is chosen.
+
+const PLAYING = 8000; // milliseconds from the first epoch to the last
+const LEAST_FRAME = 60;
+let playing = 0;
+
+const valueCells = Object.keys(parametersAt(0)).map((name) => {
+  const value = made("td");
+  value.dataset.parameter = name;
+  const [title, slope] = [made("th", name), made("td", "", "slope")];
+  title.scope = "row";
+  byId("parameters").tBodies[0].append(made("tr", [title, value, slope]));
+  return { name, value, slope };
+});
+
+/** The place on the page of the row of a number, or of the nearest that it has. */
+function nearest(number) {
+  const away = course.rows.map((row) => Math.abs(row - number));
+  return away.indexOf(Math.min(...away));
+}
+
+/** Show an epoch and a row: the pictures, the parameters, and the walk. */
+function showCourse() {
+  const k = Number(byId("epoch").value);
+  const parameters = parametersAt(k);
+  const typed = Number(byId("row").value);
+  const isRow = Number.isInteger(typed) && typed >= 1 && typed <= course.count;
+  byId("row").setAttribute("aria-invalid", String(!isRow));
+  const chosen = nearest(isRow ? typed : 1);
+  const { number, loss } = course.epochs[k];
+  byId("epoch-said").textContent = `epoch ${number}, loss ${brief(loss)}`;
+  byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
+  const row = rowPoints[chosen];
+  const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? course.classes[x] : brief(x)}`);
+  const which = course.rows[chosen] === typed ? "" : isRow ? `row ${course.rows[chosen]} is the nearest here: ` : `rows are 1 to ${course.count}; here is row ${course.rows[chosen]}: `;
+  byId("row-said").textContent = `${which}${cells.join(", ")}`;
+  setValues({ ...parameters, ...row });
+  for (const { name, value, slope } of valueCells) {
+    value.dataset.value = inFull(parameters[name]);
+    value.textContent = brief(parameters[name]);
+    value.title = shapeOf(parameters[name]);
+    const gradient = gradientOf(name);
+    slope.textContent = Object.hasOwn(course.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`;
+  }
+  drawLoss(k);
+  drawFit(parameters, chosen);
+  drawNetwork(parameters);
+}
+
+const className = () => (course.classes ? course.targetName : null);
+const shapeOf = (value) => (Array.isArray(value) ? shape(value).join("x") : "");
+
+function stopPlaying() {
+  clearTimeout(playing);
+  playing = 0;
+  byId("learn-play").disabled = false;
+  byId("learn-pause").disabled = true;
+}
+
+function playOn() {
+  const range = byId("epoch");
+  if (range.value === range.max) {
+    stopPlaying();
+    return;
+  }
+  const begun = performance.now();
+  range.value = Number(range.value) + 1;
+  showCourse();
+  const pace = Math.max(LEAST_FRAME, PLAYING / Number(range.max));
+  playing = setTimeout(playOn, Math.max(20, pace - (performance.now() - begun)));
+}
+
+byId("learn-play").addEventListener("click", () => {
+  const range = byId("epoch");
+  if (range.value === range.max) range.value = 0;
+  byId("learn-play").disabled = true;
+  byId("learn-pause").disabled = false;
+  showCourse();
+  playing = setTimeout(playOn, LEAST_FRAME);
+});
+byId("learn-pause").addEventListener("click", stopPlaying);
+byId("epoch").addEventListener("input", () => {
+  stopPlaying();
+  showCourse();
+});
+byId("row").addEventListener("input", showCourse);
+
+byId("epoch").max = course.epochs.length - 1;
+byId("epoch").value = course.epochs.length - 1;
+Object.assign(byId("row"), { max: course.count, value: 1 });
+showCourse();

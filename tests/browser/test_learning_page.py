@@ -1,0 +1,136 @@
+"""`train --page`: a fit at every epoch, and the walk of any row's loss there."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from tests.browser.support import numbers
+from tests.support import SETS, run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+DECAY = "y ~ a*exp(-b*x)"
+ROWS = {"x": [0.0, 0.5, 1.0, 2.0, 3.0], "y": [2.6, 1.3, 0.7, 0.2, 0.05]}
+ADAM = "--optimizer adam --lr 0.1 --epochs 30"
+
+
+@pytest.fixture
+def decay(tmp_path: Path) -> Path:
+    lines = [f"{x},{y}" for x, y in zip(ROWS["x"], ROWS["y"], strict=True)]
+    (tmp_path / "decay.csv").write_text("\n".join(["x,y", *lines, ""]))
+    return tmp_path / "decay.csv"
+
+
+def learned(page: Page, folder: Path, line: str) -> None:
+    """Fit, write the page and open it."""
+    file = folder / "learning.html"
+    written = run_cli(f"train {line} --page {file}")
+    assert written.status == 0, written.stderr
+    page.goto(file.as_uri())
+
+
+def scrub(page: Page, epoch: int) -> None:
+    page.get_by_label("Epoch", exact=True).fill(str(epoch))
+
+
+def parameter(page: Page, name: str) -> float:
+    return float(page.locator(f'[data-parameter="{name}"]').get_attribute("data-value") or "")
+
+
+def test_every_epoch_has_the_parameters_of_the_fit(page: Page, decay: Path, tmp_path: Path) -> None:
+    seen = []
+    options = {"optimizer": "adam", "learning_rate": 0.1, "epochs": 30}
+    ad.fit(DECAY, ROWS, **options, on_epoch=lambda epoch: seen.append((epoch.loss, *epoch.theta)))
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    assert page.locator("#epoch").get_attribute("max") == "30"
+    for k in (0, 7, 30):
+        scrub(page, k)
+        assert (parameter(page, "a"), parameter(page, "b")) == tuple(seen[k][1:])
+        assert page.locator("#epoch-said").inner_text().startswith(f"epoch {k}, loss {seen[k][0]:.6g}")
+
+
+def test_a_row_and_an_epoch_open_the_walk_of_its_loss(page: Page, decay: Path, tmp_path: Path) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    scrub(page, 5)
+    page.get_by_label("Row", exact=True).fill("3")
+    a, b, x, y = parameter(page, "a"), parameter(page, "b"), ROWS["x"][2], ROWS["y"][2]
+    for _ in range(12):
+        page.get_by_role("button", name="Step", exact=True).click()
+    document = run_cli(f'trace "{DECAY}" {decay} --row 3 --a {a!r} --b {b!r} --json').json
+    shown = numbers(page)
+    residual = y - a * math.exp(-b * x)
+    output = document["order"][-1]
+    assert shown[output][0] == pytest.approx(residual**2, rel=1e-12)
+    for node in document["nodes"]:
+        if node["label"] in "ab":
+            assert shown[node["id"]][1] == pytest.approx(document["gradient"][node["label"]], rel=1e-12)
+
+
+def test_play_and_pause(page: Page, decay: Path, tmp_path: Path) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_timeout(700)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    stopped = int(page.locator("#epoch").input_value())
+    assert 0 < stopped < 30
+    page.wait_for_timeout(400)
+    assert int(page.locator("#epoch").input_value()) == stopped
+
+
+def test_the_curve_is_the_prediction_at_that_epoch(page: Page, decay: Path, tmp_path: Path) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    scrub(page, 0)
+    first = page.locator("#fit-picture .fitted").get_attribute("d")
+    scrub(page, 30)
+    assert page.locator("#fit-picture .fitted").get_attribute("d") != first
+    assert page.locator("#fit-picture .point").count() == 5
+    assert page.locator("#loss-picture .loss").count() == 1
+
+
+def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> None:
+    model = "moon ~ sigmoid(mlp([x1, x2], [4], tanh))"
+    fitted = (
+        f'"{model}" {SETS / "moons.csv"} --loss bce --optimizer adam --epochs 40 --lr 0.05 --save {tmp_path}/m.json'
+    )
+    learned(page, tmp_path, fitted)
+    saved = json.loads((tmp_path / "m.json").read_text())["parameters"]
+    shown = page.locator('[data-parameter="mlp.0.weight"]').get_attribute("data-value") or ""
+    assert json.loads(shown) == saved["mlp.0.weight"]
+    assert page.locator("#fit-picture path[class*=class-]").count() > 1
+    assert page.locator("#network-picture .connection").count() == 2 * 4 + 4
+    data = np.loadtxt(SETS / "moons.csv", delimiter=",", skiprows=1)
+    found = ad.load(tmp_path / "m.json").predict({"x1": data[:, 0], "x2": data[:, 1]})
+    hits = int(np.count_nonzero((found > 0.5) == (data[:, 2] == 1)))
+    assert f"{hits} of 400 rows" in page.locator("#fit-picture figcaption").inner_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"species ~ softmax(mlp([petal_length, petal_width], [3], relu))|{SETS / 'iris.csv'} --epochs 5",
+        f"species ~ softmax(dense([sepal_length, petal_length, petal_width], 3))|{SETS / 'iris.csv'} --epochs 5",
+        f"(y - a*x)^2 + 0*b|{SETS / 'sine.csv'} --fix b=2",
+        f"y ~ a*sin(b*x)|{SETS / 'sine.csv'} --loss huber",
+        f"petal_width ~ a + b*petal_length + c*sepal_width|{SETS / 'iris.csv'}",
+        f"[petal_width, petal_length] ~ mlp(sepal_length, [3], tanh)|{SETS / 'iris.csv'} --epochs 3",
+    ],
+    ids=lambda line: line.partition("|")[0],
+)
+def test_other_models_open_and_scrub(page: Page, tmp_path: Path, line: str) -> None:
+    model, _, rest = line.partition("|")
+    file = tmp_path / "p.html"
+    written = run_cli(f'train "{model}" {rest} --page {file}')
+    assert written.status == 0, written.stderr
+    page.goto(file.as_uri())
+    scrub(page, 0)
+    page.get_by_label("Row", exact=True).fill("2")
+    assert "epoch 0" in page.locator("#epoch-said").inner_text()
+    assert page.locator("#row-said").inner_text()
