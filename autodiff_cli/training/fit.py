@@ -41,6 +41,7 @@ from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.result.statistics import MOST, Statistics, statistics
 from autodiff_cli.training.run import chosen
 from autodiff_cli.training.validation import Validation, split
+from autodiff_cli.training.x_errors import begun_without, in_words
 
 Array = NDArray[np.float64]
 
@@ -92,6 +93,7 @@ def fit(
     lr_schedule: str = "constant",
     min_delta: float = 0.0,
     clip_norm: float | None = None,
+    x_sigma: Mapping[str, ArrayLike | str] | None = None,
     l1: float = 0.0,
     l2: float = 0.0,
     tolerance: float | None = None,
@@ -149,6 +151,8 @@ def fit(
             with numbers as in `step:30:0.1`. See `Schedule`.
         min_delta: how far the validation loss falls, at least, for patience to count it as a fall.
         clip_norm: gradients (of a batch, or of all rows) that are longer are shortened to this length.
+        x_sigma: standard deviations of columns that the model reads, by their names, each an array or a column: errors
+            in x, which count by the effective variance `sigma² + Σ(∂f/∂x · x_sigma)²` of a row, at the parameters.
         l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. Fits
             with a penalty have no standard errors.
         tolerance: end the fit where the loss falls by no more than this share of it from step to step, for gradient
@@ -181,7 +185,7 @@ def fit(
     """
     options = Options(
         ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
-        DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns),
+        DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns, by_canonical_name(x_sigma)),
         LossOptions(loss, scale, huber_delta, family, likelihood, l1, l2),
         MethodOptions(
             optimizer,
@@ -239,6 +243,9 @@ def fitted_objective(
     quantities = Quantities(options.report.derive, objective.model, objective.layout)
     check_intervals(objective, options.report)
     progress = Progress(observe, judge, listen, keeper, kept)
+    if options.data.x_sigma:
+        objective = begun_without(objective, method, options.method)
+        progress.warnings.append(in_words(objective))
     try:
         outcome = optimize_from_many(method, objective, options.method, progress)
     except KeyboardInterrupt:

@@ -71,8 +71,11 @@ class DataOptions:
     absolute_sigma: bool = False
     drop_missing: bool = False
     no_columns: bool = False
+    x_sigma: Mapping[str, ArrayLike | str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.x_sigma and self.sigma is None:
+            raise OptionError("errors in x count beside those in y: x_sigma needs sigma")
         if self.weights is not None and self.sigma is not None:
             raise OptionError("weights and sigma say the same thing in two ways (weights = 1/sigma²): give one of them")
         if self.absolute_sigma and self.sigma is None:
@@ -81,7 +84,7 @@ class DataOptions:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that these options name."""
-        return tuple(given for given in (self.weights, self.sigma) if isinstance(given, str))
+        return tuple(given for given in (self.weights, self.sigma, *self.x_sigma.values()) if isinstance(given, str))
 
 
 @dataclass(frozen=True, slots=True)

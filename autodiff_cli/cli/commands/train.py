@@ -174,6 +174,12 @@ def train(
         list[str] | None,
         typer.Option("--derive", metavar="NAME=EXPR", help="Also a quantity of the parameters, with its error."),
     ] = None,
+    x_sigma: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--x-sigma", metavar="NAME=COLUMN", help="Errors of a column that the model reads; needs --sigma."
+        ),
+    ] = None,
     save: Annotated[
         str | None, typer.Option("--save", metavar="MODEL.json", help="Write the model to a file, for `predict`.")
     ] = None,
@@ -223,6 +229,7 @@ def train(
     with bad_input():
         limited = limits(bounds or ())
         report = dataclasses.replace(report, derive=written(derive or ()))
+        rows = dataclasses.replace(rows, x_sigma=options.assignments({}, x_sigma or (), "--x-sigma"))
     named = {**given, **kept, **limited}
     status = ExitStatus.DONE
     for path in filter(None, (save, page)):

@@ -15,7 +15,7 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ONE, Shape
 from autodiff_cli.ops.elementary import square
 from autodiff_cli.ops.structural import mean
-from autodiff_cli.training.objective.graphs import WEIGHT, Graphs
+from autodiff_cli.training.objective.graphs import WEIGHT, Graphs, x_error
 from autodiff_cli.training.objective.smoothing import rounded
 
 DIRECTION = "direction"  # the leaf of what an array is moved by
@@ -46,7 +46,7 @@ class Kernels:
     ) -> None:
         self.notes = notes
         self.graphs = graphs
-        self.columns = {*columns, *graphs.gathered, WEIGHT}
+        self.columns = {*columns, *graphs.gathered, *map(x_error, graphs.x_errors), WEIGHT}
         self._parameters = parameters
         self._recompute_every = recompute_every
         self._backend = backend

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.data.table import Columns, DataError, Dataset, Table, numbers
 from autodiff_cli.language.errors import UnknownNameError, in_brief, suggest
-from autodiff_cli.training.objective.graphs import WEIGHT
+from autodiff_cli.training.objective.graphs import WEIGHT, x_error
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import DataOptions
+
+Array = NDArray[np.float64]
 
 
 def as_dataset(data: Mapping[str, ArrayLike] | Dataset) -> Dataset:
@@ -35,24 +37,34 @@ def load(dataset: Dataset, model: Model, options: DataOptions) -> Table:
         DataError: if the data, or the weights, cannot be used.
     """
     what, given = ("weights", options.weights) if options.sigma is None else ("sigma", options.sigma)
-    named = [given] if isinstance(given, str) else []
-    for name in named:
-        if name not in dataset.names:
-            raise DataError(f"{what}: the data have no column `{name}` ({in_brief(dataset.names)})")
-    wanted = {*model.columns, *named} - {model.class_column}
+    of_x = {f"x_sigma of {name}": (x_error(name), values) for name, values in options.x_sigma.items()}
+    named = {what: given, **{words: values for words, (_, values) in of_x.items()}}
+    for words, name in named.items():
+        if isinstance(name, str) and name not in dataset.names:
+            raise DataError(f"{words}: the data have no column `{name}` ({in_brief(dataset.names)})")
+    wanted = {*model.columns, *options.columns} - {model.class_column}
     table = dataset.load(wanted, drop_missing=options.drop_missing, labels=model.class_column)
-    if given is None:
-        return table
+    more: dict[str, Array] = {}
+    if given is not None:
+        values = _checked(table, what, given, above=options.sigma is not None)
+        more[WEIGHT] = values if options.sigma is None else 1 / np.square(values)
+        if not more[WEIGHT].any():
+            raise DataError(f"{what}: every weight is 0")
+    for words, (column, of_column) in of_x.items():
+        more[column] = _checked(table, words, of_column, above=False)
+    return Table({**table.columns, **more}, table.rows, table.dropped, table.labels) if more else table
+
+
+def _checked(table: Table, what: str, given: ArrayLike | str, *, above: bool) -> Array:
+    """One number per row, not negative, or above 0. Raises DataError."""
     values = table.columns[given] if isinstance(given, str) else numbers(given, what)
     if len(values) != table.rows:
         raise DataError(f"{what}: {len(values)} values for {table.rows} rows")
-    wrong = ~(values >= 0) if options.sigma is None else ~(values > 0)
+    wrong = ~(values > 0) if above else ~(values >= 0)
     wrong |= np.isinf(values)
     if wrong.any():
         row = int(np.argmax(wrong))
-        needed = "a weight cannot be negative" if options.sigma is None else "a standard deviation must be positive"
+        kind = "a weight" if what == "weights" else "a standard deviation"
+        needed = f"{kind} must be positive" if above else f"{kind} cannot be negative"
         raise DataError(f"{what}: row {row + 1} has {values[row]}; {needed}")
-    weight = values if options.sigma is None else 1 / np.square(values)
-    if not weight.any():
-        raise DataError(f"{what}: every weight is 0")
-    return Table({**table.columns, WEIGHT: weight}, table.rows, table.dropped, table.labels)
+    return values

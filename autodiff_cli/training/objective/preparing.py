@@ -14,7 +14,7 @@ from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.data.table import Dataset, Table
 from autodiff_cli.training.bounds import Bounds, Limits, in_words, of_parameters
 from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.objective.graphs import WEIGHT, chosen_loss, graphs
+from autodiff_cli.training.objective.graphs import WEIGHT, chosen_loss, graphs, x_error
 from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
 from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.labels import Classes, encoded
@@ -61,6 +61,8 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     read = model if isinstance(model, Model) else Model.read(model, dataset.names, named)
     check_names(named, read)
     loss = chosen_loss(read, options.loss)
+    if options.data.x_sigma and options.loss.family is not None:
+        raise OptionError("errors in x are for least squares, not for a family")
     table = load(dataset, read, options.data)
     classes: Classes | None = None
     if table.labels is not None and read.class_column is not None:
@@ -72,7 +74,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         check_reads_a_column(resolved, dataset.names, options.data.columns, named)
     weighted = WEIGHT in table.columns
     free = [name for name in resolved.parameters if name not in kept]
-    built = graphs(resolved, loss, options.loss, count, weighted, free)
+    built = graphs(resolved, loss, options.loss, count, weighted, free, options.data.x_sigma)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, NUMBER)
     values |= initial_arrays(resolved.array_parameters, resolved.program.initial, options.method.seed)
     values |= given
@@ -80,7 +82,9 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     box = of_parameters(layout.places, layout.size, options.parameters.bounds)
     _check_starts(begun, options.parameters.bounds)
     leaves = [resolved.program.leaves[name] for name in free]
-    loss_of_row = RowGraphs([built.weighted], {*resolved.columns, *built.gathered, WEIGHT}, built.leaves)
+    loss_of_row = RowGraphs(
+        [built.weighted], {*resolved.columns, *built.gathered, *map(x_error, built.x_errors), WEIGHT}, built.leaves
+    )
     notes: list[str] = []
     chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows, say=notes.append)
     stepping = _stepping(options, loss_of_row, table.rows, chosen, notes)

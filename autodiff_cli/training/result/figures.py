@@ -87,7 +87,7 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
 
 def _of_squares(objective: Objective, theta: Array, length: float, count: int, dof: int, absolute: bool) -> Figures:
     free = count - dof
-    variation = objective.target_variation()
+    variation = 0.0 if objective.kernels.graphs.x_errors else objective.target_variation()
     logarithm = 2 * math.log(length) - math.log(count) if length != 0 else -math.inf
     log_likelihood = -count / 2 * (logarithm + 1 + math.log(2 * math.pi))
     scaled = length / math.sqrt(dof) if dof > 0 else None
@@ -148,6 +148,8 @@ def _of_residuals(objective: Objective, theta: Array) -> dict[str, Any]:
     plain = objective.per_row(objective.kernels.residuals, theta)
     if objective.weighted:
         plain = plain[:, objective.table.columns[WEIGHT] > 0]
+    if objective.kernels.graphs.x_errors:  # which are in the units of their errors
+        return {"durbin_watson": ratio}
     quantiles = tuple(np.quantile(plain, (0, 0.25, 0.5, 0.75, 1)).tolist())
     return {"residual_quantiles": quantiles, "durbin_watson": ratio}
 

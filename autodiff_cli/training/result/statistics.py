@@ -26,6 +26,9 @@ _SAID = 10  # parameters on a bound
 _ADRIFT = 10.0  # standard errors per value of a parameter that runs to infinity
 
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
+_EFFECTIVE = "W = 1/(sigma^2 + (df/dx*sigma_x)^2)"
+SCALED_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ)*rss/dof, {_EFFECTIVE}"
+ABSOLUTE_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ), {_EFFECTIVE}, both taken as they are"
 SCALED_WEIGHTED = "square roots of the diagonal of inv(J'WJ)*rss/dof"
 ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma taken as it is"
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
@@ -89,6 +92,8 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         length = _length(objective.without_penalty(), theta)
         variation = objective.target_variation()
         explained = 1 - length * length / variation if variation > 0 else math.nan
+    # With errors in x there is no other sum of squares of the same weights; a search for starts may still compare.
+    is_hidden = objective.kind is LossKind.LIKELIHOOD or (in_full and bool(objective.kernels.graphs.x_errors))
     reason = _no_errors(objective, solved)
     unknown: Array = np.broadcast_to(math.nan, (size, size))  # one nan in memory, however many pairs
     touched = objective.bounds.touched(theta)
@@ -103,7 +108,7 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
     return Statistics(
         rss=None if length is None else length * length,
         dof=dof,
-        r_squared=None if objective.kind is LossKind.LIKELIHOOD else explained,
+        r_squared=None if is_hidden else explained,
         covariance=found.inverse if reason else found.inverse * found.scale * found.scale,
         stderr=stderr,
         definition=found.definition if known else "",
@@ -170,8 +175,10 @@ def _errors(
     if kind is LossKind.SQUARES and objective.family is None:
         found, reasons = inverse(objective.triangle(theta)[:size, :size][:, free], names)
         if absolute:
-            return _Errors(found, 1.0, ABSOLUTE, reasons)
+            definition = ABSOLUTE_EFFECTIVE if objective.kernels.graphs.x_errors else ABSOLUTE
+            return _Errors(found, 1.0, definition, reasons)
         definition = SCALED_WEIGHTED if objective.weighted else SCALED
+        definition = SCALED_EFFECTIVE if objective.kernels.graphs.x_errors else definition
         return _scaled(found, length, dof, definition, reasons)
     open_directions = gauge(objective, theta) if free.all() else None
     if open_directions is not None and open_directions.shape[1]:

@@ -1,0 +1,105 @@
+"""Errors in x, by the effective variance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.errors import OptionError
+from tests.support import expect_refusal, run_cli
+
+# Pearson's data with York's weights: York 1966, Can. J. Phys. 44, 1079.
+X = np.array([0, 0.9, 1.8, 2.6, 3.3, 4.4, 5.2, 6.1, 6.5, 7.4])
+Y = np.array([5.9, 5.4, 4.4, 4.6, 3.5, 3.7, 2.8, 2.8, 2.4, 1.5])
+SX = np.array([1000, 1000, 500, 800, 200, 80, 60, 20, 1.8, 1]) ** -0.5
+SY = np.array([1, 1.8, 4, 8, 20, 20, 70, 70, 100, 500]) ** -0.5
+PEARSON = {"x": X, "y": Y, "sx": SX, "sy": SY}
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_the_line_and_its_errors_are_those_of_york(optimizer: str) -> None:
+    options: dict[str, Any] = {"sigma": "sy", "x_sigma": {"x": "sx"}, "optimizer": optimizer}
+    found = ad.fit("y ~ a + b*x", PEARSON, absolute_sigma=True, **options)
+    # York et al. 2004, Am. J. Phys. 72, 367, table II.
+    assert found.parameters == pytest.approx({"a": 5.47991022, "b": -0.480533407}, rel=1e-8)
+    assert found.stderr == pytest.approx({"a": 0.294970735, "b": 0.0579850090}, rel=1e-6)
+    # scipy.odr 1.17.1: sum_square, sd_beta
+    assert found.rss == pytest.approx(11.86635319406225, rel=1e-10)
+    scaled = ad.fit("y ~ a + b*x", PEARSON, **options)
+    assert scaled.stderr == pytest.approx({"a": 0.35924659, "b": 0.07062028}, rel=1e-6)
+
+
+def test_of_a_curve_it_is_near_orthogonal_distance_regression() -> None:
+    generator = np.random.default_rng(0)
+    true = np.linspace(0, 4, 30)
+    x = true + 0.05 * generator.standard_normal(30)
+    y = 2.5 * np.exp(-1.3 * true) + 0.03 * generator.standard_normal(30)
+    data = {"x": x, "y": y}
+    found = ad.fit("y ~ a*exp(-b*x)", data, sigma=np.full(30, 0.03), x_sigma={"x": np.full(30, 0.05)})
+    # scipy.odr 1.17.1, the same model: beta, sd_beta
+    assert [*found.parameters.values()] == pytest.approx([2.48246401, 1.26692388], rel=1e-3)
+    assert [*found.stderr.values()] == pytest.approx([0.06910786, 0.02751101], rel=1e-2)
+
+
+def test_two_columns_with_errors_and_slopes_by_hand() -> None:
+    generator = np.random.default_rng(1)
+    x, z = generator.normal(size=(2, 50))
+    y = 1 + 2 * x - 3 * z + 0.1 * generator.normal(size=50)
+    sigma, of_x, of_z = (generator.uniform(0.1, 0.3, 50) for _ in range(3))
+    found = ad.fit("y ~ a + dot(w, [x, z])", {"x": x, "y": y, "z": z}, sigma=sigma, x_sigma={"x": of_x, "z": of_z})
+    a, (p, q) = found.parameters.values()
+    residuals = y - (a + p * x + q * z)
+    variance = sigma**2 + (p * of_x) ** 2 + (q * of_z) ** 2
+    assert found.rss == pytest.approx(np.sum(residuals**2 / variance), rel=1e-10)
+
+
+def test_errors_of_0_change_nothing() -> None:
+    plain = ad.fit("y ~ a + b*x", PEARSON, sigma="sy")
+    found = ad.fit("y ~ a + b*x", PEARSON, sigma="sy", x_sigma={"x": np.zeros(10)})
+    assert found.parameters == pytest.approx(plain.parameters, rel=1e-12)
+    assert found.stderr == pytest.approx(plain.stderr, rel=1e-9)
+
+
+def test_it_is_said_and_there_is_no_share_explained() -> None:
+    found = ad.fit("y ~ a + b*x", PEARSON, sigma="sy", x_sigma={"x": "sx"}, profile=True)
+    assert "errors in `x` count by the effective variance, sigma² + (∂f/∂x·sigma_x)², to first order" in found.warnings
+    assert found.definition.endswith("W = 1/(sigma^2 + (df/dx*sigma_x)^2)")
+    assert found.r_squared is found.adjusted_r_squared is None
+    low, high = found.intervals["profile"]["b"]
+    assert low < found.parameters["b"] < high
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"x_sigma": {"x": "sx"}}, "x_sigma needs sigma"),
+        ({"x_sigma": {"x": "sx"}, "weights": "sy"}, "x_sigma needs sigma"),
+        ({"x_sigma": {"z": "sx"}, "sigma": "sy"}, "`z` is not in the model"),
+        ({"x_sigma": {"a": "sx"}, "sigma": "sy"}, "`a` is a parameter"),
+        ({"x_sigma": {"x": "sx"}, "sigma": "sy", "loss": "huber"}, "least squares of one target"),
+        ({"x_sigma": {"x": "sx"}, "sigma": "sy", "family": "gaussian"}, "not for a family"),
+        ({"x_sigma": {"x": "nowhere"}, "sigma": "sy"}, "no column `nowhere`"),
+        ({"x_sigma": {"x": -SX}, "sigma": "sy"}, "row 1 has -0.0316.*; a standard deviation cannot be negative"),
+        ({"x_sigma": {"x": SX[1:]}, "sigma": "sy"}, "9 values for 10 rows"),
+    ],
+)
+def test_errors_that_cannot_be_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises((OptionError, ad.DataError), match=words):
+        ad.fit("y ~ a + b*x", PEARSON, **options)
+
+
+def test_on_the_command_line(tmp_path) -> None:
+    path = tmp_path / "pearson.csv"
+    rows = "\n".join(",".join(map(str, row)) for row in zip(*PEARSON.values(), strict=True))
+    path.write_text(f"{','.join(PEARSON)}\n{rows}\n")
+    options = ["--sigma", "sy", "--x-sigma", "x=sx"]
+    found = run_cli(["train", "y ~ a + b*x", str(path), *options, "--absolute-sigma", "--json"]).json
+    assert found["stderr"]["b"] == pytest.approx(0.0579850090, rel=1e-6)
+    assert found["r_squared"] is None
+    assert "effective variance" in run_cli(["train", "y ~ a + b*x", str(path), *options])
+    expect_refusal(run_cli(["train", "y ~ a + b*x", str(path), "--x-sigma", "x=sx"]), "x_sigma needs sigma")
+    twice = [*options, "--x-sigma", "x=sy"]
+    expect_refusal(run_cli(["train", "y ~ a + b*x", str(path), *twice]), "--x-sigma x is given twice")
