@@ -5,8 +5,6 @@ from __future__ import annotations
 from autodiff_cli.explain.phrases import Phrase, Slot
 from autodiff_cli.explain.record import Trace, shape_of
 
-_MOST = 4  # variables that the end speaks of
-
 
 def beginning(trace: Trace) -> Phrase:
     """Why the output's adjoint is 1."""
@@ -20,27 +18,19 @@ def beginning(trace: Trace) -> Phrase:
 
 
 def closing(trace: Trace) -> list[Phrase]:
-    """What one pass back has found: a sentence, then one for each of the first variables that there are."""
+    """What one pass back has found, and what the first of it says."""
     count, index = len(trace.wrt), trace.tape.index
     whole = "how fast the output changes with its variable" if count == 1 else f"all {count} derivatives at once"
     found: list[Phrase] = [(f"Both passes are done. One way back was enough for {whole}.",)]
-    for name in trace.wrt[:_MOST]:
+    for name in trace.wrt:
         leaf = trace.expression.leaves[name]
-        if leaf not in index:
-            found.append((f"d/d{name} = 0: the output does not depend on {name}.",))
-        elif shape_of(trace.point[name]):
-            found.append((f"d/d{name} has one number for each of {name}: how fast the output changes with that one.",))
-        else:
+        if leaf in index:
+            others = "; the others say the same of theirs" if count > 1 else ""
+            if shape_of(trace.point[name]):
+                said = f"Each number of d/d{name} says how fast the output changes with that number of {name}{others}."
+                return [*found, (said,)]
             slope = Slot("adjoint at", index[leaf])
             small = slope._replace(is_loose=True)
-            line = (
-                f"d/d{name} = ",
-                slope,
-                f": move {name} by a little h, and the output moves by about ",
-                small,
-                " × h.",
-            )
-            found.append(line)
-    if count > _MOST:
-        found.append((f"The other {count - _MOST} stand beside the values.",))
+            moves = f": move {name} by a little h, and the output moves by about "
+            return [*found, (f"d/d{name} = ", slope, moves, small, f" × h{others}.")]
     return found

@@ -165,6 +165,8 @@ def test_the_drawing_is_zoomed_by_keyboard(page: Page, tmp_path: Path) -> None:
 def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, NAMED)
     stage = page.get_by_role("region", name="Drawing")
+    for _ in range(3):
+        stage.press("+")
     scrolled = "document.getElementById('stage').scrollLeft"
     before = page.evaluate(scrolled)
     stage.hover(position={"x": 300, "y": 20})
@@ -302,6 +304,8 @@ def test_large_formulas_can_be_walked(page: Page, tmp_path: Path, count: int) ->
     document = opened(page, tmp_path, [formula(count), "--x", "0.9", "--y", "0.5"])
     assert len(document["nodes"]) >= count
     wanted = in_document(document)
+    assert len(numbers(page)) <= 30
+    press(page, "Fold")
     press(page, "Step")
     press(page, "Forward pass")
     press(page, "Step")

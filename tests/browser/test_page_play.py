@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 XY = ["x*y + sin(x)", "--x", "2", "--y", "3"]
 
 
+def stopped(page: Page) -> None:
+    """Let time stand still but where the test lets it pass."""
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
+
+
 def test_a_step_is_there_as_long_as_it_takes_to_read(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, XY)
-    page.clock.install()
+    stopped(page)
     press(page, "Forward pass")
     assert numbers(page)[2][0] == 6
     page.clock.run_for(950)
@@ -26,7 +32,7 @@ def test_a_step_is_there_as_long_as_it_takes_to_read(page: Page, tmp_path: Path)
 
 def test_speed_makes_steps_shorter(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, XY)
-    page.clock.install()
+    stopped(page)
     page.get_by_label("Speed").fill("2")
     press(page, "Forward pass")
     page.clock.run_for(1100)
@@ -35,7 +41,7 @@ def test_speed_makes_steps_shorter(page: Page, tmp_path: Path) -> None:
 
 def test_the_total_is_in_the_node_when_what_moves_has_arrived(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, XY)
-    page.clock.install()
+    stopped(page)
     shown = page.locator("[data-node='0'] .adjoint")
     for _ in range(5):
         press(page, "Step")
@@ -52,7 +58,7 @@ def test_the_total_is_in_the_node_when_what_moves_has_arrived(page: Page, tmp_pa
 
 def test_what_travels_is_there_at_once_when_the_next_step_comes(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, XY)
-    page.clock.install()
+    stopped(page)
     press(page, "Step")
     assert page.locator("[data-node='2'] .value").text_content() == ""
     press(page, "Step")
@@ -61,7 +67,7 @@ def test_what_travels_is_there_at_once_when_the_next_step_comes(page: Page, tmp_
 
 def test_the_way_back_begins_with_why_and_ends_with_what_was_found(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, XY)
-    page.clock.install()
+    stopped(page)
     for _ in document["forward"]:
         press(page, "Step")
     assert page.locator("#remark").inner_text() == ""
@@ -75,6 +81,14 @@ def test_the_way_back_begins_with_why_and_ends_with_what_was_found(page: Page, t
     for _ in document["backward"]:
         page.clock.run_for(4100)
     wait_for(page, "[data-adjoint]", 5)
-    assert "d/dx = 2.58385: move x by a little h, and the output moves by about 2.58385 × h." in remark.inner_text()
+    assert "d/dx = 2.58385: move x by a little h, and the output moves by about 2.58385 × h;" in remark.inner_text()
     press(page, "Reset")
     assert remark.inner_text() == ""
+
+
+def test_the_edge_keeps_what_it_carried(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, ["(x + 1)^2", "--x", "2"])
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    wanted = [f"← {given['amount']:.6g}" for step in reversed(document["backward"]) for given in step["contributions"]]
+    assert page.locator(".edge .amount").all_text_contents() == wanted

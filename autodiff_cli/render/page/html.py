@@ -28,7 +28,6 @@ from autodiff_cli.explain.sentences import (
     name,
     slope_formula,
 )
-from autodiff_cli.explain.views.groups import fold
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.documents import number
 from autodiff_cli.render.drawing.diagrams import EVERYTHING, Drawing, View, drawable, drawing
@@ -43,6 +42,12 @@ _FOLDER = Path(__file__).parent
 _SCRIPTS = (
     "page.numbers.js",
     "page.computation.js",
+    "drawing/dagre.min.js",
+    "drawing/drawing.folds.js",
+    "drawing/drawing.layout.js",
+    "drawing/drawing.column.js",
+    "drawing/drawing.shapes.js",
+    "drawing/drawing.map.js",
     "page.graph.js",
     "page.play.js",
     "page.quiz.js",
@@ -93,12 +98,11 @@ def to_html(
     """
     show, shown = shows(digits)[1], digits or TABLE_DIGITS
     opened = drawing(trace, view._replace(fold=False))
-    folds = [frame.members for frame in fold(opened.frames, trace.tape.outputs[0]).folds]
     above = addition or Addition("", "", "", "", {})
     style = STYLE + _part("page.css") + _part("panels/panels.css") + above.style
     parts = [*map(_part, _SCRIPTS), evaluator(trace, tangents=True), methods(), _part("page.js"), *map(_part, _PANELS)]
     script = "\n".join([*parts, above.script])
-    opening = {"folds": folds, "isFolded": bool(folds) and view.fold, "digits": shown, "seed": seed}
+    opening = {"drawn": _drawn(opened), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data
     title = above.title or shortened(drawable(trace.expression.text), _LONGEST_TITLE)
     return _part("page.html").format(
@@ -115,7 +119,6 @@ def to_html(
         addition=above.markup,
         style=style,
         graph=_svg(opened, show),
-        folded=_svg(drawing(trace, view._replace(fold=True)), show) if folds else "",
         panels=_part("panels/panels.html"),
         data=_data(_document(trace) | panels.document(trace) | opening),
         script=script,
@@ -140,6 +143,24 @@ def _svg(drawn: Drawing, show: Show) -> str:
         f'viewBox="{-_MARGIN} {-_MARGIN} {width} {height}">'
     )
     return "\n".join([opening, *shapes, "</svg>"])
+
+
+def _drawn(opened: Drawing) -> dict[str, Any]:
+    """What is drawn, for the script to place: boxes, arrows in the order of their targets' inputs, frames."""
+    inputs = opened.trace.tape.inputs
+    given: dict[int, int] = {}
+    arrows = []
+    for arrow in opened.arrows:
+        position = inputs[arrow.target].index(arrow.source, given.get(arrow.target, 0))
+        given[arrow.target] = position + 1
+        ends = {"from": arrow.source, "to": arrow.target, "position": position}
+        arrows.append(ends | ({"isLit": True} if arrow.is_highlighted else {}))
+    boxes = [
+        {"id": box.id, "title": box.title, "role": box.role.value} | ({"isLit": True} if box.is_highlighted else {})
+        for box in opened.boxes
+    ]
+    frames = [{"label": frame.label, "outer": frame.outer, "members": frame.members} for frame in opened.frames]
+    return {"boxes": boxes, "arrows": arrows, "frames": frames}
 
 
 def _data(document: dict[str, Any]) -> str:

@@ -1,11 +1,13 @@
 // The drawing: what each node and edge shows at a step, what travels along the edges, and how to look around.
 
-const SVG = "http://www.w3.org/2000/svg";
-const COLUMN = 7.3; // the width of a character of a node, see STYLE
-const SMALL = 6.7; // and of one on an edge
-const BESIDE = 6; // room beside a node at the edge of the box
 const MOST_TRAVELLERS = 24; // that can be followed with the eye
-const ZOOM = { step: 1.25, least: 0.002, most: 4, readable: 0.75, large: 1.4 };
+const ZOOM = { step: 1.25, least: 0.05, most: 4 };
+const LARGEST = 1.15; // scale at which a drawing opens
+const HEIGHTS = [0.72, 0.9, 1.1]; // of the drawing, in those of the window: the first in which it can be read
+const TALLER = [1.5, 2, 2.7]; // where nothing is folded
+const LEAST = 160; // pixels
+const FEWER = [20, 12, 8]; // boxes, where more cannot be read
+const SHEET = { width: 690, height: 930 }; // pixels of a printed page, with room for what else is on it
 const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // what may stand in place of an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -20,35 +22,85 @@ class Graph {
   #note = null;
   #scale = 1;
   #frame = 0;
+  #width = 0;
 
-  constructor(stage, walk) {
+  constructor(stage, walk, map) {
     this.stage = stage;
     this.walk = walk;
-    this.use(stage.querySelector("svg"), []);
-    this.zoom(Math.min(ZOOM.large, Math.max(this.#fitting(), ZOOM.readable)));
+    this.overview = new Overview(map, stage);
+    this.parts = new Parts(record.drawn);
+    this.#open();
   }
 
-  /** Show a drawing; of each fold, lists of nodes, its last node stands for all. */
-  use(svg, folds) {
-    this.svg = svg;
-    this.size = svg.viewBox.baseVal;
-    this.stage.replaceChildren(svg);
-    this.#standsFor = new Map(folds.flatMap((members) => members.map((i) => [i, members])));
-    const nodes = [...svg.querySelectorAll("[data-node]")].map(drawnNode);
-    this.#nodes = new Map(nodes.map((node) => [node.id, node]));
-    this.#edgesInto = new Map();
-    for (const element of svg.querySelectorAll(".edge")) {
-      const to = Number(element.dataset.to);
-      if (!this.#edgesInto.has(to)) this.#edgesInto.set(to, []);
-      this.#edgesInto.get(to).push(drawnEdge(element));
+  /** Arrange the drawing anew if the panel is another, at most as often as that can be seen. */
+  watch(redraw) {
+    new ResizeObserver(() => {
+      if (Math.abs(this.stage.clientWidth - this.#width) < 2 || this.stage.clientWidth === 0) return;
+      this.arrange();
+      redraw();
+    }).observe(this.stage);
+  }
+
+  /** Draw everything, or as little as fits in a size to read. */
+  #open() {
+    const { parts } = this;
+    const isLarge = parts.boxes.length > BOXES;
+    if (record.isFolded || isLarge) parts.fold();
+    for (const most of isLarge ? FEWER : []) {
+      if (this.#readable(new Arrangements(parts.shown, sizeOf))) break;
+      parts.fold(most);
     }
-    for (const [to, edges] of this.#edgesInto) if (!this.#standsFor.has(to)) place(edges, record.nodes[to].inputs);
-    svg.querySelector(".travellers")?.remove();
-    this.travellers = document.createElementNS(SVG, "g");
-    this.travellers.setAttribute("class", "travellers");
-    svg.append(this.travellers);
-    this.zoom(this.#scale);
-    reachable(svg.querySelector("[data-node]"));
+    this.arrange();
+  }
+
+  /** The arrangement in the least height in which everything can be read; undefined if there is none. */
+  #readable(ways) {
+    const heights = ways.shown.boxes.length > BOXES || ways.shown.folds.length ? HEIGHTS : [...HEIGHTS, ...TALLER];
+    for (const height of heights) {
+      const found = ways.best(this.stage.clientWidth, height * innerHeight);
+      if (found.scale >= READABLE) return found;
+    }
+    return undefined;
+  }
+
+  /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
+  arrange() {
+    const ways = new Arrangements(this.parts.shown, sizeOf);
+    const found = this.#readable(ways);
+    this.#width = this.stage.clientWidth;
+    this.use(found ?? { ...ways.best(this.#width, Infinity), scale: READABLE }, ways.shown);
+    this.#fitting = Math.min(this.#found.scale, LARGEST);
+    const height = found ? this.size.height * this.#fitting : HEIGHTS[0] * innerHeight;
+    this.stage.style.height = `${Math.ceil(Math.max(height, LEAST))}px`;
+    this.zoom(this.#fitting);
+  }
+
+  #found = null;
+  #fitting = 1;
+
+  /** Show an arrangement. */
+  use(found, { boxes, arrows, folds }) {
+    this.#found = found;
+    this.svg = picture({ ...found, boxes, arrows });
+    this.size = this.svg.viewBox.baseVal;
+    this.stage.replaceChildren(this.svg);
+    this.#standsFor = new Map(folds.flatMap((members) => members.map((i) => [i, members])));
+    const nodes = [...this.svg.querySelectorAll("[data-node]")].map(drawnNode);
+    this.#nodes = new Map(nodes.map((node) => [node.id, node]));
+    this.#edgesInto = Map.groupBy([...this.svg.querySelectorAll(".edge")].map(drawnEdge), ({ to }) => to);
+    this.travellers = drawnShape("g", { class: "travellers" });
+    this.svg.append(this.travellers);
+    this.overview.use({ ...found, boxes });
+    reachable(this.svg.querySelector("[data-node]"));
+  }
+
+  /** Show the drawing on as many sheets of paper as it needs. */
+  print(redraw) {
+    const ways = new Arrangements(this.parts.shown, sizeOf);
+    const found = [1, 2, 3, 4].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(({ scale }) => scale >= 0.8);
+    this.use(found ?? ways.best(SHEET.width, Infinity), ways.shown);
+    redraw();
+    this.stage.replaceChildren(...sheets(this.svg, this.#found));
   }
 
   /** The ids of the nodes that are drawn. */
@@ -160,6 +212,7 @@ class Graph {
     this.svg.style.height = `${this.size.height * this.#scale}px`;
     const [x, y] = middle.map((at) => (at * this.#scale) / before);
     stage.scrollTo(x - stage.clientWidth / 2, y - stage.clientHeight / 2);
+    this.overview.refresh();
   }
 
   zoomIn() {
@@ -170,13 +223,9 @@ class Graph {
     this.zoom(this.#scale / ZOOM.step);
   }
 
-  /** Draw so small that all is seen. */
+  /** Draw so that all is seen, unless it could not be read then. */
   fit() {
-    this.zoom(Math.min(ZOOM.large, this.#fitting()));
-  }
-
-  #fitting() {
-    return Math.min(this.stage.clientWidth / this.size.width, this.stage.clientHeight / this.size.height);
+    this.arrange();
   }
 
   #drawNode(node) {
@@ -189,8 +238,10 @@ class Graph {
     const noted = this.#note?.(i) ?? null;
     const adjoint = noted?.text ?? (isKnown ? `adjoint ${brief(computation.adjoints[i])}` : partial);
     if (!this.#held.has(i)) {
-      if (node.value) write(node.value, value, node.width - 14, COLUMN);
-      if (node.adjoint) write(node.adjoint, adjoint, node.width - 14, COLUMN);
+      const short = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
+      const line = node.element.isBrief ? short : (text) => text;
+      if (node.value) write(node.value, line(value), node.width - 14, COLUMN);
+      if (node.adjoint) write(node.adjoint, line(adjoint), node.width - 14, COLUMN);
     }
     tell(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);
     tell(node.element, "data-adjoint", isKnown ? inFull(computation.adjoints[i]) : null);
@@ -227,14 +278,24 @@ class Graph {
     edge.element.classList.toggle("blocked", given?.nothing ?? false);
     if (!edge.label) return;
     const hasLocal = given !== undefined && given.local !== null;
-    write(edge.label, hasLocal ? brief(given.local) : "", edge.width, SMALL);
+    write(edge.label, hasLocal ? brief(given.local) : "", edge.width, COLUMN);
+    const hasAmount = hasLocal && given.amount !== undefined;
+    if (hasAmount && !edge.amount) {
+      edge.amount = textShape("", edge.place.x, edge.place.y + 7, "local amount");
+      edge.element.append(edge.amount);
+    }
+    if (edge.amount) write(edge.amount, hasAmount ? `← ${brief(given.amount)}` : "", edge.width, COLUMN);
+    const longest = Math.max(edge.label.textContent.length, edge.amount?.textContent.length ?? 0);
+    const width = Math.min(longest * COLUMN + 4, edge.width);
+    tell(edge.room, "x", edge.place.x - width / 2);
+    tell(edge.room, "width", width);
     edge.room.classList.toggle("empty", !hasLocal);
   }
 
   #traveller(text, isBackward) {
     const group = document.createElementNS(SVG, "g");
     const [room, words] = [document.createElementNS(SVG, "rect"), document.createElementNS(SVG, "text")];
-    const width = text.length * SMALL + 12;
+    const width = text.length * COLUMN + 12;
     const place = { x: -width / 2, y: -10, width, height: 20, rx: 10 };
     for (const [name, value] of Object.entries(place)) room.setAttribute(name, value);
     words.setAttribute("dy", ".35em");
@@ -253,20 +314,19 @@ class Graph {
 
 /** A node's element, its place, and its lines for value and adjoint, null for one that it lacks; they come last. */
 function drawnNode(element) {
-  const id = Number(element.dataset.node);
-  const texts = [...element.querySelectorAll("text")];
-  const adjoint = takesGradient(id) ? texts.pop() : null;
-  const value = texts[element.matches(".folded") ? 2 : 1] ?? null;
-  value?.classList.add("value");
-  adjoint?.classList.add("adjoint");
-  element.setAttribute("role", "button");
-  element.setAttribute("tabindex", "-1");
-  return { id, element, value, adjoint, ...placeOf(element.querySelector("rect")) };
+  const [value, adjoint] = ["value", "adjoint"].map((kind) => element.querySelector(`.${kind}`));
+  return { id: Number(element.dataset.node), element, value, adjoint, ...placeOf(element.querySelector("rect")) };
 }
 
 function drawnEdge(element) {
   const [path, label, room] = ["path", "text", ".room"].map((kind) => element.querySelector(kind));
-  return { element, from: Number(element.dataset.from), path, label, room, width: room ? placeOf(room).width : 0 };
+  const { from, to, position } = element.dataset;
+  const place = room ? placeOf(room) : { width: 0 };
+  const middle = room ? { x: place.x + place.width / 2, y: place.y + place.height / 2 } : null;
+  return {
+    element, path, label, room, width: place.width, place: middle,
+    from: Number(from), to: Number(to), position: position === undefined ? undefined : Number(position),
+  };
 }
 
 function placeOf(rectangle) {
@@ -274,13 +334,27 @@ function placeOf(rectangle) {
   return Object.fromEntries(names.map((name) => [name, Number(rectangle.getAttribute(name))]));
 }
 
-/** Give each edge into a node the position of its input. Edges stand in the order of the inputs. */
-function place(edges, inputs) {
-  let position = 0;
-  for (const edge of edges) {
-    while (inputs[position] !== edge.from) position++;
-    edge.position = position++;
+/** A drawing in parts that fit on sheets of paper, cut between its layers. */
+function sheets(svg, { places, width, height, scale }) {
+  const least = Math.min(scale, 1);
+  const room = SHEET.height / least;
+  const bounds = [...places.values()].map(({ y, height: tall }) => [y - tall / 2 - 20, y + tall / 2 + 4]);
+  const found = [];
+  for (let top = 0; top < height - 1;) {
+    let bottom = Math.min(top + room, height);
+    if (bottom < height) {
+      const crossed = () => bounds.filter(([from, to]) => from < bottom && to > bottom).map(([from]) => from);
+      for (let at = crossed(); at.length && Math.min(...at) > top; at = crossed()) bottom = Math.min(...at);
+      if (bottom <= top) bottom = top + room;
+    }
+    const sheet = svg.cloneNode(true);
+    sheet.setAttribute("viewBox", `0 ${top} ${width} ${bottom - top}`);
+    sheet.style.width = `${width * least}px`;
+    sheet.style.height = `${(bottom - top) * least}px`;
+    found.push(sheet);
+    top = bottom;
   }
+  return found;
 }
 
 /** Let the tab key reach this node of the drawing, and no other. */

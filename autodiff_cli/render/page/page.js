@@ -2,7 +2,7 @@
 
 const LONG = 250; // characters of a formula that may not fit on the screen
 const walk = new Walk();
-const graph = new Graph(byId("stage"), walk);
+const graph = new Graph(byId("stage"), walk, byId("map"));
 const panel = new Panel(byId("details"), walk);
 const table = new Table(byId("table"), walk);
 const fields = record.variables.map(field);
@@ -98,8 +98,8 @@ document.addEventListener("keydown", (event) => {
 byId("stage").addEventListener("pointerover", (event) => look(event.target));
 byId("stage").addEventListener("click", (event) => {
   look(event.target);
-  unfold(event.target);
-  if (record.folds.length && event.target.closest(".group")) fold(true);
+  if (event.target.closest(".group")) foldHere(event.target);
+  else unfold(event.target);
 });
 byId("stage").addEventListener("focusin", (event) => {
   look(event.target);
@@ -131,23 +131,37 @@ function look(element) {
   if (node) panel.show(Number(node.dataset.node));
 }
 
-const drawings = { opened: graph.svg, folded: byId("folded").content.querySelector("svg") };
-
-/** Draw each named part as one node, or all nodes. */
-function fold(isFolded) {
-  byId("fold").setAttribute("aria-pressed", String(isFolded));
-  graph.use(isFolded ? drawings.folded : drawings.opened, isFolded ? record.folds : []);
+/** Draw what is folded now, and what is not. */
+function refold() {
+  byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
+  graph.arrange();
   drawAll();
+}
+
+/** Draw each named part as one node (and of a large graph others), or all nodes. */
+function fold(isFolded) {
+  if (isFolded) graph.parts.fold();
+  else graph.parts.open();
+  refold();
 }
 
 /** Open the folded part that an element belongs to, if it does, and go there. */
 function unfold(element) {
   const node = element.closest(".folded");
   if (!node) return;
-  fold(false);
-  const opened = graph.element(Number(node.dataset.node));
-  graph.show(Number(node.dataset.node));
-  opened.focus({ preventScroll: true });
+  const i = Number(node.dataset.node);
+  graph.parts.openAt(i);
+  refold();
+  graph.show(i);
+  graph.element(i).focus({ preventScroll: true });
+}
+
+/** Fold the part in whose frame an element is, if it is in one. */
+function foldHere(element) {
+  const frame = element.closest(".group");
+  if (!frame) return;
+  graph.parts.foldFrame(Number(frame.dataset.frame));
+  refold();
 }
 
 let foundAt = 0;
@@ -173,6 +187,7 @@ function spread() {
   pause();
   before = { position: walk.position, isOpen: byId("table").open };
   go(walk.length);
+  graph.print(drawAll);
   byId("table").open = true;
   table.refresh();
 }
@@ -180,7 +195,9 @@ function spread() {
 function restore() {
   if (before === null) return;
   byId("table").open = before.isOpen;
+  graph.arrange();
   go(before.position);
+  drawAll();
   before = null;
 }
 
@@ -189,8 +206,9 @@ addEventListener("afterprint", restore);
 matchMedia("print").addEventListener("change", (event) => (event.matches ? spread() : restore()));
 
 if (record.text.length > LONG) Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
-byId("fold").hidden = record.folds.length === 0;
-if (record.isFolded) fold(true);
+byId("fold").hidden = !graph.parts.canFold;
+byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
+graph.watch(drawAll);
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));
 byId("warnings").replaceChildren(...record.warnings.map((text) => made("li", text)));
 drawAll();

@@ -1,0 +1,89 @@
+// The drawing in a narrow panel: a column of boxes in the order in which they are computed, each after what it uses, and
+// lines that pass others at the sides.
+
+const ROWS = { gap: 26, each: 3.5 }; // between rows, and more for each line that turns there
+const SIDE = { first: 10, each: 7 }; // of the lines at the sides
+
+/** Boxes in rows no wider than so many pixels; what needs no other box stands beside others of its kind. */
+function inColumn({ boxes, arrows, frames }, sizes, width) {
+  const order = inOrder(boxes, arrows);
+  const row = new Map();
+  const rows = [];
+  const sourcesOf = Map.groupBy(arrows, ({ to }) => to);
+  const gap = GAPS.down.boxes;
+  for (const box of order) {
+    const { width: own, height } = sizes.get(box.id);
+    const last = rows.at(-1);
+    const isLeaf = !sourcesOf.has(box.id);
+    if (isLeaf && last?.isLeaf && last.width + gap + own <= width) {
+      last.boxes.push(box);
+      last.width += gap + own;
+      last.height = Math.max(last.height, height);
+    } else rows.push({ boxes: [box], width: own, height, isLeaf, turns: new Set() });
+    row.set(box.id, rows.length - 1);
+  }
+  const lanes = lanesOf(arrows, row, rows);
+  let y = 0;
+  const places = new Map();
+  for (const { boxes: inside, width: taken, height, turns } of rows) {
+    let x = -taken / 2;
+    for (const { id } of inside) {
+      const size = sizes.get(id);
+      places.set(id, { x: x + size.width / 2, y: y + height / 2, ...size });
+      x += size.width + gap;
+    }
+    y += height + ROWS.gap + ROWS.each * turns.size;
+  }
+  const half = Math.max(...rows.map((one) => one.width)) / 2 + SIDE.first;
+  const entries = entriesOf(arrows, places, "x", "width");
+  const routes = arrows.map(({ from, to }, k) => {
+    const [start, end] = [places.get(from), places.get(to)];
+    const first = { x: start.x, y: start.y + start.height / 2 };
+    const last = { x: entries[k], y: end.y - end.height / 2 };
+    const lane = lanes.get(from);
+    if (row.get(to) === row.get(from) + 1) return [first, last];
+    const side = (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));
+    const [out, into] = [first.y + 5 + ROWS.each * (lane % 5), last.y - 10 - ROWS.each * (lane % 5)];
+    const turn = (x, at) => ({ x, y: at, isTurn: true });
+    return [first, turn(first.x, out), turn(side, out), turn(side, into), turn(last.x, into), { ...last, isTurn: true }];
+  });
+  const layers = rows.map(({ boxes: [{ id }] }) => ({ from: places.get(id).y, to: places.get(id).y }));
+  return settled({ places, routes, frames: frames.map((frame) => ({ ...frame, members: [] })), layers, isDown: true, boxes, arrows });
+}
+
+/** Boxes with what each uses right before it. */
+function inOrder(boxes, arrows) {
+  const sources = Map.groupBy(arrows, ({ to }) => to);
+  const byId = new Map(boxes.map((box) => [box.id, box]));
+  const found = new Set();
+  const waiting = boxes.map(({ id }) => id).sort((a, b) => a - b); // the output is met first
+  while (waiting.length) {
+    const i = waiting.at(-1);
+    const missing = (sources.get(i) ?? []).map(({ from }) => from).filter((j) => !found.has(j));
+    if (missing.length) {
+      // What is a graph of its own comes before what is a mere leaf.
+      waiting.push(...missing.sort((a, b) => Number(sources.has(a)) - Number(sources.has(b))));
+      continue;
+    }
+    waiting.pop();
+    found.add(i);
+  }
+  return [...found].map((i) => byId.get(i));
+}
+
+/** For each box whose lines pass others a lane of their own, as far as they run. */
+function lanesOf(arrows, row, rows) {
+  const ends = [];
+  const lanes = new Map();
+  const passing = Map.groupBy(arrows.filter(({ from, to }) => row.get(to) > row.get(from) + 1), ({ from }) => from);
+  for (const [from, edges] of [...passing].sort(([a], [b]) => row.get(a) - row.get(b))) {
+    const start = row.get(from);
+    let lane = ends.findIndex((end) => end < start);
+    if (lane < 0) lane = ends.length;
+    ends[lane] = Math.max(...edges.map(({ to }) => row.get(to)));
+    lanes.set(from, lane);
+    rows[start].turns.add(lane);
+    for (const { to } of edges) rows[row.get(to) - 1].turns.add(lane);
+  }
+  return lanes;
+}

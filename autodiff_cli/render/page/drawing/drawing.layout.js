@@ -1,0 +1,232 @@
+// Where boxes and edges go: in layers, from left to right or from above, in as many bands as the panel's shape asks for.
+
+const LEAST_TEXT = 11; // pixels, that can be read
+const TEXT = 12; // pixels, of what is drawn at scale 1
+const ENOUGH = 1; // beyond this a larger scale is no better
+const READABLE = LEAST_TEXT / TEXT;
+const MOST_LAYERED = 60; // boxes for which there is time to compare arrangements in layers; more stand in a column
+const MOST_BANDS = 12;
+const GAPS = {
+  across: { layers: 80, boxes: 16, edges: 12 }, // between layers that stand side by side, with room for numbers on edges
+  down: { layers: 44, boxes: 18, edges: 14 },
+};
+const FRAME = { title: 18, room: 9 };
+const LANE = { first: 12, each: 7 }; // of edges that go on in the next band
+const STUB = 8; // of an edge before it turns
+
+/** Ways to arrange what is shown, with `size(box, isBrief)`: across or down, in one band or more, in full or brief. */
+class Arrangements {
+  #found = new Map();
+
+  constructor(shown, size) {
+    this.shown = shown;
+    this.size = size;
+  }
+
+  /** The one that is drawn largest in a panel, as far as that helps. */
+  best(width, height) {
+    let best = null;
+    const isLarge = this.shown.boxes.length > MOST_LAYERED;
+    for (const isBrief of isLarge ? [] : [false, true]) {
+      for (const found of this.#all(isBrief)) {
+        const scale = Math.min(width / found.width, height / found.height);
+        const merit = Math.min(scale, ENOUGH) - 0.05 * (found.bands - 1) - (isBrief ? 0.1 : 0);
+        if (best === null || merit > best.merit) best = { ...found, scale, merit };
+      }
+      if (best.scale >= 1) break;
+    }
+    if (best?.scale >= READABLE) return best;
+    const sizes = new Map(this.shown.boxes.map((box) => [box.id, this.size(box, true)]));
+    const column = { ...inColumn(this.shown, sizes, width * 0.8), isBrief: true, bands: 1 };
+    const scale = Math.min(width / column.width, height / column.height);
+    return scale > (best?.scale ?? 0) ? { ...column, scale } : best;
+  }
+
+  #all(isBrief) {
+    if (!this.#found.has(isBrief)) this.#found.set(isBrief, [...this.#made(isBrief)]);
+    return this.#found.get(isBrief);
+  }
+
+  *#made(isBrief) {
+    const { shown } = this;
+    const sizes = new Map(shown.boxes.map((box) => [box.id, this.size(box, isBrief)]));
+    for (const isDown of [false, true]) {
+      const placed = layered(shown, sizes, isDown);
+      for (let bands = 1; bands <= Math.min(MOST_BANDS, placed.layers.length); bands++) {
+        yield { ...(bands === 1 ? placed : wrapped(placed, bands)), isBrief, bands };
+      }
+    }
+  }
+}
+
+/** A drawing in layers: the place of every box, the points of every edge, and the layers in their order. */
+function layered({ boxes, arrows, frames }, sizes, isDown) {
+  const graph = new dagre.graphlib.Graph({ compound: true, multigraph: true });
+  const gaps = isDown ? GAPS.down : GAPS.across;
+  const used = frames.filter(({ members }) => members.length);
+  const within = used.length ? FRAME.room : 0;
+  graph.setGraph({
+    rankdir: isDown ? "TB" : "LR",
+    ranksep: gaps.layers,
+    nodesep: gaps.boxes + within,
+    edgesep: gaps.edges,
+  });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const { id } of boxes) graph.setNode(String(id), { ...sizes.get(id) });
+  const isUsed = (key) => used.some((frame) => frame.key === key);
+  for (const { key } of used) graph.setNode(`frame ${key}`, {});
+  for (const { key, outer, members } of used) {
+    if (outer !== null && isUsed(outer)) graph.setParent(`frame ${key}`, `frame ${outer}`);
+    for (const i of members) graph.setParent(String(i), `frame ${key}`);
+  }
+  arrows.forEach(({ from, to }, k) => graph.setEdge(String(from), String(to), {}, String(k)));
+  dagre.layout(graph);
+  const [along, across, length, breadth] = isDown ? ["y", "x", "height", "width"] : ["x", "y", "width", "height"];
+  const places = new Map(boxes.map(({ id }) => {
+    const { x, y } = graph.node(String(id));
+    return [id, { x, y, ...sizes.get(id) }];
+  }));
+  const layers = layersOf([...places.values()], along, length);
+  const entries = entriesOf(arrows, places, across, breadth);
+  const routes = arrows.map(({ from, to }, k) => {
+    const [start, end] = [places.get(from), places.get(to)];
+    const bends = graph.edge(String(from), String(to), String(k)).points.slice(1, -1);
+    const first = { [along]: start[along] + start[length] / 2, [across]: start[across] };
+    const last = { [along]: end[along] - end[length] / 2, [across]: entries[k] };
+    return [first, ...bends.filter((at) => layers.some(({ from: a, to: b }) => at[along] > a && at[along] < b)), last];
+  });
+  return settled({ places, routes, frames, layers, isDown, boxes, arrows });
+}
+
+/** From where to where each layer reaches. */
+function layersOf(places, along, length) {
+  const middles = [...new Set(places.map((place) => Math.round(place[along])))].sort((a, b) => a - b);
+  return middles.map((middle) => {
+    const inside = places.filter((place) => Math.round(place[along]) === middle);
+    return {
+      from: Math.min(...inside.map((place) => place[along] - place[length] / 2)),
+      to: Math.max(...inside.map((place) => place[along] + place[length] / 2)),
+    };
+  });
+}
+
+/** Where each edge enters its target: beside each other, in the order of where they come from. */
+function entriesOf(arrows, places, across, breadth) {
+  const entries = [];
+  const into = Map.groupBy(arrows.map((arrow, k) => ({ ...arrow, k })), ({ to }) => to);
+  for (const [to, edges] of into) {
+    const target = places.get(to);
+    const sorted = [...edges].sort((a, b) => places.get(a.from)[across] - places.get(b.from)[across] || a.k - b.k);
+    const gap = Math.min(16, (target[breadth] - 12) / sorted.length);
+    sorted.forEach(({ k }, n) => { entries[k] = target[across] + (n - (sorted.length - 1) / 2) * gap; });
+  }
+  return entries;
+}
+
+/** The drawing cut between layers into bands, which follow each other as lines of text do. */
+function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, count) {
+  const [along, across, breadth] = isDown ? ["y", "x", "width"] : ["x", "y", "height"];
+  const starts = cuts(layers, count);
+  const ends = starts.slice(1).map((start) => start - 1e-6).concat(Infinity);
+  const bandOf = (at) => ends.findIndex((end) => at < end);
+  const extents = starts.map(() => ({ low: Infinity, high: -Infinity }));
+  const reach = (band, low, high) => {
+    extents[band].low = Math.min(extents[band].low, low);
+    extents[band].high = Math.max(extents[band].high, high);
+  };
+  for (const place of places.values()) {
+    reach(bandOf(place[along]), place[across] - place[breadth] / 2, place[across] + place[breadth] / 2);
+  }
+  const pieces = routes.map((points) => piecesOf(points, along, across, bandOf, starts));
+  for (const parts of pieces) for (const { band, points } of parts) for (const at of points) reach(band, at[across], at[across]);
+  const lanes = starts.map(() => new Map()); // of what goes on from each band, by where it comes from
+  pieces.forEach((parts, k) => {
+    for (const { band } of parts.slice(0, -1)) {
+      if (!lanes[band].has(arrows[k].from)) lanes[band].set(arrows[k].from, lanes[band].size);
+    }
+  });
+  const framed = frames.some(({ members }) => members.length) ? FRAME.title + FRAME.room : 0;
+  const shift = [];
+  let offset = 0;
+  for (const [band, { low, high }] of extents.entries()) {
+    shift.push({ along: -starts[band], across: offset - low });
+    offset += high - low + 2 * LANE.first + LANE.each * lanes[band].size + framed;
+  }
+  const longest = Math.max(...starts.map((start, band) => (starts[band + 1] ?? layers.at(-1).to + GAPS.down.layers) - start));
+  const moved = (at, band) => ({ ...at, [along]: at[along] + shift[band].along, [across]: at[across] + shift[band].across });
+  const margin = (lane) => LANE.first / 2 + LANE.each * lane;
+  const newRoutes = pieces.map((parts, k) => parts.flatMap(({ band, points }, part) => {
+    const here = points.map((at) => moved(at, band));
+    if (part === parts.length - 1) return here;
+    const lane = lanes[band].get(arrows[k].from);
+    const next = parts[part + 1];
+    const into = moved(next.points[0], next.band)[across];
+    const [right, left] = [longest - GAPS.down.layers / 2 + margin(lane), -margin(lane) - 10];
+    const between = extents[band].high + shift[band].across + LANE.first + LANE.each * lane + framed / 2;
+    const turn = (a, c) => ({ [along]: a, [across]: c, isTurn: true });
+    return [...here, turn(right, here.at(-1)[across]), turn(right, between), turn(left, between), turn(left, into)];
+  }));
+  const newPlaces = new Map([...places].map(([i, place]) => [i, moved(place, bandOf(place[along]))]));
+  const bands = new Map([...places].map(([i, place]) => [i, bandOf(place[along])]));
+  return settled({ places: newPlaces, routes: newRoutes, frames, layers, isDown, boxes, arrows, bands });
+}
+
+/** Where the bands begin, so that the longest is as short as can be. */
+function cuts(layers, count) {
+  const total = layers.at(-1).to - layers[0].from;
+  for (let length = total / count; ; length *= 1.03) {
+    const starts = [layers[0].from];
+    for (const { from, to } of layers) if (to - starts.at(-1) > length && from > starts.at(-1)) starts.push(from);
+    if (starts.length <= count) return starts;
+  }
+}
+
+/** The points of an edge, by the bands that it goes through. */
+function piecesOf(points, along, across, bandOf, starts) {
+  const found = [];
+  for (const at of points) {
+    const band = bandOf(at[along]);
+    while (found.length && found.at(-1).band < band - 1) {
+      const before = found.at(-1);
+      found.push({ band: before.band + 1, points: [{ [along]: starts[before.band + 1], [across]: at[across] }] });
+    }
+    if (found.at(-1)?.band !== band) found.push({ band, points: [] });
+    found.at(-1).points.push(at);
+  }
+  return found;
+}
+
+/** The drawing with rectangles around what stands in frames, and moved so that it begins at 0. */
+function settled(drawing) {
+  const { places, frames, bands = new Map() } = drawing;
+  const corners = [...places.values()].map(({ x, y, width, height }) => [x - width / 2, y - height / 2, x + width / 2, y + height / 2]);
+  for (const points of drawing.routes) for (const { x, y } of points) corners.push([x, y, x, y]);
+  const inner = new Map();
+  const rectangles = [];
+  for (const { key, outer, text, members } of [...frames].reverse()) {
+    const within = [...members.map((i) => [bands.get(i) ?? 0, places.get(i), 0]), ...(inner.get(key) ?? [])];
+    for (const [band, parts] of Map.groupBy(within, ([at]) => at)) {
+      const [left, top, right, bottom] = [
+        Math.min(...parts.map(([, { x, width }]) => x - width / 2)) - FRAME.room,
+        Math.min(...parts.map(([, { y, height }]) => y - height / 2)) - FRAME.title,
+        Math.max(...parts.map(([, { x, width }]) => x + width / 2)) + FRAME.room,
+        Math.max(...parts.map(([, { y, height }]) => y + height / 2)) + FRAME.room,
+      ];
+      const place = { x: (left + right) / 2, y: (top + bottom) / 2, width: right - left, height: bottom - top };
+      rectangles.push({ key, text, ...place });
+      corners.push([left, top, right, bottom]);
+      if (outer !== null) inner.set(outer, [...(inner.get(outer) ?? []), [band, place]]);
+    }
+  }
+  const [left, top] = [0, 1].map((k) => Math.min(...corners.map((corner) => corner[k])) - MARGIN);
+  const [right, bottom] = [2, 3].map((k) => Math.max(...corners.map((corner) => corner[k])) + MARGIN);
+  const move = (at) => ({ ...at, x: at.x - left, y: at.y - top });
+  return {
+    ...drawing,
+    places: new Map([...places].map(([i, place]) => [i, move(place)])),
+    routes: drawing.routes.map((points) => points.map(move)),
+    rectangles: rectangles.reverse().map(move),
+    width: right - left,
+    height: bottom - top,
+  };
+}

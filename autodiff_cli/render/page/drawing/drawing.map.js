@@ -1,0 +1,50 @@
+// A small map of the drawing in a corner, where not all of it is seen; dragging on it moves the drawing.
+
+const MAP = { width: 150, height: 110 };
+
+class Overview {
+  constructor(element, stage) {
+    this.element = element;
+    this.stage = stage;
+    stage.addEventListener("scroll", () => this.refresh());
+    element.addEventListener("pointerdown", (event) => this.#go(event));
+    element.addEventListener("pointermove", (event) => { if (event.buttons === 1) this.#go(event); });
+  }
+
+  /** Show another drawing. */
+  use({ boxes, places, width, height }) {
+    this.size = { width, height };
+    const scale = Math.min(MAP.width / width, MAP.height / height);
+    this.element.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.element.style.width = `${width * scale}px`;
+    this.element.style.height = `${height * scale}px`;
+    this.seen = drawnShape("rect", { class: "seen" });
+    this.seen.style.strokeWidth = `${2 / scale}px`;
+    const small = boxes.map(({ id, role }) => rectangle(`place ${role}`, places.get(id)));
+    this.element.replaceChildren(...small, this.seen);
+  }
+
+  /** Mark what is seen of the drawing; without a map where that is all. */
+  refresh() {
+    const { stage } = this;
+    const isWhole = stage.scrollWidth <= stage.clientWidth + 2 && stage.scrollHeight <= stage.clientHeight + 2;
+    this.element.toggleAttribute("hidden", isWhole);
+    if (isWhole) return;
+    const scale = this.size.width / stage.scrollWidth;
+    const down = this.size.height / stage.scrollHeight;
+    const place = {
+      x: stage.scrollLeft * scale, y: stage.scrollTop * down,
+      width: stage.clientWidth * scale, height: stage.clientHeight * down,
+    };
+    for (const [name, value] of Object.entries(place)) this.seen.setAttribute(name, value);
+  }
+
+  #go(event) {
+    const { left, top, width, height } = this.element.getBoundingClientRect();
+    const { stage } = this;
+    stage.scrollTo(
+      ((event.clientX - left) / width) * stage.scrollWidth - stage.clientWidth / 2,
+      ((event.clientY - top) / height) * stage.scrollHeight - stage.clientHeight / 2,
+    );
+  }
+}

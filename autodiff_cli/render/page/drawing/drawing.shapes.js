@@ -1,0 +1,179 @@
+// The drawing as shapes: boxes with their lines, edges with their numbers, frames.
+
+const SVG = "http://www.w3.org/2000/svg";
+const COLUMN = 7.3; // the width of a character, see STYLE
+const LINE = 17; // the height of a line
+const MARGIN = 10; // around the drawing
+const PADDING = 8; // within a box
+const ROOM = 9; // characters kept for a number that may change
+const LONGEST = { roomy: 26, brief: 15 }; // characters of a box's title
+const MOST_NUMBERS = 5; // on edges into one box, to be always seen
+const STRETCH = 100; // pixels
+const CROWDED = 0.3; // of the room of a number that others may take
+const DOUBLE = 4; // between the two borders of the output, and the two sides of what is folded
+const BESIDE = { roomy: ["value ", "adjoint "], brief: ["= ", "∂ "] }; // what stands before a number
+
+/** A new shape. */
+function drawnShape(tag, attributes = {}, children = []) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
+function textShape(text, x, y, kind) {
+  return drawnShape("text", { class: kind, x, y, dy: ".35em" }, [text]);
+}
+
+function rectangle(kind, { x, y, width, height }, radius = 0) {
+  return drawnShape("rect", { class: kind, x: x - width / 2, y: y - height / 2, width, height, rx: radius });
+}
+
+/** A title in so many characters, its middle left out if it is long. */
+function cut(text, most) {
+  const letters = [...text];
+  const half = Math.floor(most / 2);
+  return letters.length <= most ? text : `${letters.slice(0, half).join("")}…${letters.slice(-half + 1).join("")}`;
+}
+
+/** What a box says: its title, how much it stands for, and whether lines for value and adjoint follow. */
+function said({ id, title, inside }, isBrief) {
+  const lines = [cut(title, isBrief ? LONGEST.brief : LONGEST.roomy)];
+  if (inside) lines.push(isBrief ? `${inside} inside` : `${inside} nodes inside`);
+  const isItsValue = record.nodes[id].op === "constant" && !inside;
+  return { lines, hasValue: !isItsValue, hasAdjoint: takesGradient(id) };
+}
+
+/** How large a box is. */
+function sizeOf(box, isBrief) {
+  const { lines, hasValue, hasAdjoint } = said(box, isBrief);
+  const before = BESIDE[isBrief ? "brief" : "roomy"];
+  const numbers = [hasValue, hasAdjoint].map((has, k) => (has ? before[k].length + ROOM : 0));
+  const columns = Math.max(...lines.map((line) => [...line].length), ...numbers);
+  const beside = { input: 1.6 * PADDING, output: PADDING + DOUBLE, folded: PADDING + DOUBLE }[box.role] ?? PADDING;
+  const count = lines.length + Number(hasValue) + Number(hasAdjoint);
+  return {
+    width: columns * COLUMN + 2 * beside,
+    height: count * LINE + PADDING + (box.role === "output" ? 2 * DOUBLE : 0),
+  };
+}
+
+/** The drawing of an arrangement. */
+function picture({ boxes, arrows, places, routes, rectangles, width, height, isBrief, isDown }) {
+  const spots = new Spots([...places.values()]);
+  const into = Map.groupBy(arrows, ({ to }) => to);
+  return drawnShape("svg", {
+    class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
+  }, [
+    ...rectangles.map(frameShape),
+    ...arrows.map((arrow, k) => edgeShape(arrow, routes[k], isDown, spots, into.get(arrow.to).length > MOST_NUMBERS)),
+    ...boxes.map((box) => boxShape(box, places.get(box.id), isBrief)),
+  ]);
+}
+
+function frameShape(frame) {
+  const { x, y, width, height, text, key } = frame;
+  const label = textShape(cut(text, Math.max(3, Math.floor((width - 10) / COLUMN))), x - width / 2 + 8, y - height / 2 + 9, "small");
+  const title = drawnShape("title", {}, [text]);
+  return drawnShape("g", { class: "group", "data-frame": key }, [title, rectangle("enclosure", frame, 8), label]);
+}
+
+function boxShape(box, place, isBrief) {
+  const { id, role, isLit } = box;
+  const { lines, hasValue, hasAdjoint } = said(box, isBrief);
+  const radius = { input: 16, operation: 3 }[role] ?? 0;
+  const shapes = [drawnShape("title", {}, [role === "folded" ? box.title : record.nodes[id].label]), rectangle("outline", place, radius)];
+  const [less, lower] = { output: [DOUBLE, DOUBLE], folded: [DOUBLE, 0] }[role] ?? [0, 0];
+  if (less) shapes.push(rectangle("frame", { ...place, width: place.width - 2 * less, height: place.height - 2 * lower }));
+  const count = lines.length + Number(hasValue) + Number(hasAdjoint);
+  const top = place.y - ((count - 1) * LINE) / 2;
+  const kinds = [...lines.map((_, k) => (k ? "" : "first")), ...(hasValue ? ["value"] : []), ...(hasAdjoint ? ["adjoint"] : [])];
+  kinds.forEach((kind, k) => shapes.push(textShape(lines[k] ?? "", place.x, top + k * LINE, `middle ${kind}`)));
+  const element = drawnShape("g", {
+    class: `node ${role}${isLit ? " lit" : ""}`, "data-node": id, role: "button", tabindex: -1,
+  }, shapes);
+  element.isBrief = isBrief;
+  return element;
+}
+
+function edgeShape({ from, to, position, isLit }, points, isDown, spots, isCrowded) {
+  const line = drawnShape("path", { d: curve(points, isDown) });
+  const head = drawnShape("path", { class: "head", d: arrowHead(points.at(-1), isDown) });
+  const shapes = [line, head];
+  const element = drawnShape("g", { class: `edge${isLit ? " lit" : ""}`, "data-from": from, "data-to": to }, shapes);
+  if (position !== undefined) element.dataset.position = position;
+  if (takesGradient(from)) {
+    const size = { width: (ROOM + 1) * COLUMN, height: 2 * LINE - 4 };
+    const { spot, isFree } = spots.beside(line, size);
+    element.append(rectangle("room empty", { ...spot, ...size }), textShape("", spot.x, spot.y - 8, "local"));
+    element.classList.toggle("crowded", isCrowded || !isFree);
+  }
+  return element;
+}
+
+/** A smooth line through points, at right angles to the layers; straight where it goes on in another band. */
+function curve(points, isDown) {
+  const [along, across] = isDown ? ["y", "x"] : ["x", "y"];
+  const text = (a, c) => (isDown ? `${c.toFixed(1)} ${a.toFixed(1)}` : `${a.toFixed(1)} ${c.toFixed(1)}`);
+  let d = `M${text(points[0][along], points[0][across])}`;
+  points.slice(1).forEach((at, k) => {
+    const before = points[k];
+    const isStraight = at.isTurn || before.isTurn;
+    const middle = (before[along] + at[along]) / 2;
+    if (isStraight) d += `L${text(at[along], at[across])}`;
+    else d += `C${text(middle, before[across])} ${text(middle, at[across])} ${text(at[along], at[across])}`;
+  });
+  return d;
+}
+
+function arrowHead({ x, y }, isDown) {
+  return isDown ? `M${x} ${y}L${x - 3.5} ${y - 7}L${x + 3.5} ${y - 7}Z` : `M${x} ${y}L${x - 7} ${y - 3.5}L${x - 7} ${y + 3.5}Z`;
+}
+
+/** Where numbers can stand beside lines: not on boxes, nor on each other as long as there is room. */
+class Spots {
+  #taken = new Map(); // by stretch of the drawing's height
+
+  constructor(places) {
+    for (const place of places) this.#take(place);
+  }
+
+  /** The middle of a room of this size on a line, and whether that is free enough to be always seen. */
+  beside(line, { width, height }) {
+    const length = line.getTotalLength();
+    const shares = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88];
+    const spots = shares.map((share) => line.getPointAtLength(share * length)).map(({ x, y }) => ({ x, y, width, height }));
+    let [spot, least] = [spots[0], Infinity];
+    for (const one of spots) {
+      const taken = this.#meets(one);
+      if (taken < least) [spot, least] = [one, taken];
+      if (least === 0) break;
+    }
+    const isFree = least < CROWDED * width * height;
+    if (isFree) this.#take(spot);
+    return { spot, isFree };
+  }
+
+  #take(place) {
+    for (const stretch of stretches(place)) {
+      if (!this.#taken.has(stretch)) this.#taken.set(stretch, new Set());
+      this.#taken.get(stretch).add(place);
+    }
+  }
+
+  #meets(spot) {
+    const near = new Set(stretches(spot).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
+    return [...near].reduce((sum, other) => sum + overlap(spot, other), 0);
+  }
+}
+
+/** The numbers of the stretches of the drawing's height that a place is in. */
+function stretches({ y, height }) {
+  const [from, to] = [y - height / 2, y + height / 2].map((at) => Math.floor(at / STRETCH));
+  return Array.from({ length: to - from + 1 }, (_, k) => from + k);
+}
+
+function overlap(a, b) {
+  const [x, y] = [["x", "width"], ["y", "height"]].map(([at, size]) => (a[size] + b[size]) / 2 - Math.abs(a[at] - b[at]));
+  return x > 0 && y > 0 ? x * y : 0;
+}
