@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.language.lexer import canonical, is_name
+from autodiff_cli.language.lexer import canonical, is_name, is_name_of_level
 
 HELP = ("-h", "--help")
 # Never expressions, in any command: a script means the same whichever options a command has.
@@ -120,7 +120,7 @@ def assignments(values: Mapping[str, str], more: Iterable[str], option: str = "-
     merged = dict(values)
     for assignment in more:
         name, equals, text = partition(assignment)
-        if not equals or not is_name(name):
+        if not equals or not (is_name(name) or is_name_of_level(name)):
             raise BadInput(f"{option} takes NAME=VALUE, as {option} x=2, not `{assignment}`")
         name = canonical(name)
         if name in merged:

@@ -165,7 +165,7 @@ def _whole(array: Array, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     if broken.any():
         row = int(np.argmax(broken))
         raise DataError(
-            f"row {row + 1}, column `{name}`: a class is a whole number below 2^63 or a text, not {array[row]:g}"
+            f"row {row + 1}, column `{name}`: a label is a whole number below 2^63 or a text, not {array[row]:g}"
         )
     return np.where(missing, 0, array).astype(np.int64), missing
 

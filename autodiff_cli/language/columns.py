@@ -79,6 +79,20 @@ def with_leaves(code: Code, lexemes: Lexemes, columns: ColumnNames, found: dict[
     return Code(instructions, places)
 
 
+def compared_with_text(lexemes: Lexemes) -> set[str]:
+    """The names that stand on the other side of a comparison with quoted text."""
+    types, words = lexemes.types, lexemes.words
+    found = set()
+    for k, kind in enumerate(types):
+        if kind != "TEXT":
+            continue
+        if k > 1 and (types[k - 2], types[k - 1]) == ("NAME", "COMPARE"):
+            found.add(words[k - 2])
+        if types[k + 1 : k + 3] == ["COMPARE", "NAME"]:
+            found.add(words[k + 2])
+    return found
+
+
 def _leaf(first: Instruction, second: Instruction, last: Instruction, columns: ColumnNames) -> Match | Level | None:
     """What three instructions in a row mean together; None if nothing."""
     types = first.type, second.type

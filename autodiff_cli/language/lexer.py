@@ -262,6 +262,16 @@ def is_name(text: str) -> bool:
     return _is_word(first) and all(_is_word(part) or (part.isascii() and part.isdecimal()) for part in rest)
 
 
+def is_name_of_level(text: str) -> bool:
+    """Whether a text is a parameter's name with a level in brackets, `a[north]`.
+
+    >>> is_name_of_level("a[north]"), is_name_of_level("a[]"), is_name_of_level("a")
+    (True, False, False)
+    """
+    name, _, level = text.partition("[")
+    return is_name(name) and len(level) > 1 and level.endswith("]")
+
+
 def _is_word(part: str) -> bool:
     return part.isidentifier() if part.isascii() else first_strange(part) is None
 

@@ -14,7 +14,7 @@ from autodiff_cli.backends.evaluate import evaluate
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import canonical, is_name
+from autodiff_cli.language.lexer import canonical, is_name, is_name_of_level
 from autodiff_cli.language.lowering import read
 from autodiff_cli.training.errors import OptionError
 
@@ -154,7 +154,7 @@ def limits(texts: Iterable[str]) -> dict[str, Limits]:
 
 def _written(text: str) -> Iterator[tuple[str, float, float]]:
     name, equals, ends = text.partition("=")
-    if equals and is_name(name.strip()) and ":" in ends:
+    if equals and (is_name(name.strip()) or is_name_of_level(name.strip())) and ":" in ends:
         low, _, high = (end.strip() for end in ends.partition(":"))
         if low or high:
             yield canonical(name.strip()), _number(low, text, -math.inf), _number(high, text, math.inf)

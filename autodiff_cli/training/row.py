@@ -105,6 +105,8 @@ def row_of_fit(fit: FittedModel, file: DataFile, number: int, values: Mapping[st
 def _row(file: DataFile, number: int, model: Model, classes: Classes | None) -> tuple[dict[str, Any], Classes | None]:
     """What a row has in the columns of a model, and the classes; these are read from all rows where they are not known.
     Of the column of classes it is the position among them."""
+    if model.labelled:
+        raise DataError(f"the model reads the labels of `{model.labelled[0]}`: a row of it cannot be traced yet")
     place, texts = file.row(number, model.columns)
     point: dict[str, Any] = {}
     for name, text in zip(model.columns, texts, strict=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,8 @@ from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.language.errors import in_brief
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from autodiff_cli.data.files import Cells, DataFile
     from autodiff_cli.data.table import Table
     from autodiff_cli.training.prediction.named import WantedColumns
@@ -79,8 +81,8 @@ def predict(
         fit = load(model)
         file = data_file(data, environment)
         wanted = WantedColumns(level, probabilities, residuals)
-        table = _table(fit, file, wanted, drop_missing)
-        predictions, note = named_predictions(fit, table.columns, wanted)
+        table, columns = _read(fit, file, wanted, drop_missing)
+        predictions, note = named_predictions(fit, columns, wanted)
     _check_new(predictions, file)
     if count := undefined(predictions):
         environment.note(f"rows whose prediction is not a finite number: {count}")
@@ -91,8 +93,10 @@ def predict(
     return Answer(predictions_report(fit, file.header, lambda: _rows(file, table), predictions), json, output=output)
 
 
-def _table(fit: FittedModel, file: DataFile, wanted: WantedColumns, drop_missing: bool) -> Table:
-    """The columns that are needed.
+def _read(
+    fit: FittedModel, file: DataFile, wanted: WantedColumns, drop_missing: bool
+) -> tuple[Table, Mapping[str, NDArray[Any]]]:
+    """The table of the columns that are needed, and these by name, those of labels among them.
 
     Raises:
         BadInput: if the file lacks one.
@@ -101,6 +105,7 @@ def _table(fit: FittedModel, file: DataFile, wanted: WantedColumns, drop_missing
     import numpy as np
 
     from autodiff_cli.data.table import Table
+    from autodiff_cli.training.levels.indicators import load_with_labels
 
     needed = fit.columns if wanted.residuals else fit.predictors
     lacking = [name for name in needed if name not in file.names]
@@ -111,9 +116,12 @@ def _table(fit: FittedModel, file: DataFile, wanted: WantedColumns, drop_missing
     weighing = fit.terms.weighing
     names = {*needed, weighing} if wanted.level is not None and weighing in file.names else {*needed}
     if names:
-        return file.load(names, drop_missing=drop_missing)
+        labelled = [name for name in fit.labelled if name in names]
+        table, labels = load_with_labels(file, names - {*labelled}, labelled, drop_missing)
+        return table, {**table.columns, **labels}
     count = sum(map(len, file.rows()))
-    return Table({"": np.zeros(count)}, count)  # the same for all
+    alike = Table({"": np.zeros(count)}, count)
+    return alike, alike.columns
 
 
 def _rows(file: DataFile, table: Table) -> Iterator[Cells]:

@@ -290,12 +290,12 @@ def _both(table: EpochTable, recorder: Recorder | None) -> Observer:
 def _kept(words: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
     """The names of `--fix NAME[=VALUE]`, with the text of the value, empty where there is none."""
     from autodiff_cli.cli import options
-    from autodiff_cli.language.lexer import canonical, is_name
+    from autodiff_cli.language.lexer import canonical, is_name, is_name_of_level
 
     kept = {}
     for word in words:
         name, equals, text = options.partition(word)
-        if not is_name(name) or (equals and not text):
+        if not (is_name(name) or is_name_of_level(name)) or (equals and not text):
             raise BadInput(f"--fix takes NAME or NAME=VALUE, as --fix a=2, not `{word}`")
         name = canonical(name)
         if equals and name in given:
@@ -306,9 +306,10 @@ def _kept(words: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
 
 def _check_names(given: Iterable[str], model: Model, context: typer.Context) -> None:
     from autodiff_cli.cli import inputs
+    from autodiff_cli.training.levels.expansion import base_of
 
     for name in given:
-        if name not in model.parameters and name not in model.columns:
+        if base_of(name, model.parameters) not in (*model.parameters, *model.columns):
             bound = model.program.source.names.values()
             raise inputs.unknown(name, model.parameters, bound, "model has no parameter", context)
 

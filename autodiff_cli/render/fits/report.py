@@ -46,7 +46,7 @@ def _write_fit(paper: Paper, fit: FittedModel, digits: int | None, saved: bool) 
     if fit.classes is not None and fit.confusion is not None:
         write_confusion(paper, fit.classes, fit.confusion)
     if 0 < len(fit.formula) <= LONGEST_FORMULA:
-        paper.heading("fitted formula, ready for `autodiff grad`")
+        paper.heading("fitted formula" if fit.labelled else "fitted formula, ready for `autodiff grad`")
         paper.verbatim(on_one_line(fit.formula))
     elif not saved:
         paper.line()

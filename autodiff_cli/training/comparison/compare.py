@@ -15,6 +15,7 @@ from autodiff_cli.training.comparison.cross_validation import cross_validated
 from autodiff_cli.training.comparison.nested import why_not_nested
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.fit import fitted_objective
+from autodiff_cli.training.levels.indicators import load_with_labels
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.model import Model
@@ -174,14 +175,16 @@ class _SharedRows:
 
     def __init__(self, dataset: Dataset, models: Sequence[Model], options: DataOptions) -> None:
         self.names = dataset.names
-        labels = models[0].class_column
-        columns = {name for model in models for name in model.columns} | {canonical(name) for name in options.columns}
-        self._table = dataset.load(columns - {labels}, drop_missing=options.drop_missing, labels=labels)
+        classes = models[0].class_column
+        labels = dict.fromkeys([*([] if classes is None else [classes]), *(n for m in models for n in m.labelled)])
+        columns = {name for model in models for name in model.numeric} | {canonical(name) for name in options.columns}
+        self._table, self._labels = load_with_labels(dataset, columns - {classes}, [*labels], options.drop_missing)
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:  # noqa: ARG002
         """See `Dataset.load`. What is missing has been seen to."""
         columns = {name: values for name, values in self._table.columns.items() if name in wanted}
-        return dataclasses.replace(self._table, columns=columns)
+        named = None if labels is None else self._labels[labels]
+        return Table(columns, self._table.rows, self._table.dropped if labels is None else 0, named)
 
 
 def _check_targets(models: Sequence[Model]) -> None:

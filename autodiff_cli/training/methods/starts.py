@@ -154,7 +154,7 @@ class _Search:
     def _draws(self) -> Iterator[Array]:
         """Values of the parameters that are not linear: see `_drawn_values`."""
         count = int(np.count_nonzero(self._drawn))
-        if not count:
+        if not count or not self._sample.model.numeric:
             yield self._start
             return
         columns = _number_columns(self._sample)

@@ -62,9 +62,9 @@ class Waves:
                 place = layout.places[leaf.text].start
                 if leaf.text in model.shapes or place in self._slopes or is_literal(slope, 0):
                     continue
-                self._slopes[place] = backend().rows(RowGraphs([slope], {*model.columns}, model.shapes))
+                self._slopes[place] = backend().rows(RowGraphs([slope], {*model.of_rows}, model.shapes))
                 names = {below.text for below in topological([slope]) if below.is_input}
-                (self._phases if names.isdisjoint(model.columns) else self._frequencies).append(place)
+                (self._phases if names.isdisjoint(model.of_rows) else self._frequencies).append(place)
 
     def scans(self, theta: Array, per_turn: int, most: int) -> Iterator[Scan]:
         """For each frequency and each period, at most so many values, so many for each turn, up to a turn per two rows.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.data.table import Columns, DataError, Dataset, Table, numbers
 from autodiff_cli.language.errors import UnknownNameError, in_brief, suggest
+from autodiff_cli.training.levels.expansion import base_of
+from autodiff_cli.training.levels.indicators import load_with_labels
 from autodiff_cli.training.objective.graphs import WEIGHT, x_error
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import DataOptions
@@ -26,12 +30,13 @@ def check_names(given: Collection[str], model: Model) -> None:
     for name in given:
         if name in model.columns:
             raise UnknownNameError(f"`{name}` is a column of the data; only parameters take a value")
-        if name not in model.parameters:
+        if name not in model.parameters and base_of(name, model.parameters) == name:
             raise UnknownNameError(f"the model has no parameter `{name}`", suggestion=suggest(name, model.parameters))
 
 
-def load(dataset: Dataset, model: Model, options: DataOptions) -> Table:
-    """The columns that a model uses, the weights among them under the name `WEIGHT`; classes as labels.
+def load(dataset: Dataset, model: Model, options: DataOptions) -> tuple[Table, dict[str, NDArray[Any]]]:
+    """The columns that a model uses, the weights among them under the name `WEIGHT`; the labels of those that are no
+    numbers.
 
     Raises:
         DataError: if the data, or the weights, cannot be used.
@@ -42,8 +47,10 @@ def load(dataset: Dataset, model: Model, options: DataOptions) -> Table:
     for words, name in named.items():
         if isinstance(name, str) and name not in dataset.names:
             raise DataError(f"{words}: the data have no column `{name}` ({in_brief(dataset.names)})")
-    wanted = {*model.columns, *options.columns} - {model.class_column}
-    table = dataset.load(wanted, drop_missing=options.drop_missing, labels=model.class_column)
+    classes = model.class_column
+    wanted = {*model.numeric, *options.columns} - {classes}
+    labelled = [*dict.fromkeys([*([] if classes is None else [classes]), *model.labelled])]
+    table, labels = load_with_labels(dataset, wanted, labelled, options.drop_missing)
     more: dict[str, Array] = {}
     if given is not None:
         values = _checked(table, what, given, above=options.sigma is not None)
@@ -52,7 +59,7 @@ def load(dataset: Dataset, model: Model, options: DataOptions) -> Table:
             raise DataError(f"{what}: every weight is 0")
     for words, (column, of_column) in of_x.items():
         more[column] = _checked(table, words, of_column, above=False)
-    return Table({**table.columns, **more}, table.rows, table.dropped, table.labels) if more else table
+    return dataclasses.replace(table, columns={**table.columns, **more}), labels
 
 
 def _checked(table: Table, what: str, given: ArrayLike | str, *, above: bool) -> Array:

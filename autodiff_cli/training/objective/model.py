@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,11 +13,26 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, Shapes, in_words
 from autodiff_cli.graph.tape import rebuild, topological
+from autodiff_cli.language.columns import Match
 from autodiff_cli.language.errors import ExpressionError, in_brief, shape_error, suggest
 from autodiff_cli.language.lowering import Program, read
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.structural import dot, matmul, softmax, stack
+from autodiff_cli.training.levels.expansion import (
+    base_of,
+    by_level,
+    check_levels,
+    column_names,
+    columns_of,
+    columns_read,
+    expanded,
+    name_of,
+    parameter_names,
+)
 from autodiff_cli.training.objective.meanings import check_not_bound, doubts
+
+if TYPE_CHECKING:
+    from autodiff_cli.training.options import ParameterOptions
 
 _READABLE = 100  # numbers, at most, that a formula shows
 
@@ -29,10 +44,12 @@ class Model:
     Attributes:
         program: the graph, with `target` (left of `~`; None where the text is itself the loss of a row) and `output`.
         columns: the names in the text that are columns.
-        parameters: the other names, in order of appearance.
+        parameters: the other names, in order of appearance; once the levels are known, one for each of these.
         warnings: what a reader may not have meant.
         shapes: of the parameters that are arrays, by name; all of them once the model is `resolved`.
         others: the columns of the data that are not in the text.
+        labelled: of the columns, those that are read by their labels, for `a[group]` or `group == 'A'`.
+        levels: of each column that has them for parameters, once they are known.
     """
 
     text: str
@@ -42,6 +59,8 @@ class Model:
     warnings: tuple[str, ...]
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     others: tuple[str, ...] = ()
+    labelled: tuple[str, ...] = ()
+    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, text: str, names: Sequence[str], given: Collection[str] = ()) -> Model:
@@ -55,13 +74,15 @@ class Model:
             ExpressionError: if the text is not a model, if a parameter stands left of `~`, if a column is given a value
                 instead of a prediction, or if there is no parameter.
         """
-        program = read(text, variables=(*names, *given))
+        program = read(text, variables=(*names, *given), columns=column_names(text, names))
         check_not_bound(program, names)
-        columns = tuple(name for name in program.leaves if name in names)
-        parameters = tuple(name for name in program.leaves if name not in names)
+        columns = tuple(dict.fromkeys(columns_read(program, names)))
+        parameters = parameter_names(program, names)
+        check_levels(program, names)
         if program.target is not None:
             for leaf in topological([program.target]):
-                if leaf.is_input and leaf.text not in names:
+                match = program.of_columns.get(leaf.text)
+                if leaf.is_input and leaf.text not in names and not isinstance(match, Match):
                     raise ExpressionError(
                         f"`{leaf.text}`, left of `~`, is not a column of the data ({in_brief(names)})",
                         suggestion=suggest(leaf.text, names),
@@ -72,9 +93,64 @@ class Model:
                 raise ExpressionError(message, text, program.source.start(program.leaves[name]))
         if not parameters:
             raise ExpressionError("there is nothing to fit: every name of the model is a column of the data")
-        warnings = (*program.notes, *doubts(program, parameters, names, given))
+        bases = {base_of(name, parameters) for name in given}
+        warnings = (*program.notes, *doubts(program, parameters, names, bases))
         others = tuple(name for name in names if name not in columns)
-        return cls(text, program, columns, parameters, warnings, dict(program.shapes), others)
+        labelled = tuple(dict.fromkeys(leaf.column for leaf in program.of_columns.values()))
+        return cls(text, program, columns, parameters, warnings, dict(program.shapes), others, labelled)
+
+    def with_levels(self, levels: Mapping[str, Sequence[Any]]) -> Model:
+        """The model with a parameter for each level.
+
+        Args:
+            levels: of each column of `leveled`.
+        """
+        program = expanded(self.program, levels)
+        return dataclasses.replace(
+            self, program=program, parameters=parameter_names(program, self.columns), levels=dict(levels)
+        )
+
+    @property
+    def leveled(self) -> tuple[str, ...]:
+        """The columns whose levels have parameters, where these are not known yet."""
+        return tuple(dict.fromkeys(level.column for level in check_levels(self.program, self.columns).values()))
+
+    def parameters_by_level(self, options: ParameterOptions) -> ParameterOptions:
+        """The options with what is given for a parameter given for all of its levels.
+
+        Raises:
+            UnknownNameError: for a level that is not there.
+        """
+        if not self.levels:
+            return options
+        of_levels = {
+            level.parameter: [name_of(level.parameter, each) for each in self.levels[level.column]]
+            for level in check_levels(self._read_anew(None), self.columns).values()
+        }
+        given = {"start": options.start, "fixed": options.fixed, "bounds": options.bounds}
+        spread = {kind: by_level(values, self.parameters, of_levels) for kind, values in given.items()}
+        # A bound for all levels says nothing of those that are fixed.
+        own = {n: limits for n, limits in spread["bounds"].items() if n in options.bounds or n not in spread["fixed"]}
+        return dataclasses.replace(options, **{**spread, "bounds": own})
+
+    def _read_anew(self, classes: int | None) -> Program:
+        names = (*self.columns, *self.parameters)
+        return read(self.text, names, classes, column_names(self.text, self.columns))
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """Of the columns, those that are read as numbers."""
+        return tuple(name for name in self.columns if name in self.program.leaves)
+
+    @property
+    def of_rows(self) -> tuple[str, ...]:
+        """The names of the leaves that have a value of their own in each row."""
+        return (*self.columns, *self.matches)
+
+    @property
+    def matches(self) -> dict[str, Match]:
+        """The leaves that are 1 where a column has a label, else 0."""
+        return {name: leaf for name, leaf in self.program.of_columns.items() if isinstance(leaf, Match)}
 
     @property
     def class_column(self) -> str | None:
@@ -98,7 +174,7 @@ class Model:
         """
         program = self.program
         if classes is not None:
-            program = read(self.text, (*self.columns, *self.parameters), classes)
+            program = expanded(self._read_anew(classes), self.levels)
         model = dataclasses.replace(self, program=program, shapes=program.shapes)
         shapes = {name: np.shape(value) for name, value in (values or {}).items()}
         for name, shape in shapes.items():
@@ -181,7 +257,7 @@ class Model:
 
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction reads."""
-        return tuple(leaf.text for leaf in topological([self.program.output]) if leaf.text in self.columns)
+        return columns_of([self.program.output], self.program, self.columns)
 
     def targets(self) -> tuple[str, ...]:
         """The left side of `~` as text, each part of an array by itself; empty without one."""

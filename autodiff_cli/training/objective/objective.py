@@ -68,6 +68,7 @@ class Objective(ModelOverRows):
         start: the `theta` to begin with.
         given: the parameters whose start was given.
         bounds: the box that `theta` is kept in by fits; values and gradients are what they are outside of it too.
+        limits: the bounds that were given, by name.
         kernels: what is evaluated over rows.
         family: the distribution of the target, where one was named.
         is_likelihood: whether the model itself is minus a log-likelihood.
@@ -132,6 +133,7 @@ class Objective(ModelOverRows):
         self.start = prepared.start
         self.given = prepared.given
         self.bounds = prepared.bounds
+        self.limits = prepared.limits
         self.kernels = prepared.kernels
         self.family = prepared.family
         self.is_likelihood = prepared.likelihood

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.data.table import Dataset, Table
 from autodiff_cli.training.bounds import Bounds, Limits, in_words, of_parameters
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.levels.expansion import check_not_many
+from autodiff_cli.training.levels.indicators import indicators, levels_of
 from autodiff_cli.training.objective.graphs import WEIGHT, chosen_loss, graphs, x_error
 from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
 from autodiff_cli.training.objective.kernels import Kernels
@@ -26,6 +29,8 @@ from autodiff_cli.training.objective.parameters import ParameterLayout, checked
 from autodiff_cli.training.options import EPOCHS, Options
 
 Array = NDArray[np.float64]
+
+_LEVELS = 500  # of a column that parameters can have: more numbers have no errors either
 
 
 @dataclass(slots=True)
@@ -42,6 +47,7 @@ class Prepared:
     start: Array
     given: frozenset[str]
     bounds: Bounds
+    limits: dict[str, Limits]
     kernels: Kernels
     family: str | None
     likelihood: bool
@@ -54,20 +60,23 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     Raises:
         ExpressionError, DataError, OptionError: see `Objective`.
     """
-    begun = {name: checked(name, value) for name, value in options.parameters.start.items()}
-    kept = {name: value if value is None else checked(name, value) for name, value in options.parameters.fixed.items()}
-    given = begun | {name: value for name, value in kept.items() if value is not None}
     named = options.parameters.named
     read = model if isinstance(model, Model) else Model.read(model, dataset.names, named)
     check_names(named, read)
     loss = chosen_loss(read, options.loss)
     if options.data.x_sigma and options.loss.family is not None:
         raise OptionError("errors in x are for least squares, not for a family")
-    table = load(dataset, read, options.data)
+    table, labels = load(dataset, read, options.data)
     classes: Classes | None = None
-    if table.labels is not None and read.class_column is not None:
-        classes, codes = encoded(table.labels, read.class_column)
-        table = Table({**table.columns, read.class_column: codes}, table.rows, table.dropped)
+    if read.class_column is not None:
+        classes, codes = encoded(labels[read.class_column], read.class_column)
+        table = dataclasses.replace(table, columns={**table.columns, read.class_column: codes})
+    if read.labelled:
+        read, table = _with_levels(read, table, labels)
+    parameters = read.parameters_by_level(options.parameters)
+    begun = {name: checked(name, value) for name, value in parameters.start.items()}
+    kept = {name: value if value is None else checked(name, value) for name, value in parameters.fixed.items()}
+    given = begun | {name: value for name, value in kept.items() if value is not None}
     count = None if classes is None else len(classes)
     resolved = read.resolved(given, count)
     if not options.data.no_columns:
@@ -79,15 +88,20 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     values |= initial_arrays(resolved.array_parameters, resolved.program.initial, options.method.seed)
     values |= given
     layout = ParameterLayout(free, resolved.shapes)
-    box = of_parameters(layout.places, layout.size, options.parameters.bounds)
-    _check_starts(begun, options.parameters.bounds)
+    box = of_parameters(layout.places, layout.size, parameters.bounds)
+    _check_starts(begun, parameters.bounds)
     leaves = [resolved.program.leaves[name] for name in free]
     loss_of_row = RowGraphs(
-        [built.weighted], {*resolved.columns, *built.gathered, *map(x_error, built.x_errors), WEIGHT}, built.leaves
+        [built.weighted], {*resolved.of_rows, *built.gathered, *map(x_error, built.x_errors), WEIGHT}, built.leaves
     )
     notes: list[str] = []
     chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows, say=notes.append)
     stepping = _stepping(options, loss_of_row, table.rows, chosen, notes)
+    notes += [
+        f"no row has the text '{match.text}' in the column `{match.column}`"
+        for name, match in resolved.matches.items()
+        if not table.columns[name].any()
+    ]
     return Prepared(
         model=resolved,
         loss=loss,
@@ -99,7 +113,8 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         start=_started(layout, layout.gather([values[name] for name in free]), begun, box),
         given=frozenset(begun),
         bounds=box,
-        kernels=Kernels(built, resolved.columns, leaves, options.method.recompute_every, chosen, notes, stepping),
+        limits=dict(parameters.bounds),
+        kernels=Kernels(built, resolved.of_rows, leaves, options.method.recompute_every, chosen, notes, stepping),
         family=options.loss.family,
         likelihood=options.loss.likelihood,
         penalties={L1: options.loss.l1, L2: options.loss.l2},
@@ -114,6 +129,16 @@ def _stepping(options: Options, loss: RowGraphs, rows: int, chosen: Backend, not
     epochs = EPOCHS if method.epochs is None else method.epochs
     batches = -(-rows // method.batch_size)
     return suited(method.backend, method.threads, loss, rows, epochs, notes.append, batches)
+
+
+def _with_levels(model: Model, table: Table, labels: Mapping[str, NDArray[Any]]) -> tuple[Model, Table]:
+    """The model with a parameter for each level that occurs, and the table with what its labels come to."""
+    levels = {name: levels_of(labels[name]) for name in model.leveled}
+    for name, found in levels.items():
+        check_not_many(name, found, _LEVELS)
+    model = model.with_levels(levels)
+    columns = {**table.columns, **indicators(model.matches, labels)}
+    return model, dataclasses.replace(table, columns=columns)
 
 
 def _check_starts(begun: Mapping[str, Any], bounds: Mapping[str, Limits]) -> None:

@@ -132,6 +132,6 @@ def _found(objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad: 
 
 def _row(objective: Objective, row: int) -> str:
     classes = objective.model.class_column
-    columns = (name for name in objective.model.columns if name != classes)
+    columns = (name for name in objective.model.numeric if name != classes)
     cells = ", ".join(f"{name} = {objective.table.columns[name][row]:g}" for name in columns)
     return f"row {row + 1} ({cells})"

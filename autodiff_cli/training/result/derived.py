@@ -23,6 +23,7 @@ from autodiff_cli.language.lexer import canonical, is_name
 from autodiff_cli.language.lowering import Program, read
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.levels.expansion import in_backticks
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
 
@@ -87,7 +88,7 @@ class Quantities:
 
     def _graph(self, text: str, model: Model, before: Mapping[str, Node]) -> Node:
         declared = {name for name in (*model.parameters, *model.program.bound, *before) if is_name(name)}
-        program = read(text, declared)
+        program = read(in_backticks(text, model.parameters), declared)
         if program.target is not None:
             raise ExpressionError("a derived quantity is an expression, without `~`", text)
         replaced = {leaf: _meant(name, program, model, before) for name, leaf in program.leaves.items()}
@@ -133,7 +134,7 @@ def _meant(name: str, program: Program, model: Model, before: Mapping[str, Node]
         names = [*model.parameters, *model.program.bound, *before]
         words = f"the model has no parameter `{name}`; there are {in_brief(names, '`')}"
         raise UnknownNameError(words, program.text, start, suggest(name, names))
-    columns = [node.text for node in topological([bound]) if node.is_input and node.text in model.columns]
+    columns = [node.text for node in topological([bound]) if node.is_input and node.text in model.of_rows]
     if columns:
         words = f"`{name}` depends on the column `{columns[0]}`; a derived quantity is one number for all rows"
         raise ExpressionError(words, program.text, start)

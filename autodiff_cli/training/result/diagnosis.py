@@ -103,7 +103,7 @@ def _units(objective: Objective, theta: Array) -> Iterator[Units]:
     hidden = [*_hidden(model)]
     if not hidden:
         return
-    graphs = RowGraphs([node for node, *_ in hidden], {*model.columns}, model.shapes)
+    graphs = RowGraphs([node for node, *_ in hidden], {*model.of_rows}, model.shapes)
 
     def counts(values: Array, _: slice) -> NDArray[np.intp]:
         parts = zip(hidden, graphs.places, strict=True)

@@ -15,6 +15,7 @@ from autodiff_cli.backends.evaluate import evaluate
 from autodiff_cli.language.errors import MissingValueError, in_brief
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.levels.indicators import indicators, labelled
 from autodiff_cli.training.objective.labels import Classes
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.prediction.bands import Bands, bands
@@ -73,6 +74,7 @@ class FittedModel:
         penalty: what the penalties `l1` and `l2` add to `loss`; None without one.
         scale: what a robust loss measures residuals by; None for others.
         terms: what the fit was asked for.
+        levels: of each column that parameters have a value for each level of (`a[group]`), sorted.
         diagnosis: whether a network is healthy; None if that was not asked.
 
     >>> import autodiff_cli as ad
@@ -121,6 +123,7 @@ class FittedModel:
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     derived: dict[str, dict[str, float | None]] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
+    levels: dict[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def correlation(self) -> Array:
@@ -233,6 +236,11 @@ class FittedModel:
         return self._read.predictors()
 
     @property
+    def labelled(self) -> tuple[str, ...]:
+        """The columns that the model reads by their labels."""
+        return self._read.labelled
+
+    @property
     def targets(self) -> tuple[str, ...]:
         """What stands left of `~`, as text: each part of an array by itself."""
         return self._read.targets()
@@ -334,7 +342,13 @@ class FittedModel:
         missing = [name for name in names if name not in given]
         if missing:
             raise MissingValueError(f"no value for {in_brief(missing, '`')}")
-        return {name: np.asarray(given[name], dtype=np.float64) for name in names}
+        columns = {name: np.asarray(given[name], dtype=np.float64) for name in names if name in self._read.numeric}
+        matches = {name: match for name, match in self._read.matches.items() if match.column in names}
+        if matches:
+            read = {match.column for match in matches.values()}
+            labels = {name: labelled(given[name], name, self.levels.get(name)) for name in read}
+            columns |= indicators(matches, labels)
+        return columns
 
     def _spread(self, data: Mapping[str, ArrayLike]) -> Array | float | None:
         """See `bands`."""

@@ -103,6 +103,10 @@ def _fit_of(document: Mapping[str, Any]) -> FittedModel:
 def _model(found: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:
     """The model of a file. Raises ExpressionError where its text, or the shapes in it, make no sense."""
     model = Model.read(found["model"], columns, values)
+    levels = found.get("levels", {})
+    if {*model.leveled} != {*levels}:
+        raise _Wrong("its levels are not those of its model")
+    model = model.with_levels(levels)
     if {*model.parameters} != {*values} or {*model.columns} != {*columns}:
         raise _Wrong("its parameters and columns are not those of its model")
     classes = found.get("classes")

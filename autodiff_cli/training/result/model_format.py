@@ -112,10 +112,10 @@ def _counts(value: Any) -> Any:
     return np.array(_list(value, lambda row: _list(row, _whole)), dtype=np.int64)
 
 
-def _labels(value: Any) -> tuple[Any, ...]:
+def _labels(value: Any, least: int = 2) -> tuple[Any, ...]:
     texts = isinstance(value, list) and all(isinstance(label, str) for label in value)
     labels = tuple(_list(value, _text if texts else _whole))
-    if len({*labels}) < len(labels) or len(labels) < 2:
+    if len({*labels}) < len(labels) or len(labels) < least:
         raise ValueError
     return labels
 
@@ -207,6 +207,7 @@ KEYS: dict[str, Reader] = {
     "intervals": lambda value: {kind: _ends(of_kind) for kind, of_kind in value.items()},
     "derived": lambda value: {name: _quantity(of_one) for name, of_one in value.items()},
     "terms": _terms,
+    "levels": lambda value: {_text(name): _labels(levels, 1) for name, levels in value.items()},
     "validation_rows": _whole,
     "validation_loss": _or_none(_number),
     "validation_accuracy": _or_none(_number),

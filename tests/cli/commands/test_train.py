@@ -10,7 +10,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.training.progress import Progress
-from tests.support import SETS, run_cli
+from tests.support import SETS, expect_refusal, run_cli
 
 DATA = SETS / "nist"
 KEYS = {
@@ -244,3 +244,19 @@ def test_bad_input_is_status_2(words: str, message: str, csv: str) -> None:
     assert (output.status, output) == (2, "")
     assert message in output.stderr
     assert "Traceback" not in output.stderr
+
+
+# --- levels of a column
+
+
+def test_levels_have_parameters_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "sites.csv").write_text("x,y,site\n0,2,u\n1,1.5,u\n2,1.1,u\n0,4,v v\n1,3.1,v v\n2,2.2,v v\n")
+    line = ["train", "y ~ a[site] + b*x", str(tmp_path / "sites.csv"), "--set", "a[v v]=3", "--json"]
+    saved = str(tmp_path / "m.json")
+    document = run_cli([*line, "--fix", "a[u]=2", "--bounds", "b=:0", "--save", saved]).json
+    assert ([*document["parameters"]], document["fixed"]) == (["a[v v]", "b"], {"a[u]": 2.0})
+    predicted = run_cli(["predict", saved, "-"], stdin="site,x\nv v,0\nu,0\n")
+    assert predicted.splitlines() == ["site,x,prediction", f"v v,0,{document['parameters']['a[v v]']!r}", "u,0,2"]
+    expect_refusal(run_cli(["predict", saved, "-"], stdin="site,x\nw,0\n"), "`w` is no level that was fitted")
+    expect_refusal(run_cli([*line, "--set", "a[w]=3"]), "there is no `a[w]`")
+    expect_refusal(run_cli([*line, "--set", "z[u]=3"]), "no parameter `z[u]`")

@@ -71,9 +71,15 @@ def test_a_label_that_is_missing_is_named_or_its_row_left_out(tmp_path: Path) ->
         (["a"] * 6, "column `k` has only one class, a: there is nothing to tell apart"),
         ([7] * 6, "column `k` has only one class, 7"),
         (list("abcdef"), "column `k` has 6 different values in 6 rows: it is hardly a class"),
-        ([0.5, 1, 2, 1, 2, 1], "row 1, column `k`: a class is a whole number below 2.63 or a text, not 0.5"),
-        ([1e308, 1, 2, 1, 2, 1], "row 1, column `k`: a class is a whole number below 2.63 or a text, not 1e.308"),
-        (np.array([1, 2**63, 1, 2, 1, 2], dtype=np.uint64), "row 2, column `k`: a class is a whole number below 2.63"),
+        ([0.5, 1, 2, 1, 2, 1], "row 1, column `k`: a label is a whole number below 2.63 or a text, not 0.5"),
+        (
+            [1e308, 1, 2, 1, 2, 1],
+            "row 1, column `k`: a label is a whole number below 2.63 or a text, not 1e.308",
+        ),
+        (
+            np.array([1, 2**63, 1, 2, 1, 2], dtype=np.uint64),
+            "row 2, column `k`: a label is a whole number below 2.63",
+        ),
         ([[1], [2], [3], [1], [2], [3]], "one label per row is needed"),
         (list("aba"), "the columns differ in length"),
         (["a", "b\udcff", "a", "b", "a", "b"], r"row 2, column `k`: 'b\\udcff' is not Unicode text"),

@@ -1,0 +1,138 @@
+"""`a[group]`: one parameter per level, against least squares on columns of 1 and 0 written out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import autodiff_cli as ad
+from autodiff_cli.data.table import DataError
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError
+from autodiff_cli.training.errors import OptionError
+
+X = np.tile(np.linspace(0, 3, 8), 3)
+SITE = np.repeat(["north", "south", "far east"], 8)
+CODE = np.repeat([3, 1, 2], 8)
+TRUE = {"north": 2.0, "south": 3.0, "far east": 5.0}
+Y = np.array([TRUE[site] for site in SITE]) * np.exp(-0.7 * X) + 0.05 * np.sin(11 * X + CODE)
+DATA = {"x": X, "y": Y, "site": SITE, "code": CODE}
+
+
+def test_each_level_has_a_parameter_and_the_rest_is_shared() -> None:
+    def curve(x: np.ndarray, a: float, b: float, c: float, d: float) -> np.ndarray:
+        size = np.select([SITE == "far east", SITE == "north"], [a, b], c)
+        return size * np.exp(-d * x)
+
+    values, covariance = optimize.curve_fit(curve, X, Y, [1, 1, 1, 1])
+    fit = ad.fit("y ~ a[site]*exp(-b*x)", DATA)
+    assert [*fit.parameters] == ["a[far east]", "a[north]", "a[south]", "b"]
+    np.testing.assert_allclose([*fit.parameters.values()], values, rtol=1e-6)
+    np.testing.assert_allclose([*fit.stderr.values()], np.sqrt(np.diag(covariance)), rtol=1e-5)
+    assert fit.dof == 20
+    assert fit.columns == ("y", "site", "x")
+
+
+def test_whole_numbers_are_levels_and_numbers() -> None:
+    fit = ad.fit("y ~ a[code]*exp(-b*x) + c*(code - 2)^2", DATA)
+    assert [*fit.parameters] == ["a[1]", "a[2]", "a[3]", "b", "c"]
+    alike = ad.fit("y ~ a[site]*exp(-b*x) + c*(code - 2)^2", DATA)
+    assert fit.loss == pytest.approx(alike.loss, rel=1e-9)
+
+
+def test_text_is_compared_with_quoted_text() -> None:
+    fit = ad.fit("y ~ (a + d*(site == 'south'))*exp(-b*x)*(site != 'north')", DATA)
+    north = SITE == "north"
+    alike = ad.fit("y ~ a[site]*exp(-b*x)", {name: values[~north] for name, values in DATA.items()})
+    assert fit.parameters["a"] == pytest.approx(alike.parameters["a[far east]"], rel=1e-7)
+    assert fit.parameters["a"] + fit.parameters["d"] == pytest.approx(alike.parameters["a[south]"], rel=1e-7)
+
+
+def test_starts_bounds_and_fixed_values_are_for_all_levels_or_for_one() -> None:
+    fit = ad.fit(
+        "y ~ a[site]*exp(-b*x)", DATA, start={"a": 4, "a[north]": 3}, fixed={"a[south]": 3}, bounds={"a": (2.5, None)}
+    )
+    assert fit.fixed == {"a[south]": 3}
+    assert fit.on_bounds == ("a[north]",)
+    assert [*fit.parameters] == ["a[far east]", "a[north]", "b"]
+    everything = ad.fit("y ~ a[site]*exp(-b*x)", DATA, fixed={"a": 1})
+    assert [*everything.parameters] == ["b"]
+    with pytest.raises(UnknownNameError, match=r"no `a\[west\]`"):
+        ad.fit("y ~ a[site]*exp(-b*x)", DATA, start={"a[west]": 1})
+
+
+def test_quantities_are_derived_of_levels() -> None:
+    fit = ad.fit("y ~ a[site]*exp(-b*x)", DATA, derive={"more": "a[south] - a[north]"})
+    assert fit.derived["more"]["value"] == fit.parameters["a[south]"] - fit.parameters["a[north]"]
+    of = fit.covariance[1:3, 1:3]
+    assert fit.derived["more"]["stderr"] == pytest.approx(np.sqrt(of[0, 0] + of[1, 1] - 2 * of[0, 1]))
+
+
+def test_new_rows_have_levels_that_are_known(tmp_path: Path) -> None:
+    fit = ad.fit("y ~ a[site]*exp(-b*x)", DATA)
+    fit.save(tmp_path / "m.json")
+    again = ad.load(tmp_path / "m.json")
+    new = {"x": [0, 0, 1], "site": ["south", "north", "south"]}
+    np.testing.assert_array_equal(again.predict(new), fit.predict(new))
+    assert again.predict(new)[0] == fit.parameters["a[south]"]
+    assert np.isfinite(again.predict(new, interval=0.95).prediction_high).all()
+    with pytest.raises(DataError, match=r"row 2, column `site`: `west` is no level that was fitted"):
+        again.predict({"x": [0, 1], "site": ["south", "west"]})
+    np.testing.assert_allclose(fit.residuals(DATA), Y - fit.predict(DATA))
+
+
+def test_rows_without_a_level_are_named_or_left_out() -> None:
+    data = {**DATA, "site": [None, *SITE[1:]], "x": [*X[:-1], np.nan]}
+    with pytest.raises(DataError, match="row"):
+        ad.fit("y ~ a[site]*exp(-b*x)", data)
+    fit = ad.fit("y ~ a[site]*exp(-b*x)", data, drop_missing=True)
+    kept = slice(1, -1)
+    alike = ad.fit("y ~ a[site]*exp(-b*x)", {name: values[kept] for name, values in DATA.items()})
+    assert (fit.rows, fit.parameters) == (22, alike.parameters)
+
+
+def test_an_objective_has_the_levels_too() -> None:
+    objective = ad.Objective("y ~ a[site]*exp(-b*x)", DATA)
+    theta = np.array([5.0, 2.0, 3.0, 0.7])
+    loss, gradient = objective.value_and_grad(theta)
+    for k in range(4):
+        step = 1e-6 * np.eye(4)[k]
+        slope = (objective.value(theta + step) - objective.value(theta - step)) / 2e-6
+        assert gradient[k] == pytest.approx(slope, rel=1e-4, abs=1e-9)
+    assert objective.parameters == ("a[far east]", "a[north]", "a[south]", "b")
+    assert loss < 0.01
+
+
+def test_classes_and_comparisons_go_with_levels() -> None:
+    kind = np.where(X + 0.3 * np.sin(9 * X) > 1.5, "late", "early")
+    fit = ad.fit("kind ~ softmax([a[site] + b*x, 0])", {**DATA, "kind": kind})
+    assert fit.classes == ("early", "late")
+    assert "a[north]" in fit.parameters
+    found = ad.compare(["y ~ a*exp(-b*x)", "y ~ a[site]*exp(-b*x)"], DATA)
+    assert found.models[0].fit.model == "y ~ a[site]*exp(-b*x)"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("y ~ a[site]*x + a", "use two names"),
+        ("y ~ a[site]*x + a[code]", "so not of `code`"),
+        ("y ~ x[site]*b", "is a column"),
+        ("a[site] ~ b*x", "left of `~`"),
+    ],
+)
+def test_what_a_level_cannot_be(model: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=message):
+        ad.fit(model, DATA)
+
+
+def test_levels_that_are_hardly_any() -> None:
+    with pytest.raises(DataError, match="a label is a whole number"):
+        ad.fit("y ~ a[x]", DATA)
+    many = {"y": np.arange(501.0), "id": np.arange(501)}
+    with pytest.raises(OptionError, match="--by id"):
+        ad.fit("y ~ a[id]", many)
+    fit = ad.fit("y ~ a*x*(site == 'nrth') + b", DATA)
+    assert any("no row has the text 'nrth'" in warning for warning in fit.warnings)
