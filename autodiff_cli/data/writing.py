@@ -7,16 +7,16 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 # Bytes that were read as surrogates, because they are not UTF-8, are written as they were.
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
 
 
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+def replacing(path: str | os.PathLike[str]) -> AbstractContextManager[TextIO]:
     """A stream of text that becomes the file at `path` when all is written; after an exception the old file stands.
 
     The new file has the owner and the permissions of the old one, as far as the system lets it. What is no ordinary
@@ -25,15 +25,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     Raises:
         OSError: if it cannot be written.
     """
+    return _replacing(path, "", _TEXT)
+
+
+def replacing_bytes(path: str | os.PathLike[str]) -> AbstractContextManager[IO[bytes]]:
+    """The same for a stream of bytes."""
+    return _replacing(path, "b", {})
+
+
+@contextlib.contextmanager
+def _replacing(path: str | os.PathLike[str], kind: str, how: Mapping[str, Any]) -> Iterator[Any]:
     old = _standing(path)
     if old is not None and not stat.S_ISREG(old.st_mode):
-        with Path(path).open("w", **_TEXT) as stream:
+        with Path(path).open(f"w{kind}", **how) as stream:
             yield stream
         return
     target = Path(os.path.realpath(path))  # a link stays a link
     part = _beside(target)
     try:
-        with part.open("x", **_TEXT) as stream:
+        with part.open(f"x{kind}", **how) as stream:
             if old is not None:
                 _take_after(stream.fileno(), old)
             yield stream

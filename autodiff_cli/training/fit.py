@@ -32,6 +32,7 @@ from autodiff_cli.training.options import (
     ReportOptions,
     ValidationOptions,
 )
+from autodiff_cli.training.prediction.picture import picture
 from autodiff_cli.training.prediction.terms import Terms
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.accuracy import accuracy
@@ -253,14 +254,23 @@ def fitted_objective(
             raise
         progress.end()
         outcome = Outcome(progress.best.theta, False, "interrupted")
-        raise Interrupted(_concluded(objective, method, progress, outcome, options, quantities)) from None
+        raise Interrupted(_pictured(objective, method, progress, outcome, options, quantities)) from None
     finally:
         progress.end()
-    found = _concluded(objective, method, progress, outcome, options, quantities)
+    found = _pictured(objective, method, progress, outcome, options, quantities)
     try:
         return with_intervals(found, objective, options, quantities)
     except KeyboardInterrupt:
         raise Interrupted(found) from None
+
+
+def _pictured(
+    objective: Objective, method: str, progress: Progress, outcome: Outcome, options: Options, quantities: Quantities
+) -> FittedModel:
+    found = _concluded(objective, method, progress, outcome, options, quantities)
+    if not options.report.plot:
+        return found
+    return dataclasses.replace(found, picture=picture(found, objective, outcome.theta, options.method.seed))
 
 
 def _concluded(

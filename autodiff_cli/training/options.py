@@ -227,6 +227,7 @@ class ReportOptions:
     derive: Mapping[str, str] = field(default_factory=dict)
     profile: bool = False
     bootstrap: int | None = None
+    plot: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", checked_level(self.confidence))

@@ -63,6 +63,8 @@ def optimize(method: str, objective: Objective, options: MethodOptions, progress
             f"A smaller learning rate (--lr, now {_rate(options):g}) may help"
         )
         return Outcome(progress.reached.theta, False, explained)
+    finally:
+        objective.answers = None
     return progress.restored(outcome)
 
 

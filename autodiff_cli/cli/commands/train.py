@@ -186,6 +186,10 @@ def train(
     page: Annotated[
         str | None, typer.Option("--page", metavar="FILE.html", help="Write a page that shows the fit learning.")
     ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="[FILE]", help="Draw data, fit, residuals, losses; to FILE.svg, png, html."),
+    ] = None,
     every: Annotated[int | None, typer.Option("--every", min=1, metavar="N", help="Show every N-th epoch.")] = None,
     digits: Digits = None,
     json: Json = False,
@@ -213,6 +217,7 @@ def train(
     from autodiff_cli.cli.data import bad_input, data_file, writing
     from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fits.report import fit_report
+    from autodiff_cli.render.plots.files import check_picture, save_picture
     from autodiff_cli.training.bounds import limits
     from autodiff_cli.training.fit import Interrupted, fitted_objective
     from autodiff_cli.training.objective.model import Model
@@ -228,11 +233,13 @@ def train(
     kept = _kept(fix or (), given)
     with bad_input():
         limited = limits(bounds or ())
-        report = dataclasses.replace(report, derive=written(derive or ()))
+        report = dataclasses.replace(report, derive=written(derive or ()), plot=plot is not None)
         rows = dataclasses.replace(rows, x_sigma=options.assignments({}, x_sigma or (), "--x-sigma"))
+        if plot:
+            check_picture(plot)
     named = {**given, **kept, **limited}
     status = ExitStatus.DONE
-    for path in filter(None, (save, page)):
+    for path in filter(None, (save, page, plot)):
         with writing(path):
             check_writable(path)
     with bad_input("--drop-missing leaves such rows out"):
@@ -271,8 +278,12 @@ def train(
             with writing(save):
                 fit.save(save)
             environment.note(f"saved to {save}")
+        if plot:
+            with writing(plot):
+                save_picture(fit, plot)
+            environment.note(f"drawn in {plot}")
 
-    return Answer(fit_report(fit, digits, saved=save is not None), json, status, then=finish)
+    return Answer(fit_report(fit, digits, saved=save is not None, drawn=plot == ""), json, status, then=finish)
 
 
 def _both(table: EpochTable, recorder: Recorder | None) -> Observer:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.render.documents import number, numbers
 from autodiff_cli.render.fits.diagnosis import diagnosis_document
+from autodiff_cli.training.prediction.picture import Picture
 from autodiff_cli.training.result.fit import FittedModel
 
 Array = NDArray[np.float64]
@@ -48,6 +49,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
         **_classification(fit),
         **_validation(fit),
         **({} if fit.diagnosis is None else {"diagnosis": diagnosis_document(fit.diagnosis)}),
+        **({} if fit.picture is None else {"plot": _picture(fit.picture)}),
         "history": [
             {name: value if name == "epoch" else number(value) for name, value in record.items()}
             for record in fit.history
@@ -93,6 +95,20 @@ def _confidence(fit: FittedModel) -> dict[str, Any]:
 
 def _ends(intervals: dict[str, Any]) -> dict[str, Any]:
     return {name: ends and [*map(_known, ends)] for name, ends in intervals.items()}
+
+
+def _picture(picture: Picture) -> dict[str, Any] | None:
+    """The rows that a picture shows, and the curve with its band."""
+    rows = picture.rows
+    if rows is None:
+        return None
+    band = {} if rows.low is None or rows.high is None else {"low": [*rows.low], "high": [*rows.high]}
+    return {
+        "x_name": rows.across or "prediction",
+        "y_name": rows.target,
+        "points": numbers({"x": rows.x, "y": rows.y, "residual": rows.residuals}),
+        "curve": numbers({"x": rows.places, "y": rows.curve, **{name: np.array(ends) for name, ends in band.items()}}),
+    }
 
 
 def _pairs(fit: FittedModel, matrix: Array) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from autodiff_cli.render.fits.networks import is_summarised, layers_table, write
 from autodiff_cli.render.fits.rounding import Rounding
 from autodiff_cli.render.numbers import Show, shows
 from autodiff_cli.render.paper import Column, Paper, Style, TextTable
+from autodiff_cli.render.plots.terminal import write_picture
 from autodiff_cli.render.report import Report
 from autodiff_cli.render.text import counted, on_one_line
 from autodiff_cli.training.result.diagnosis import layer_of
@@ -23,13 +24,20 @@ CORRELATED = 0.5  # the least correlation that is shown
 MOST_CORRELATIONS = 10
 
 
-def fit_report(fit: FittedModel, digits: int | None, saved: bool = False) -> Report:
+def fit_report(fit: FittedModel, digits: int | None, saved: bool = False, drawn: bool = False) -> Report:
     """How the run ended, the parameters with their standard errors, the figures of the fit, the formula.
 
     Args:
         saved: whether the model will be kept in a file.
+        drawn: whether to draw its picture too.
     """
-    return Report(lambda paper: _write_fit(paper, fit, digits, saved), lambda: [fit_document(fit)])
+
+    def write(paper: Paper) -> None:
+        _write_fit(paper, fit, digits, saved)
+        if drawn:
+            write_picture(paper, fit)
+
+    return Report(write, lambda: [fit_document(fit)])
 
 
 def _write_fit(paper: Paper, fit: FittedModel, digits: int | None, saved: bool) -> None:

@@ -19,6 +19,7 @@ from autodiff_cli.training.levels.indicators import indicators, labelled
 from autodiff_cli.training.objective.labels import Classes
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.prediction.bands import Bands, bands
+from autodiff_cli.training.prediction.picture import Picture
 from autodiff_cli.training.prediction.terms import Terms
 from autodiff_cli.training.result.covariance import correlations
 from autodiff_cli.training.result.diagnosis import Diagnosis
@@ -75,6 +76,7 @@ class FittedModel:
         scale: what a robust loss measures residuals by; None for others.
         terms: what the fit was asked for.
         levels: of each column that parameters have a value for each level of (`a[group]`), sorted.
+        picture: what `--plot` shows; None if that was not asked.
         diagnosis: whether a network is healthy; None if that was not asked.
 
     >>> import autodiff_cli as ad
@@ -112,6 +114,7 @@ class FittedModel:
     validation_loss: float | None = None
     validation_accuracy: float | None = None
     diagnosis: Diagnosis | None = None
+    picture: Picture | None = None
     scale: float | None = None
     loss_name: str | None = None
     huber_delta: float | None = None

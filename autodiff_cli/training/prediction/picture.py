@@ -1,0 +1,111 @@
+"""What a picture of a fit shows: rows of the data, the curve through them with its band, residuals, and the losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.errors import OptionError
+
+if TYPE_CHECKING:
+    from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.result.fit import FittedModel
+
+Array = NDArray[np.float64]
+
+MOST_POINTS = 2000  # rows that are shown, drawn at random where there are more
+_PLACES = 241  # along the curve
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRows:
+    """Rows of the data beside what the model makes of them.
+
+    Attributes:
+        across: the name of the predictor; empty where there are several, and rows stand over what is predicted of them.
+        target: the name of what is predicted.
+        x, y, residuals: of the rows that are shown, each of shape (shown,); `rows` is how many there are.
+        places, curve: the curve along the predictor; without one, the line on which rows lie that are predicted right.
+        low, high: the ends of its confidence band; None where none is known.
+        level: the probability of that.
+    """
+
+    across: str
+    target: str
+    x: Array
+    y: Array
+    residuals: Array
+    rows: int
+    places: Array
+    curve: Array
+    low: Array | None
+    high: Array | None
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What there is to show of a fit.
+
+    Attributes:
+        rows: None where nothing is predicted that is a number.
+    """
+
+    rows: ShownRows | None
+
+
+def picture(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> Picture:
+    """Collect what there is to show.
+
+    Args:
+        theta: where the fit ended.
+        seed: of the rows that are drawn where there are too many.
+    """
+    if not objective.has_residuals:
+        return Picture(None)
+    kept = np.arange(objective.rows)
+    if len(kept) > MOST_POINTS:
+        kept = np.sort(np.random.default_rng(seed).choice(objective.rows, MOST_POINTS, replace=False))
+    part = objective.restricted(kept)
+    with quiet():
+        values = part.per_row(part.kernels.target_and_prediction, theta)
+    targets, predictions = values[: objective.components], values[objective.components :]
+    residuals = targets - predictions
+    names = [name for name in objective.model.predictors() if name in objective.table.columns]
+    target = ", ".join(fit.targets)
+    column = objective.table.columns[names[0]] if len(names) == 1 else np.empty(0)
+    if len(names) != 1 or objective.components != 1 or column.min() == column.max() or column.ndim > 1:
+        ends = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
+        flat = predictions.ravel(), targets.ravel(), residuals.ravel()
+        return Picture(ShownRows("", target, *flat, objective.rows, ends, ends, None, None, fit.confidence_level))
+    places = np.linspace(column.min(), column.max(), _PLACES)
+    curve, low, high = _curve(fit, names[0], places)
+    return Picture(
+        ShownRows(
+            names[0],
+            target,
+            part.table.columns[names[0]],
+            targets[0],
+            residuals[0],
+            objective.rows,
+            places,
+            curve,
+            low,
+            high,
+            fit.confidence_level,
+        )
+    )
+
+
+def _curve(fit: FittedModel, name: str, places: Array) -> tuple[Array, Array | None, Array | None]:
+    point = {name: places}
+    with quiet():
+        try:
+            found = fit.predict(point, interval=fit.confidence_level)
+        except OptionError:
+            return np.broadcast_to(fit.predict(point), places.shape), None, None
+    return found.prediction, found.confidence_low, found.confidence_high
