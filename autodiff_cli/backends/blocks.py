@@ -79,12 +79,9 @@ class Sums:
         with quiet():
             prepared = self._kernel.prepare(point)
             if rows <= self.block_rows:
-                return self._gathered(self._kernel.block(prepared, columns, rows))
-            used = {name: columns[name] for name in self.names.intersection(columns)}
+                return self._gathered(self._kernel.block(prepared, _doubles(columns, self.names), rows))
             blocks = (
-                self._kernel.block(
-                    prepared, {name: column[..., part] for name, column in used.items()}, part.stop - part.start
-                )
+                self._kernel.block(prepared, _doubles(columns, self.names, part), part.stop - part.start)
                 for part in slices(rows, self.block_rows)
             )
             return fold(map(self._gathered, blocks), np.add)
@@ -115,10 +112,9 @@ class Rows:
     def write(self, prepared: Sequence[Any], columns: Columns, out: Array) -> None:
         """See `RowKernel.write`."""
         rows = out.shape[-1]
-        used = {name: columns[name] for name in self.names.intersection(columns)}
         with quiet():
             for part in slices(rows, self.block_rows):
-                block = {name: column[..., part] for name, column in used.items()}
+                block = _doubles(columns, self.names, part)
                 values = self._kernel.block(prepared, block, part.stop - part.start)
                 self._laid_out(values, out[:, part])
 
@@ -128,6 +124,11 @@ class Rows:
                 out[place].reshape((*size, -1))[...] = value
             else:
                 out[place.start] = value
+
+
+def _doubles(columns: Columns, names: Collection[str], part: slice = slice(None)) -> dict[str, Array]:
+    """Some rows of the columns that are read, as doubles; copied only where they are of another type."""
+    return {name: np.asarray(columns[name][..., part], np.float64) for name in names if name in columns}
 
 
 class Kernel:

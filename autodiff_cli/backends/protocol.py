@@ -24,7 +24,8 @@ from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape
 
 Array = NDArray[np.float64]
-Columns = Mapping[str, Array]  # each of shape (rows,), or (*shape, rows) where a row has an array
+# Each of shape (rows,), or (*shape, rows) where a row has an array. Numbers of other types are read as doubles.
+Columns = Mapping[str, NDArray[Any]]
 Point = Mapping[str, Any]  # a number or an array for every leaf that is no column
 Tell = Callable[[float, float], None]  # is told which part of an epoch is over, and the mean of its batches' losses
 

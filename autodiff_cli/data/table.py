@@ -1,4 +1,4 @@
-"""Data as a model sees it: named columns of floats, all of one length; perhaps one of labels."""
+"""Data as a model sees it: named columns of numbers, all of one length; perhaps one of labels."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 _SHOWN = 5  # of several problems
 _LARGEST_LABEL = 2**63
+_READ = frozenset("?bBhHiIlLqQfd")  # types of numbers that every backend reads as they are
 
 
 class DataError(ValueError):
@@ -39,17 +40,18 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of float64, each of shape (rows,), or (…, rows) where a row has an array.
+    """Columns of numbers, each of shape (rows,), or (…, rows) where a row has an array.
 
     Attributes:
-        columns: by name.
+        columns: by name, of float64, or of a type that every float64 can be read from: float32, whole numbers, truths.
+            They may lie in memory of whoever gave them, and are never changed.
         rows: how many.
         dropped: how many more there were, left out because a cell was missing.
         labels: the column of labels, whole numbers or texts, if one was asked for.
         kept: of all rows that there were, whether each is in the table; None if all are.
     """
 
-    columns: Mapping[str, Array]
+    columns: Mapping[str, NDArray[Any]]
     rows: int
     dropped: int = 0
     labels: NDArray[Any] | None = None
@@ -101,9 +103,10 @@ class Columns:
         self.names = tuple(self._data)
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
-        """See `Dataset.load`. Integers, float32 and lists become float64."""
+        """See `Dataset.load`. Arrays are not copied where their numbers lie side by side, float32 and whole numbers
+        neither; objects and other types become float64."""
         columns = {
-            name: numbers(values, f"column `{name}`")
+            name: readable(values, f"column `{name}`")
             for name, values in self._data.items()
             if name in wanted and name != labels
         }
@@ -172,11 +175,17 @@ def _whole(array: Array, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 def numbers(values: ArrayLike, what: str) -> Array:
     """The values as float64, of shape (rows,). Raises DataError, which calls them `what`, if they are not numbers."""
+    return readable(values, what).astype(np.float64, copy=False)
+
+
+def readable(values: ArrayLike, what: str) -> NDArray[Any]:
+    """The values, side by side, as they are or as float64, of shape (rows,). Raises as `numbers` does."""
     try:
         array: NDArray[Any] = np.asarray(values)
         if array.dtype.kind not in "biufO":
             raise TypeError(array.dtype)
-        array = array.astype(np.float64)  # of objects, None becomes nan
+        if array.dtype.char not in _READ or not array.dtype.isnative:
+            array = array.astype(np.float64)  # of objects, None becomes nan
     except (TypeError, ValueError):
         raise DataError(f"{what} does not hold numbers only") from None
     if array.ndim != 1:
@@ -195,7 +204,7 @@ def as_texts(cells: Any) -> NDArray[np.object_]:
 
 
 def complete(
-    columns: Mapping[str, Array], drop_missing: bool, where: str = "", labels: LabelColumn | None = None
+    columns: Mapping[str, NDArray[Any]], drop_missing: bool, where: str = "", labels: LabelColumn | None = None
 ) -> Table:
     """The columns as a table without missing cells. See `Dataset.load`.
 

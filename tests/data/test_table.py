@@ -10,15 +10,24 @@ import pytest
 from autodiff_cli.data.table import Columns, DataError
 
 
-def test_integers_float32_booleans_and_lists_become_float64() -> None:
-    data = {"a": [1, 2], "b": np.array([1, 2], np.float32), "c": np.array([3, 4], np.int8), "d": [True, False]}
-    table = Columns(data).load({"a", "b", "c", "d"})
+def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_if_not() -> None:
+    data = {
+        "a": [1, 2.0],
+        "b": np.array([1, 2], np.float32),
+        "c": np.array([3, 4], np.int8),
+        "d": [True, False],
+        "e": np.array([1, 2], np.float16),
+        "f": np.array([1, 2], np.dtype(np.int32).newbyteorder()),
+    }
+    table = Columns(data).load(data)
     assert table.rows == 2
     assert {name: (column.dtype, column.tolist()) for name, column in table.columns.items()} == {
         "a": (np.float64, [1, 2]),
-        "b": (np.float64, [1, 2]),
-        "c": (np.float64, [3, 4]),
-        "d": (np.float64, [1, 0]),
+        "b": (np.float32, [1, 2]),
+        "c": (np.int8, [3, 4]),
+        "d": (np.bool_, [1, 0]),
+        "e": (np.float64, [1, 2]),
+        "f": (np.float64, [1, 2]),
     }
 
 

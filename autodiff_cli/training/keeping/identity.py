@@ -29,7 +29,7 @@ def identity(objective: Objective, method: str, options: Options) -> dict[str, A
     return {
         "model": objective.model.text,
         "optimizer": method,
-        "data": digest(objective.table.columns[name] for name in sorted(objective.table.columns)),
+        "data": digest(np.asarray(column, np.float64) for _, column in sorted(objective.table.columns.items())),
         "fixed parameters": {name: np.asarray(value).tolist() for name, value in objective.fixed.items()},
         "start": digest([objective.start, bounds.low, bounds.high]),
         "loss": objective.loss,

@@ -64,7 +64,7 @@ def load(dataset: Dataset, model: Model, options: DataOptions) -> tuple[Table, d
 
 def _checked(table: Table, what: str, given: ArrayLike | str, *, above: bool) -> Array:
     """One number per row, not negative, or above 0. Raises DataError."""
-    values = table.columns[given] if isinstance(given, str) else numbers(given, what)
+    values = numbers(table.columns[given] if isinstance(given, str) else given, what)
     if len(values) != table.rows:
         raise DataError(f"{what}: {len(values)} values for {table.rows} rows")
     wrong = ~(values > 0) if above else ~(values >= 0)

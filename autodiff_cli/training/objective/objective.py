@@ -43,7 +43,8 @@ class Objective(ModelOverRows):
 
     Args:
         model: `target ~ prediction`, or an expression that is itself the loss of a row.
-        data: the columns by name, or a Dataset. Names of the model that it lacks are parameters.
+        data: the columns by name, or a Dataset. Names of the model that it lacks are parameters. Arrays are read where
+            they lie, float32 and whole numbers too, so what is changed there is changed here.
         loss: what a row costs, by the names of `losses.LOSSES`: by default `mse`. Without a `~` there is no choice; for
             classes it is `cross_entropy`.
         weights: one per row, or the name of the column that holds them; 1 by default.

@@ -33,8 +33,9 @@ def is_ordered(objective: Objective) -> bool:
     predictors = objective.model.predictors()
     if len(predictors) != 1 or predictors[0] not in objective.table.columns:
         return False
-    steps = np.diff(objective.table.columns[predictors[0]])
-    return bool((steps >= 0).all() or (steps <= 0).all()) and bool(steps.any())
+    column = objective.table.columns[predictors[0]]
+    before, after = column[:-1], column[1:]
+    return bool((after >= before).all() or (after <= before).all()) and bool((after != before).any())
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
