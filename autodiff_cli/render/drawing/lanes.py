@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from autodiff_cli.render.drawing.layout import Enclosure, Layout, Location, Place, Route, Size, layered
 
-MOST_WAYPOINTS = 600  # that are laid out in a fraction of a second
+MOST_WAYPOINTS = 3000  # that are laid out in a fraction of a second
 
 # Distances in pixels: between lanes, between the labels below them, and of a line from the node at its end.
 _LANE, _LABEL, _STUB = 9.0, 16.0, 14.0
@@ -28,7 +28,7 @@ def laid_out(
     if not above:
         return layered(nodes, edges, labels, frames)
     kept = [k for k in range(len(edges)) if k not in above]
-    found = layered(nodes, [edges[k] for k in kept], [labels[k] for k in kept], frames)
+    found = layered(nodes, [edges[k] for k in kept], [labels[k] for k in kept], frames, may_turn=False)
     lanes = {source: lane for lane, source in enumerate(dict.fromkeys(edges[k][0] for k in sorted(above)))}
     room = (_LANE + _LABEL) * len(lanes) + _STUB
     moved = _moved_down(found, room)

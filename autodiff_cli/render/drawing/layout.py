@@ -1,4 +1,4 @@
-"""Where the nodes and edges of a graph go: in layers, from left to right, with few crossings.
+"""Where the nodes and edges of a graph go: in layers, with few crossings, from left to right, down, or in several rows.
 
 The one place that knows the library that lays out; everything else knows this function and what it returns.
 """
@@ -15,6 +15,8 @@ MOST_NODES = 3000  # of a graph that can be read, and laid out in seconds
 _BETWEEN_LAYERS, _BETWEEN_NODES, _BETWEEN_LINES = 40, 18, 12
 _AROUND_LABELS = 10
 _FEW = 100  # nodes for which there is time to untangle every crossing
+_MANY = 400  # nodes for which there is no time to compare drawings
+_PAPER = 1200, 1600  # the width and the height that can be looked at as a whole
 TITLE = 18  # the height of a frame's title, and the room inside a frame on all sides
 
 
@@ -77,14 +79,20 @@ def layered(
     edges: Sequence[tuple[int, int]],
     labels: Sequence[Size | None],
     frames: Sequence[Enclosure] = (),
+    *,
+    may_turn: bool = True,
 ) -> Layout:
     """Place a directed graph without cycles. The same graph always gives the same layout.
+
+    Of layers from left to right, downwards, and both in several rows or columns, it is the first that a page has room
+    for, else the one that needs least more.
 
     Args:
         nodes: their sizes.
         edges: pairs of positions in `nodes`, from and to; the same pair may occur several times.
         labels: the size of each edge's label; None for an edge without.
         frames: outer ones before those within. No path leaves one and comes back.
+        may_turn: whether layers need not go from left to right.
 
     Raises:
         TooLarge: for more than `MOST_NODES` nodes.
@@ -104,8 +112,9 @@ def layered(
     for (source, target), label in zip(edges, labels, strict=True):
         ends = source + len(frames), target + len(frames)
         graph.edge(*ends, label_size=None if label is None else label._asdict())
-    effort = "balanced" if len(nodes) <= _FEW else "fast"
-    found = graphlay.layout(graph, options={**_OPTIONS, "effort": effort})
+    options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= _FEW else "fast"}
+    ways = _WAYS if may_turn and len(nodes) <= _MANY else _WAYS[:1]
+    found = min((graphlay.layout(graph, options={**options, **way}) for way in ways), key=_beyond)
     left, top, right, bottom = (found.bounds[corner][axis] for corner in ("min", "max") for axis in "xy")
 
     def point(place: dict[str, float]) -> Location:
@@ -119,6 +128,13 @@ def layered(
         spot = None if label is None else free.spot(label, point(edge["label_anchor"]), points)
         routes.append(Route(points, spot))
     return Layout(Size(right - left, bottom - top), centres, routes, places[: len(frames)])
+
+
+def _beyond(found: Any) -> float:
+    """How far a layout goes beyond a page; 1 for one that does not. What is too wide is worse than what is too high."""
+    width, height = (found.bounds["max"][axis] - found.bounds["min"][axis] for axis in "xy")
+    across, down = max(1, width / _PAPER[0]), max(1, height / _PAPER[1])
+    return float(across * across * down)
 
 
 class _Free:
@@ -176,8 +192,14 @@ def _is_between(place: Location, start: Location, end: Location) -> bool:
 
 _SQUARE = 100  # in pixels: about the size of a node
 _SHARES = (0.5, 0.3, 0.7, 0.15, 0.85)  # of a stretch, where a label may be put
+_IN_ROWS = {
+    "wrap": {"viewport_aspect": _PAPER[0] / _PAPER[1]},
+    "tuning": {"wrap": {"max_rows": 30, "max_cut_edges": 100, "min_gain": 1.01}},
+}
+_WAYS: tuple[dict[str, Any], ...] = tuple(
+    {"direction": direction, **rows} for rows in ({}, _IN_ROWS) for direction in ("leftright", "topbottom")
+)
 _OPTIONS = {
-    "direction": "leftright",
     "routing": {"style": "orthogonal"},
     "spacing": {
         "layer_gap": _BETWEEN_LAYERS,

@@ -125,7 +125,15 @@ def test_a_frame_holds_what_stands_in_it_and_nothing_else(
     for i, k in itertools.product(range(count), range(len(frames))):
         assert holds(found.frames[k], places[i]) if k in around[i] else not meet(found.frames[k], places[i])
     for source, target in edges:
-        assert found.centres[source].x < found.centres[target].x
+        assert any(found.centres[source][axis] < found.centres[target][axis] for axis in (0, 1))
+
+
+@pytest.mark.parametrize("frames", [[], [Enclosure(range(k, k + 8), None, 20.0) for k in range(1, 57, 8)]])
+def test_a_long_graph_is_turned_or_goes_on_in_another_row(frames: list[Enclosure]) -> None:
+    edges = [(k, k + 1) for k in range(63)]
+    found = layered([SIZE] * 64, edges, [Size(30, 12)] * 63, frames)
+    assert found.size.width <= 1200
+    assert layered([SIZE] * 3, edges[:2], [None] * 2).size.height == SIZE.height
 
 
 @settings(deadline=None)
