@@ -16,7 +16,7 @@ from typer.main import get_group
 from autodiff_cli.cli.options import HELP
 from autodiff_cli.version import __version__
 
-COMMANDS = ("grad", "trace", "lesson", "train", "predict", "compare", "check", "ops", "doctor", "export")
+COMMANDS = ("grad", "trace", "lesson", "train", "predict", "compare", "data", "check", "ops", "doctor", "export")
 
 _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to data.
 
@@ -28,6 +28,7 @@ _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to da
   autodiff train "y ~ a*exp(-b*x)" decay.csv    parameters from data
   autodiff predict MODEL.json new.csv           what a saved model says of new data
   autodiff compare DATA MODEL MODEL...          which model serves the data best
+  autodiff data measured.csv                    what the reader makes of a data file
   autodiff check "x*y + sin(x)" --x 2 --y 3     is the gradient right?
   autodiff ops tanh                             an operation, its derivative, where it kinks
   autodiff doctor                               what this installation computes with, and why

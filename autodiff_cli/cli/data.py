@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput, Failure
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataFile
+    from autodiff_cli.data.options import FileOptions
+    from autodiff_cli.data.several import DataFiles
 
 
 def data_file(path: str, environment: Environment, *, once: bool = False) -> DataFile:
@@ -22,10 +26,24 @@ def data_file(path: str, environment: Environment, *, once: bool = False) -> Dat
     """
     from autodiff_cli.data.files import DataFile
 
-    if path != "-":
-        return DataFile(path)
-    stream = environment.stdin
-    return DataFile(path, stream.buffer if hasattr(stream, "buffer") else io.BytesIO(stream.read().encode()), once=once)
+    return DataFile(path, _stdin(environment), once=once) if path == "-" else DataFile(path)
+
+
+def data_files(
+    paths: Sequence[str],
+    environment: Environment,
+    options: FileOptions,
+    origins: Mapping[str, datetime] = MappingProxyType({}),
+) -> DataFiles:
+    """The data at these paths, `-` standing for standard input. Raises DataError. See `open_data`."""
+    from autodiff_cli.data.several import open_data
+
+    return open_data(paths, _stdin(environment) if "-" in paths else None, options=options, origins=origins)
+
+
+def _stdin(environment: Environment) -> BinaryIO:
+    stream: Any = environment.stdin
+    return stream.buffer if hasattr(stream, "buffer") else io.BytesIO(stream.read().encode())
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
-"""Text with columns: CSV and TSV.
+"""Text with columns: CSV, TSV, and what else separates cells.
 
-pyarrow reads it: it is fast, but of a bad cell it tells the column at most. So text that it refuses, or that has
-missing cells, is read again with the standard `csv` module, which knows the line.
+pyarrow reads it: it is fast, but of a bad cell it tells the column at most. So text that it refuses (which may hold
+dates, or separators of thousands), or that has missing cells, is read again with the standard `csv` module, which knows
+the line.
 """
 
 from __future__ import annotations
@@ -12,57 +13,94 @@ import io
 import itertools
 import math
 import zlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.cells import MISSING, counted, is_broken, number, shown
+from autodiff_cli.data.cells import MISSING, CellKind, CellReader, counted, is_broken, shown
+from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, listing
 from autodiff_cli.data.texts import NotPlain, TextColumns, has_quotes, text_batches
 
-_BOM = b"\xef\xbb\xbf"
 LONGEST_CELL = 1 << 24  # characters
+_LOOKED_AT = 1000  # records in which the first cell of a column is looked for
 
 # The module's own limit, which holds for the whole process, is lower than what tables have in columns of text.
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
 
 
 class Delimited:
-    """A text of records, the names of the columns first. See `files.ColumnFormat`."""
+    """A text of records. See `formats.ColumnFormat`."""
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(self, source: ByteSource, dialect: Dialect) -> None:
         self._source = source
-        self._delimiter = ","
-        records = self._records()
-        self.header = next(records).cells
-        self._rest: Iterator[Record] | None = records if source.once else None  # what has not been read
-        if not source.once:
-            records.close()
+        with contextlib.ExitStack() as stack:
+            stream = stack.enter_context(source.text())
+            try:
+                self._opening = opened(stream, dialect, look_ahead=not source.once)
+            except DataError as error:
+                raise DataError(f"{source.name}: {error}") from None
+            except (OSError, EOFError, zlib.error, csv.Error) as error:
+                raise source.unreadable(error, 1) from None
+            if source.once:
+                stack.pop_all()  # the rows come from it
+        self.header = self._opening.header
+        self.notes = self._opening.notes
+        self._rest: BinaryIO | None = stream if source.once else None  # what has not been read
+
+    @property
+    def title(self) -> str:
+        """What the format is called."""
+        return f"text, its columns separated by {self._opening.separator}"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """See `ColumnFormat.options`."""
+        return self._opening.options
+
+    def text_places(self) -> set[int]:
+        """See `ColumnFormat.text_places`."""
+        unknown, found = set(range(len(self.header))), set()
+        with contextlib.closing(self._from_start()) as records:
+            for record in itertools.islice(records, _LOOKED_AT):
+                for place in [*unknown]:
+                    cell = record.cells[place].strip() if place < len(record.cells) else ""
+                    if cell in MISSING:
+                        continue
+                    unknown.remove(place)
+                    if self.reader().read(cell) is None:
+                        found.add(place)
+                if not unknown:
+                    break
+        return found
+
+    def reader(self) -> CellReader:
+        """See `ColumnFormat.reader`."""
+        return CellReader(self._opening.decimal)
 
     def records(self) -> Generator[Record]:
         """See `ColumnFormat.records`."""
-        if self._source.once:
+        if not self._source.once:
+            yield from self._from_start()
+        elif self._rest is not None:
             rest, self._rest = self._rest, None
-            yield from rest or ()
-            return
-        with contextlib.closing(self._records()) as records:
-            next(records)
-            yield from records
+            yield from self._records(rest)
 
     def texts(self) -> Generator[TextColumns]:
         """See `ColumnFormat.texts`."""
-        if not self._source.is_long:
+        opening = self._opening
+        if not self._source.is_long or opening.comment or opening.delimiter == BLANKS or opening.decimal != ".":
             raise NotPlain
         with self._source.text() as stream:
-            _first_record(stream)
+            self._skip(stream)
             if self._has_quotes(stream):
                 raise NotPlain
         with self._source.text() as stream:
-            _first_record(stream)
-            yield from text_batches(stream, self._delimiter, len(self.header))
+            self._skip(stream)
+            yield from text_batches(stream, opening.delimiter, len(self.header))
 
     def _has_quotes(self, stream: BinaryIO) -> bool:
         """Whether there are quotes, or what cannot be read."""
@@ -71,14 +109,16 @@ class Delimited:
         except (OSError, EOFError, zlib.error):
             return True
 
-    def columns(self, places: Mapping[str, int], drop_missing: bool, labels: str | None) -> dict[str, Any]:
+    def columns(
+        self, places: Mapping[str, int], drop_missing: bool, texts: Collection[str], readers: Mapping[str, CellReader]
+    ) -> dict[str, Any]:
         """See `ColumnFormat.columns`."""
-        columns = self._read_fast(places, labels)
+        columns = self._read_fast(places, texts)
         if columns is None or not (drop_missing or all(map(_is_complete, columns.values()))):
-            return self._read_carefully(places, drop_missing, labels)
+            return self._read_carefully(places, drop_missing, texts, readers)
         return columns
 
-    def _read_fast(self, places: Mapping[str, int], labels: str | None) -> dict[str, Any] | None:
+    def _read_fast(self, places: Mapping[str, int], texts: Collection[str]) -> dict[str, Any] | None:
         """The columns, nan or None where a cell is missing; None if anything else is wrong."""
         import pyarrow as pa
         from pyarrow import csv as pa_csv
@@ -86,104 +126,149 @@ class Delimited:
         # Columns by position: names that the model does not use may be empty, or twice there.
         positions = [str(place) for place in range(len(self.header))]
         chosen = {name: positions[place] for name, place in places.items()}
-        types = {position: pa.string() if name == labels else pa.float64() for name, position in chosen.items()}
+        types = {position: pa.string() if name in texts else pa.float64() for name, position in chosen.items()}
+        opening = self._opening
         with self._source.text() as stream:
-            _first_record(stream)
             try:
                 table = pa_csv.read_csv(
-                    stream,
+                    self._rows(stream),
                     read_options=pa_csv.ReadOptions(column_names=positions),
-                    parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                    parse_options=pa_csv.ParseOptions(delimiter=opening.delimiter, newlines_in_values=True),
                     convert_options=pa_csv.ConvertOptions(
                         include_columns=[*types],
                         column_types=types,
                         null_values=[*MISSING],
                         strings_can_be_null=True,
+                        decimal_point=opening.decimal,
                     ),
                 )
             except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
                 return None
         return {
-            name: as_texts(table.column(position)) if name == labels else as_floats(table.column(position))
+            name: as_texts(table.column(position)) if name in texts else as_floats(table.column(position))
             for name, position in chosen.items()
         }
 
-    def _read_carefully(self, places: Mapping[str, int], drop_missing: bool, labels: str | None) -> dict[str, Any]:
+    def _rows(self, stream: BinaryIO) -> Any:
+        """The bytes of the rows, without comments, and with one blank where cells are separated by blanks."""
+        self._skip(stream)
+        opening = self._opening
+        if not opening.comment and opening.delimiter != BLANKS:
+            return stream
+        return io.BufferedReader(_Lines(_plain(stream, opening)))
+
+    def _read_carefully(
+        self, places: Mapping[str, int], drop_missing: bool, texts: Collection[str], readers: Mapping[str, CellReader]
+    ) -> dict[str, Any]:
         """The same, cell by cell. Raises DataError that lists what is wrong by line, column and text."""
         wrong: list[str] = []
         missing: list[str] = []
         columns: dict[str, list[Any]] = {name: [] for name in places}
-        for place, cells in itertools.islice(self._records(), 1, None):
+        for place, cells in self._from_start():
             if len(cells) != len(self.header):
                 wrong.append(f"{place}: {counted(len(cells))}, but the header has {len(self.header)}")
                 continue
             for name, k in places.items():
                 cell = cells[k].strip()
-                where = f"{place}, column `{name}`"
-                if name == labels:
+                if name in texts:
                     if is_broken(cell):
-                        wrong.append(f"{where}: {shown(cell)}")
+                        wrong.append(f"{place}, column `{name}`: {shown(cell)}")
                     if cell in MISSING:
-                        missing.append(f"{where}: {cell or 'empty'}")
+                        missing.append(f"{place}, column `{name}`: {cell or 'empty'}")
                     columns[name].append(None if cell in MISSING else cell)
                     continue
-                value = math.nan if cell in MISSING else number(cell)
+                value = readers[name].read(cell)
                 if value is None:
-                    wrong.append(f"{where}: {shown(cell)} is not a number")
+                    wrong.append(f"{place}, column `{name}`: {not_read(cell, readers[name])}")
                 elif not math.isfinite(value):
-                    missing.append(f"{where}: {cell or 'empty'}")
+                    missing.append(f"{place}, column `{name}`: {cell or 'empty'}")
                 columns[name].append(math.nan if value is None else value)
         if wrong or (missing and not drop_missing):
             raise DataError(listing(wrong or missing, f"{self._source.name}: "), missing=not wrong)
-        return {name: np.array(values, dtype=object if name == labels else None) for name, values in columns.items()}
+        return {name: np.array(values, dtype=object if name in texts else None) for name, values in columns.items()}
 
-    def _records(self) -> Generator[Record]:
-        """Each record that is not blank, the header first, with the line on which it begins."""
-        line = 1
+    def _from_start(self) -> Generator[Record]:
         with self._source.text() as stream:
-            try:
-                first = _first_record(stream)
-                self._delimiter = self._separator(first)
-                text = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
-                begun = io.StringIO(first.decode("utf-8").removeprefix("\ufeff"), newline="")
-                reader = csv.reader(itertools.chain(begun, text), delimiter=self._delimiter)
-                for cells in reader:
-                    if cells:
-                        yield Record(f"line {line}", cells)
-                    line = reader.line_num + 1
-                text.detach()
-            except (csv.Error, OSError, EOFError, zlib.error) as error:
-                raise self._source.unreadable(error, line) from None
+            self._skip(stream)
+            yield from self._records(stream)
 
-    def _separator(self, first: bytes) -> str:
-        """What separates the columns, from the record that names them. Raises DataError if it names none."""
-        name = self._source.name
+    def _skip(self, stream: BinaryIO) -> None:
+        """Go to the first row."""
+        for _ in range(self._opening.lines):
+            stream.readline()
+
+    def _records(self, stream: BinaryIO) -> Generator[Record]:
+        """Each record that is not blank, with the line on which it begins."""
+        opening = self._opening
+        begun = self._opening.first.decode("utf-8", "surrogateescape") if self._source.once else ""
+        text = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
+        lines = _CountedLines(begun, text, opening)
+        is_blank = opening.delimiter == BLANKS
         try:
-            record = first.decode("utf-8").strip("\ufeff\r\n")
-        except UnicodeDecodeError:
-            raise DataError(f"{name}: line 1 is not UTF-8 text; save the file as UTF-8") from None
-        if not record:
-            raise DataError(f"{name}: the file is empty")
-        if ";" in record and "," not in record and "\t" not in record:
-            raise DataError(
-                f"{name}: the columns are separated by semicolons; commas or tabs are needed "
-                "(`tr ';' ',' < FILE` makes them commas, if numbers have decimal points)"
-            )
-        delimiter = "\t" if "\t" in record and "," not in record else ","
-        cells = next(csv.reader([record], delimiter=delimiter))
-        if all(number(cell) is not None for cell in cells):
-            raise DataError(f"{name}: the first line holds numbers; it must hold the names of the columns")
-        return delimiter
+            reader = csv.reader(lines, delimiter=opening.delimiter, skipinitialspace=is_blank)
+            read = 0
+            for cells in reader:
+                own, read = reader.line_num - read, reader.line_num
+                if cells:
+                    yield Record(f"line {lines.count - own + 1}", cells)
+        except (csv.Error, OSError, EOFError, zlib.error) as error:
+            raise self._source.unreadable(error, lines.count + 1) from None
+        finally:
+            text.detach()  # who opened the stream closes it
 
 
-def _first_record(stream: BinaryIO) -> bytes:
-    """Read the first record that is not blank, which may have line ends within quotes."""
-    record = b""
-    while line := stream.readline():
-        record += line
-        if record.strip(_BOM + b"\r\n") and record.count(b'"') % 2 == 0:
-            break
-    return record
+class _CountedLines:
+    """The lines of the rows, without comments, and the number in the file of the last one."""
+
+    def __init__(self, begun: str, rest: Iterable[str], opening: Opening) -> None:
+        self._lines = iter([begun] if begun else [])
+        self._rest = iter(rest)
+        self._comment, self._is_blank = opening.comment, opening.delimiter == BLANKS
+        self.count = opening.lines
+
+    def __iter__(self) -> Iterator[str]:
+        for lines in (self._lines, self._rest):
+            for line in lines:
+                self.count += 1
+                if self._comment and line.lstrip().startswith(self._comment):
+                    continue
+                yield line.replace("\t", " ").strip() if self._is_blank else line
+
+
+class _Lines(io.RawIOBase):
+    """Pieces of bytes as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._left:
+            self._left = next(self._pieces, b"")
+        taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+def _plain(stream: BinaryIO, opening: Opening) -> Iterator[bytes]:
+    comment, is_blank = opening.comment.encode(), opening.delimiter == BLANKS
+    for line in stream:
+        if comment and line.lstrip().startswith(comment):
+            continue
+        if not is_blank:
+            yield line
+        elif b'"' in line:  # blanks within quotes stay: the careful way knows them
+            raise OSError("quoted text among blanks")
+        elif cells := line.split():
+            yield b" ".join(cells) + b"\n"
+
+
+def not_read(cell: str, reader: CellReader) -> str:
+    """What is wrong with a cell that is not what its column is."""
+    return f"{shown(cell)} is not {(reader.kind or CellKind.NUMBER).value}" if cell else "empty"
 
 
 def _is_complete(column: NDArray[Any]) -> bool:

@@ -1,50 +1,30 @@
-"""Data files: CSV, TSV, gzip of either, Parquet. Their content tells the format, not their name."""
+"""One data file as a Dataset."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import math
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.cells import counted, number, shown
-from autodiff_cli.data.delimited import Delimited
-from autodiff_cli.data.parquet import MAGIC, Parquet
+from autodiff_cli.data.cells import counted, is_absent, number
+from autodiff_cli.data.delimited import not_read
+from autodiff_cli.data.formats import format_of
+from autodiff_cli.data.options import AS_IT_IS, FileOptions
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Array, DataError, LabelColumn, Record, Table, as_labels, complete, listing
 from autodiff_cli.data.texts import NotPlain, TextColumns
-from autodiff_cli.language.errors import in_brief
+from autodiff_cli.data.where import RowFilter
+from autodiff_cli.language.errors import in_brief, suggest
 from autodiff_cli.language.lexer import canonical
 
 _ROWS = 10_000  # that are handed on at a time
-
-
-class ColumnFormat(Protocol):
-    """A way to write columns down."""
-
-    @property
-    def header(self) -> Sequence[str]:
-        """The names of the columns, as the file spells them."""
-
-    def columns(self, places: Mapping[str, int], drop_missing: bool, labels: str | None) -> dict[str, Any]:
-        """The columns at some places, by other names: floats, nan where a cell is missing; of `labels`, texts.
-
-        Raises:
-            DataError: for cells that hold no number; where the place of what is missing is known, for these too unless
-                `drop_missing`.
-        """
-
-    def records(self) -> Generator[Record]:
-        """The rows as text, each with its place. Of what can be read only once, those that were not read yet."""
-
-    def texts(self) -> Generator[TextColumns]:
-        """The rows by column, where that is faster. Raises NotPlain where it has to end, maybe at once."""
-
-
 Cells: TypeAlias = list[list[str]] | TextColumns
 
 
@@ -60,54 +40,112 @@ class Block(NamedTuple):
     cells: Cells
 
 
+class RawColumns(NamedTuple):
+    """Columns as a file has them.
+
+    Attributes:
+        columns: floats, nan where a cell is missing; of texts, objects, None where one is.
+        rows: the number of each in the file, from 1 on.
+    """
+
+    columns: dict[str, Any]
+    rows: NDArray[np.intp]
+
+
 class DataFile:
     """A file of named columns, as a Dataset.
 
     Args:
         path: `-` stands for `stdin`.
         stdin: where `-` is read from.
+        options: how it is to be read.
+        origins: by column, the moment from which dates and times are counted; by default that of its first cell.
         once: leave standard input where it is until it is read, row by row, as it arrives; then it is gone.
 
     Attributes:
         name: for messages.
         header: the names of the columns as the file spells them.
         names: the same, as the language compares names; those that are empty, or there already, are left out.
+        readers: what reads the cells of each column, and what it has learnt of them.
 
     Raises:
-        DataError: if there is no such file, or no header that can be read.
+        DataError: if there is no such file, no header that can be read, or not the columns that options name.
     """
 
-    def __init__(self, path: str, stdin: BinaryIO | None = None, *, once: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        stdin: BinaryIO | None = None,
+        *,
+        options: FileOptions = AS_IT_IS,
+        origins: Mapping[str, datetime] = MappingProxyType({}),
+        once: bool = False,
+    ) -> None:
         source = ByteSource(path, stdin, once=once)
         self.name = source.name
-        self._format: ColumnFormat = Parquet(source) if source.start == MAGIC else Delimited(source)
-        self.header = tuple(self._format.header)
+        self.format = format_of(source, options.dialect)
+        self.header = tuple(self.format.header)
         self._canonical = [canonical(cell.strip()) for cell in self.header]
+        self._rename(options.renamed)
         self.names = tuple(dict.fromkeys(name for name in self._canonical if name))
+        self.readers = {name: self.format.reader() for name in self.names}
+        for name in self.readers.keys() & origins.keys():
+            self.readers[name].origin = origins[name]
+        self._notes: dict[str, None] = {}
+        self._where = None
+        if options.where is not None:
+            self._where = RowFilter(options.where, self.names, self.texts)
+
+    @property
+    def texts(self) -> list[str]:
+        """The names of the columns of text."""
+        places = self.format.text_places()
+        return [name for name in self.names if self._canonical.index(name) in places]
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to say of how the file was read: all that nobody said and that changes what a number means."""
+        of_columns = ((name, reader.note()) for name, reader in self.readers.items())
+        said = [f"column `{name}`: {note}" for name, note in of_columns if note is not None]
+        return [*self.format.notes, *said, *self._notes]
+
+    @property
+    def origins(self) -> dict[str, datetime]:
+        """The moments from which the columns of dates and times are counted that have been read."""
+        return {name: reader.origin for name, reader in self.readers.items() if reader.origin is not None}
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
         """See `Dataset.load`. Only the columns asked for are read. Labels that are all numbers as text are numbers."""
-        places = self._places({*wanted, labels} if labels is not None else wanted)
-        if not places:
+        return loaded(self, wanted, drop_missing, labels)
+
+    def read(self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()) -> RawColumns:
+        """The columns of these names, of the rows that count.
+
+        Args:
+            texts: those among them that are read as text.
+
+        Raises:
+            DataError: see `Dataset.load`; cells that are missing may be left as they are.
+        """
+        if not self.places(wanted):
             raise DataError(f"{self.name}: the model uses none of its columns ({in_brief(self.names)})")
-        columns = self._format.columns(places, drop_missing, labels)
-        named = None
-        if labels is not None:
-            named = LabelColumn(labels, *as_labels(_as_numbers(columns.pop(labels)), labels))
-        return complete(columns, drop_missing, f"{self.name}: ", named)
+        if self._where is None:
+            columns = self.format.columns(self.places(wanted), drop_missing, texts, self.readers)
+            return RawColumns(columns, np.arange(1, len(next(iter(columns.values()))) + 1))
+        places = self.places({*wanted, *self._where.numbers, *self._where.texts})
+        columns = self.format.columns(places, True, {*texts, *self._where.texts}, self.readers)
+        mask = self._where.mask(columns)
+        self._notes |= dict.fromkeys(self._where.notes(columns))
+        count = int(np.count_nonzero(mask))
+        self._notes[f"--where: {count} of {len(mask)} rows stay"] = None
+        if not count:
+            raise DataError("\n".join([f"{self.name}: --where leaves no row of {len(mask)}", *self._notes][:-1]))
+        kept = {name: column[mask] for name, column in columns.items() if name in wanted}
+        return RawColumns(kept, np.flatnonzero(mask) + 1)
 
     def rows(self) -> Iterator[Cells]:
-        """All rows as text, some at a time."""
-        done = 0
-        with contextlib.suppress(NotPlain), contextlib.closing(self._format.texts()) as texts:
-            for cells in texts:
-                yield cells
-                done += len(cells)
-            return
-        with contextlib.closing(self._format.records()) as records:
-            rest = itertools.islice(records, done, None)
-            while block := [record.cells for record in itertools.islice(rest, _ROWS)]:
-                yield block
+        """The rows that count as text, some at a time."""
+        return self._all_rows() if self._where is None else kept_rows(self._all_rows(), self._mask())
 
     def blocks(self, wanted: Collection[str], size: int) -> Iterator[Block]:
         """All rows in order, `size` at a time at most: the numbers of the columns asked for, and the text of all.
@@ -117,15 +155,15 @@ class DataFile:
         Raises:
             DataError: for cells that are empty or hold no number, and rows of too many or too few, block by block.
         """
-        places = self._places(wanted)
+        places = self.places(wanted)
         done = 0
-        with contextlib.suppress(NotPlain), contextlib.closing(self._format.texts()) as texts:
+        with contextlib.suppress(NotPlain), contextlib.closing(self.format.texts()) as texts:
             for batch in texts:
                 for part in batch.parts(size):
                     yield Block({name: part.numbers(place) for name, place in places.items()}, part)
                     done += len(part)
             return
-        with contextlib.closing(self._format.records()) as records:
+        with contextlib.closing(self.format.records()) as records:
             rest = itertools.islice(records, done, None)
             while found := list(itertools.islice(rest, size)):
                 yield Block(self._numbers(found, places), [record.cells for record in found])
@@ -140,8 +178,11 @@ class DataFile:
         lacking = [name for name in wanted if name not in self.names]
         if lacking:
             raise DataError(f"{self.name}: there is no column {in_brief(lacking, '`')} ({in_brief(self.names)})")
-        places, count = self._places(wanted), 0
-        for count, (place, cells) in enumerate(self._format.records(), 1):
+        places, count = self.places(wanted), 0
+        records: Iterator[Record] = self.format.records()
+        if self._where is not None:
+            records = itertools.compress(records, self._mask().tolist())
+        for count, (place, cells) in enumerate(records, 1):
             if count == number:
                 if len(cells) != len(self.header):
                     wrong = f"{counted(len(cells))}, but the header has {len(self.header)}"
@@ -151,7 +192,36 @@ class DataFile:
             raise DataError(f"{self.name}: there are no rows")
         raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")
 
-    def _places(self, wanted: Collection[str]) -> dict[str, int]:
+    def _all_rows(self) -> Iterator[Cells]:
+        done = 0
+        with contextlib.suppress(NotPlain), contextlib.closing(self.format.texts()) as texts:
+            for cells in texts:
+                yield cells
+                done += len(cells)
+            return
+        with contextlib.closing(self.format.records()) as records:
+            rest = itertools.islice(records, done, None)
+            while block := [record.cells for record in itertools.islice(rest, _ROWS)]:
+                yield block
+
+    def _mask(self) -> NDArray[np.bool_]:
+        """Which rows count."""
+        assert self._where is not None
+        places = self.places({*self._where.numbers, *self._where.texts})
+        return self._where.mask(self.format.columns(places, True, self._where.texts, self.readers))
+
+    def _rename(self, renamed: Mapping[str, str]) -> None:
+        for own, name in renamed.items():
+            if own not in self._canonical:
+                close = suggest(own, self._canonical)
+                there = f"did you mean `{close}`?" if close else f"the columns are {in_brief(self.header)}"
+                raise DataError(f"{self.name}: --column {name}: there is no column `{own}`; {there}")
+            if name in self._canonical and name not in renamed:
+                raise DataError(f"{self.name}: --column {name}: there is a column `{name}` already")
+        self._canonical = [renamed.get(name, name) for name in self._canonical]
+
+    def places(self, wanted: Collection[str]) -> dict[str, int]:
+        """Where columns of these names stand, those that are there. Raises DataError for one that is there twice."""
         places = {name: place for place, name in enumerate(self._canonical) if name in wanted}
         for name in places:
             if self._canonical.count(name) > 1:
@@ -169,9 +239,9 @@ class DataFile:
         for place, cells in records if not wrong else ():
             for name, k in places.items():
                 cell = cells[k].strip()
-                value = number(cell)
+                value = None if is_absent(cell) else self.readers[name].read(cell)
                 if value is None:
-                    wrong.append(f"{place}, column `{name}`: {f'{shown(cell)} is not a number' if cell else 'empty'}")
+                    wrong.append(f"{place}, column `{name}`: {not_read(cell, self.readers[name])}")
                 else:
                     columns[name].append(value)
         if wrong:
@@ -186,6 +256,35 @@ def kept_rows(blocks: Iterable[Cells], kept: NDArray[np.bool_]) -> Iterator[Cell
         part = kept[start : start + len(cells)]
         start += len(cells)
         yield cells.kept(part) if isinstance(cells, TextColumns) else [*itertools.compress(cells, part.tolist())]
+
+
+class _Readable(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def read(
+        self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()
+    ) -> RawColumns: ...
+
+
+def loaded(file: _Readable, wanted: Collection[str], drop_missing: bool, labels: str | None) -> Table:
+    """The columns of a file, or of several, as a table. See `Dataset.load`."""
+    texts = set() if labels is None else {labels}
+    return as_table(
+        file.read({*wanted, *texts}, drop_missing=drop_missing, texts=texts), drop_missing, labels, f"{file.name}: "
+    )
+
+
+def as_table(raw: RawColumns, drop_missing: bool, labels: str | None, where: str) -> Table:
+    """Columns as a table without missing cells. See `Dataset.load`.
+
+    Args:
+        where: what a message begins with.
+    """
+    columns, named = dict(raw.columns), None
+    if labels is not None:
+        named = LabelColumn(labels, *as_labels(_as_numbers(columns.pop(labels)), labels))
+    return complete(columns, drop_missing, where, named, raw.rows)
 
 
 def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:

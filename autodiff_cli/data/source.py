@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -12,9 +13,27 @@ from typing import Any, BinaryIO, cast
 from autodiff_cli.data.table import DataError
 
 _PIECE = 1 << 20  # bytes that are read at a time
-_START = 4  # bytes that tell formats apart
 _LONG = 1 << 18  # bytes of a file of which what pays for many rows is worth loading
+_START = 16  # bytes that tell formats apart
 _ZIPPED = b"\x1f\x8b"
+
+# What cannot be read is called what it is, by how it begins.
+_FOREIGN = {
+    b"PK\x03\x04": "a zip file, as workbooks (.xlsx, .ods) and .npz are: save the sheet as CSV, or unzip it",
+    b"\xd0\xcf\x11\xe0": "an old workbook (.xls): save the sheet as CSV",
+    b"%PDF": "a PDF: copy its table into a CSV file",
+    b"\x89HDF": "an HDF5 file: write its table as Parquet or CSV",
+    b"CDF\x01": "a NetCDF file: write its table as Parquet or CSV",
+    b"CDF\x02": "a NetCDF file: write its table as Parquet or CSV",
+    b"SQLite format": "an SQLite database: write its table as CSV (`.mode csv` and `.output FILE` in sqlite3)",
+    b"\x93NUMPY": "a NumPy array: write it with numpy.savetxt and the names of its columns",
+    b"BZh": "compressed by bzip2: unpack it, or use gzip",
+    b"\xfd7zXZ": "compressed by xz: unpack it, or use gzip",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or use gzip",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"FEA1": "a Feather file of version 1: write it again as version 2",
+}
 
 
 class ByteSource:
@@ -31,7 +50,7 @@ class ByteSource:
         once: whether the bytes can be read only once.
 
     Raises:
-        DataError: if there is no such file.
+        DataError: if there is no such file, or if it is known not to be data that can be read.
     """
 
     def __init__(self, path: str, stdin: BinaryIO | None = None, *, once: bool = False) -> None:
@@ -52,6 +71,22 @@ class ByteSource:
             self.start = self._peek()
         except OSError as error:
             raise self.unreadable(error) from None
+        for magic, what in _FOREIGN.items():
+            if self.start.startswith(magic):
+                raise DataError(f"{self.name}: this is {what}")
+
+    @property
+    def text_start(self) -> bytes:
+        """The first bytes of a text, unzipped; none of what is zipped and can be read only once."""
+        if not self.start.startswith(_ZIPPED):
+            return self.start
+        if self.once:
+            return b""
+        try:
+            with self.text() as stream:
+                return stream.read(_START)
+        except (OSError, EOFError, zlib.error):
+            return b""
 
     @contextlib.contextmanager
     def raw(self) -> Iterator[BinaryIO]:

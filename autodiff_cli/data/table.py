@@ -204,12 +204,17 @@ def as_texts(cells: Any) -> NDArray[np.object_]:
 
 
 def complete(
-    columns: Mapping[str, NDArray[Any]], drop_missing: bool, where: str = "", labels: LabelColumn | None = None
+    columns: Mapping[str, NDArray[Any]],
+    drop_missing: bool,
+    where: str = "",
+    labels: LabelColumn | None = None,
+    rows: NDArray[np.intp] | None = None,
 ) -> Table:
     """The columns as a table without missing cells. See `Dataset.load`.
 
     Args:
         where: what the message begins with (`"prices.parquet: "`).
+        rows: what each row is called in it; 1, 2 and so on by default.
     """
     missing = {name: ~np.isfinite(values) for name, values in columns.items()}
     if labels is not None:
@@ -221,7 +226,8 @@ def complete(
         return Table(columns, len(bad), labels=None if labels is None else labels.values)
     if not drop_missing:
         problems = (
-            f"row {row + 1}, column `{name}`: {columns[name][row] if name in columns else 'no label'}"
+            f"row {row + 1 if rows is None else rows[row]}, column `{name}`: "
+            f"{columns[name][row] if name in columns else 'no label'}"
             for row in np.flatnonzero(bad)
             for name in missing
             if missing[name][row]

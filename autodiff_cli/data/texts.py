@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -40,6 +40,10 @@ class TextColumns:
         import pyarrow as pa
 
         return TextColumns(self.batch.filter(pa.array(rows)))
+
+    def select(self, places: Sequence[int]) -> TextColumns:
+        """The columns at some places, in that order."""
+        return TextColumns(self.batch.select(list(places)))
 
     def numbers(self, place: int) -> NDArray[np.float64]:
         """A column as numbers. Raises NotPlain if a cell holds none."""

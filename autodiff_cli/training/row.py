@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autodiff_cli.data import cells
-from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.several import DataFiles
 from autodiff_cli.data.table import DataError
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import constant
@@ -61,7 +61,7 @@ def row_loss(model: Model, loss: str, options: LossOptions, classes: int | None)
     )
 
 
-def row_of_model(text: str, file: DataFile, number: int, values: Mapping[str, Any], options: LossOptions) -> TracedRow:
+def row_of_model(text: str, file: DataFiles, number: int, values: Mapping[str, Any], options: LossOptions) -> TracedRow:
     """The loss of a row at parameters that are given, as far as they are.
 
     Args:
@@ -81,7 +81,7 @@ def row_of_model(text: str, file: DataFile, number: int, values: Mapping[str, An
     return TracedRow(formula, {**point, **values}, model.parameters, _notes(model, classes))
 
 
-def row_of_fit(fit: FittedModel, file: DataFile, number: int, values: Mapping[str, Any]) -> TracedRow:
+def row_of_fit(fit: FittedModel, file: DataFiles, number: int, values: Mapping[str, Any]) -> TracedRow:
     """The loss of a row at the parameters of a fit.
 
     Args:
@@ -102,7 +102,7 @@ def row_of_fit(fit: FittedModel, file: DataFile, number: int, values: Mapping[st
     return TracedRow(formula, point, free, _notes(model, classes))
 
 
-def _row(file: DataFile, number: int, model: Model, classes: Classes | None) -> tuple[dict[str, Any], Classes | None]:
+def _row(file: DataFiles, number: int, model: Model, classes: Classes | None) -> tuple[dict[str, Any], Classes | None]:
     """What a row has in the columns of a model, and the classes; these are read from all rows where they are not known.
     Of the column of classes it is the position among them."""
     if model.labelled:
@@ -120,7 +120,10 @@ def _row(file: DataFile, number: int, model: Model, classes: Classes | None) -> 
                 classes, _ = encoded(labels, name)
             point[name] = float(_position(text, classes, where))
             continue
-        value = cells.number(text)
+        reader = file.readers[name]
+        if reader.origin is None:
+            reader.read(file.row(1, [name]).cells[0])  # from it dates and times are counted
+        value = reader.read(text)
         if value is None or not math.isfinite(value):
             raise DataError(f"{where}: {cells.shown(text)} is not a {'finite ' if value is not None else ''}number")
         point[name] = value

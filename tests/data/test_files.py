@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from autodiff_cli.data.files import DataFile
 from autodiff_cli.data.table import DataError, Table
@@ -37,6 +37,12 @@ def as_parquet(columns: dict[str, list[Any]]) -> bytes:
     return buffer.getvalue()
 
 
+def as_arrow(columns: dict[str, list[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    feather.write_feather(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -50,6 +56,16 @@ def as_parquet(columns: dict[str, list[Any]]) -> bytes:
         gzip.compress(b"x,y\n1,2\n3,4\n", mtime=0),
         gzip.compress(b"x\ty\n1\t2\n3\t4\n", mtime=0),
         as_parquet({"x": [1, 3], "y": [2.0, 4.0]}),
+        b"x;y\n1;2\n3;4\n",
+        b"x;y\n1,0;2\n3,0;4\n",
+        b"x y\n1 2\n3 4\n",
+        b"  x    y\n  1.0  2.0\n\t3.0\t 4.0  \n",
+        b"# made by hand\n# at noon\nx,y\n1,2\n3,4\n",
+        b"# a peak\n#---------\n# x    y\n 1.0  2.0\n 3.0  4.0\n",
+        b'x,y\n"1","2"\n"3","4"\n',
+        b'{"x": 1, "y": 2}\n{"y": 4.0, "x": 3}\n',
+        gzip.compress(b'{"x": 1, "y": 2}\n{"y": 4.0, "x": 3}', mtime=0),
+        as_arrow({"x": [1, 3], "y": [2.0, 4.0]}),
         b",x,y,,y 2\nrow,1,2,,a\nrow,3,4,,b\n",
         b'x,"note,\n""long""",y\n1,"a\nb",2\n3,"c,d",4\n',
         b"x,caf\xe9,y\n1,2,2\n3,4,4\n".replace(b"caf\xe9", "café".encode()),
@@ -67,7 +83,6 @@ def test_every_form_of_the_same_data(content: bytes) -> None:
         (b"\n\n", "standard input: the file is empty"),
         (b"x,y\n", "standard input: there are no rows"),
         (b"1,2\n3,4\n", "standard input: the first line holds numbers; it must hold the names of the columns"),
-        (b"x;y\n1;2\n", "separated by semicolons; commas or tabs are needed"),
         ("x,y\n1,2\n".encode("utf-16"), "line 1 is not UTF-8 text"),
         (b"x,\xe9\n1,2\n", "line 1 is not UTF-8 text"),
         (b"x,y\n1,\xff\n", "line 2, column `y`: text that is not UTF-8 is not a number"),

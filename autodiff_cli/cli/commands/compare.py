@@ -11,10 +11,11 @@ from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.commands.train import OPTIONS
 from autodiff_cli.cli.declarations import Assignments, Digits, Json
 from autodiff_cli.cli.errors import BadInput, ExitStatus
+from autodiff_cli.cli.files import DATA_HELP, FILE_OPTIONS
 from autodiff_cli.cli.records import with_records
+from autodiff_cli.data.options import FileOptions
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
 
-_DATA = "CSV, TSV, gzip of either, or Parquet; - reads it from standard input."
 _MODELS = "Two models of the same target or more, as for `train`."
 
 # Those of `train` that mean the same for every model.
@@ -25,19 +26,21 @@ _TAKEN = (
 
 
 @with_records(
-    {name: OPTIONS[name] for name in _TAKEN},
+    {**{name: OPTIONS[name] for name in _TAKEN}, **FILE_OPTIONS},
     rows=DataOptions,
     losses=LossOptions,
     method=MethodOptions,
+    reading=FileOptions,
 )
 def compare(
     context: typer.Context,
-    data: Annotated[str, typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
     models: Annotated[list[str], typer.Argument(metavar="MODEL...", help=_MODELS, show_default=False)],
     *,
     rows: DataOptions,
     losses: LossOptions,
     method: MethodOptions,
+    reading: FileOptions,
     assignments: Assignments = None,
     folds: Annotated[
         int, typer.Option("--folds", metavar="N", help="The parts of cross-validation, drawn by the seed; 0 for none.")
@@ -61,7 +64,7 @@ def compare(
     import dataclasses
 
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.data import bad_input, data_file
+    from autodiff_cli.cli.data import bad_input, data_files
     from autodiff_cli.cli.options import assignments as merged
     from autodiff_cli.render.fits.comparison import comparison_report
     from autodiff_cli.training.comparison.compare import compared
@@ -73,9 +76,11 @@ def compare(
     given = merged(call.values, assignments or ())
     with bad_input("--drop-missing leaves such rows out"):
         texts = [inputs.text_of(model, environment) for model in models]
-        file = data_file(data, environment)
+        file = data_files([data], environment, reading)
         start = ParameterOptions(inputs.constant_values(given))
         options = Options(start, dataclasses.replace(rows, no_columns=True), losses, method)
         found = compared(texts, file, options, folds)
+    for note in file.notes:
+        environment.note(note)
     failed = all(one.fit.failure for one in found.models)
     return Answer(comparison_report(found, digits), json, ExitStatus.FAILED if failed else ExitStatus.DONE)

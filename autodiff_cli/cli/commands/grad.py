@@ -84,24 +84,24 @@ def grad(
     given, errors = inputs.without_errors(options.assignments(call.values, assignments or ()))
     more = More(symbolic, mode is PassMode.FORWARD, order, hessian, direction, jacobian, outputs, at)
     if any(map(inputs.interval, given.values())):
-        from autodiff_cli.cli.commands import enclosed
+        from autodiff_cli.cli.gradients import enclosed
 
         if errors or precision is not None:
             others = "an uncertain value" if errors else "--precision"
             raise BadInput(f"an interval goes with value and gradient, not with {others}: leave one of them out")
         return Answer(enclosed.report(context, expression, given, more, wrt, digits), json)
     if errors or precision is not None:
-        from autodiff_cli.cli.commands import trusted
+        from autodiff_cli.cli.gradients import trusted
 
         return Answer(trusted.report(context, expression, given, errors, more, precision, wrt, digits), json)
     if at is not None or any(":" in value for value in given.values()):
-        from autodiff_cli.cli.commands import points
+        from autodiff_cli.cli.gradients import points
 
         return points.answer(context, expression, given, more, wrt, digits, json)
     formula = inputs.formula(context, inputs.text_of(expression, call.environment), given, notes=outputs is None)
     names = inputs.chosen(formula, wrt)
     if more != More():
-        from autodiff_cli.cli.commands import further
+        from autodiff_cli.cli.gradients import further
 
         return Answer(further.report(context, formula, given, names, more, digits), json)
     from autodiff_cli.render.reports import gradient

@@ -11,24 +11,31 @@ from autodiff_cli.cli.answer import Answer
 from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.declarations import Json
 from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.cli.files import DATA_HELP, FILE_OPTIONS
+from autodiff_cli.cli.records import with_records
+from autodiff_cli.data.options import FileOptions
 from autodiff_cli.language.errors import in_brief
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from autodiff_cli.data.files import Cells, DataFile
+    from autodiff_cli.data.files import Cells
+    from autodiff_cli.data.several import DataFiles
     from autodiff_cli.data.table import Table
     from autodiff_cli.training.prediction.named import WantedColumns
     from autodiff_cli.training.result.fit import FittedModel
 
 _MODEL = "A file that `train --save` wrote."
-_DATA = "CSV, TSV, gzip of either, or Parquet; - reads it from standard input. The target's columns may be missing."
+_DATA = f"{DATA_HELP} The target's columns may be missing."
 
 
+@with_records(FILE_OPTIONS, reading=FileOptions)
 def predict(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL, show_default=False)],
-    data: Annotated[str, typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
+    data: Annotated[list[str], typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
+    *,
+    reading: FileOptions,
     interval: Annotated[
         float | None,
         typer.Option(
@@ -66,7 +73,7 @@ def predict(
       autodiff predict flowers.json new.csv --probabilities
       cut -d, -f1 new.csv | autodiff predict decay.json - --json
     """
-    from autodiff_cli.cli.data import bad_input, data_file
+    from autodiff_cli.cli.data import bad_input, data_files
     from autodiff_cli.render.fits.predictions import predictions_report, undefined
     from autodiff_cli.training.options import checked_level
     from autodiff_cli.training.prediction.named import WantedColumns, named_predictions
@@ -79,7 +86,7 @@ def predict(
     with bad_input("--drop-missing leaves such rows out"):
         level = None if interval is None else checked_level(interval)
         fit = load(model)
-        file = data_file(data, environment)
+        file = data_files(data, environment, reading, fit.moments())
         wanted = WantedColumns(level, probabilities, residuals)
         table, columns = _read(fit, file, wanted, drop_missing)
         predictions, note = named_predictions(fit, columns, wanted)
@@ -88,13 +95,14 @@ def predict(
         environment.note(f"rows whose prediction is not a finite number: {count}")
     if table.dropped:
         environment.note(f"rows left out because a cell is missing: {table.dropped}")
-    if note:
-        environment.note(note)
+    for said in (note, *file.notes):
+        if said:
+            environment.note(said)
     return Answer(predictions_report(fit, file.header, lambda: _rows(file, table), predictions), json, output=output)
 
 
 def _read(
-    fit: FittedModel, file: DataFile, wanted: WantedColumns, drop_missing: bool
+    fit: FittedModel, file: DataFiles, wanted: WantedColumns, drop_missing: bool
 ) -> tuple[Table, Mapping[str, NDArray[Any]]]:
     """The table of the columns that are needed, and these by name, those of labels among them.
 
@@ -124,7 +132,7 @@ def _read(
     return alike, alike.columns
 
 
-def _rows(file: DataFile, table: Table) -> Iterator[Cells]:
+def _rows(file: DataFiles, table: Table) -> Iterator[Cells]:
     """The rows as text. Raises BadInput for one that cannot be handed through: better before the first is written than
     after it."""
     from autodiff_cli.cli.data import bad_input
@@ -138,7 +146,7 @@ def _rows(file: DataFile, table: Table) -> Iterator[Cells]:
     return file.rows() if table.kept is None else kept_rows(file.rows(), table.kept)
 
 
-def _check_new(names: Iterable[str], file: DataFile) -> None:
+def _check_new(names: Iterable[str], file: DataFiles) -> None:
     for name in names:
         if name in file.names:
             raise BadInput(f"{file.name}: there is a column `{name}` already; the predictions would have that name too")

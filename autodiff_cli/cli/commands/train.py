@@ -14,7 +14,9 @@ from autodiff_cli.cli.commands.descent_options import DESCENT, KEEPING
 from autodiff_cli.cli.declarations import Assignments, Digits, Json
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput, ExitStatus, Failure
+from autodiff_cli.cli.files import DATA_HELP, FILE_OPTIONS
 from autodiff_cli.cli.records import with_records
+from autodiff_cli.data.options import FileOptions
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 from autodiff_cli.training.objective.losses import FAMILIES, HUBER_DELTA, LOSSES
 from autodiff_cli.training.options import (
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from autodiff_cli.training.recording import Recorder
 
 _MODEL = "`target ~ prediction`, or an expression that is the loss of a row; - and @FILE as for EXPR."
-_DATA = "CSV, TSV, gzip of either, or Parquet; - reads it from standard input."
 _GRADIENT_METHODS = listed(OPTIMIZERS)
 
 # The options that are fields of records, by these names. `compare` has some of them too.
@@ -142,18 +143,19 @@ OPTIONS: dict[str, Any] = {
 
 
 @with_records(
-    {**OPTIONS, **DESCENT, **KEEPING},
+    {**OPTIONS, **DESCENT, **KEEPING, **FILE_OPTIONS},
     rows=DataOptions,
     losses=LossOptions,
     method=MethodOptions,
     held_out=ValidationOptions,
     report=ReportOptions,
     keeping=KeepingOptions,
+    reading=FileOptions,
 )
 def train(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL, show_default=False)],
-    data: Annotated[str, typer.Argument(metavar="DATA", help=_DATA, show_default=False)],
+    data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
     *,
     rows: DataOptions,
     losses: LossOptions,
@@ -161,6 +163,7 @@ def train(
     held_out: ValidationOptions,
     report: ReportOptions,
     keeping: KeepingOptions,
+    reading: FileOptions,
     assignments: Assignments = None,
     fix: Annotated[
         list[str] | None,
@@ -214,7 +217,7 @@ def train(
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
     from autodiff_cli.cli import inputs, options
-    from autodiff_cli.cli.data import bad_input, data_file, writing
+    from autodiff_cli.cli.data import bad_input, data_files, writing
     from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fits.report import fit_report
     from autodiff_cli.render.plots.files import check_picture, save_picture
@@ -227,7 +230,7 @@ def train(
 
     call = Call.of(context)
     environment = call.environment
-    if model == data == "-":
+    if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
     given = options.assignments(call.values, assignments or ())
     kept = _kept(fix or (), given)
@@ -243,7 +246,7 @@ def train(
         with writing(path):
             check_writable(path)
     with bad_input("--drop-missing leaves such rows out"):
-        file = data_file(data, environment)
+        file = data_files(data, environment, reading)
         read = Model.read(inputs.text_of(model, environment), file.names, named)
         _check_names(named, read, context)
         fixed = inputs.constant_values({name: text for name, text in kept.items() if text})
@@ -262,6 +265,9 @@ def train(
             status = ExitStatus.INTERRUPTED
         finally:
             table.end()
+    for note in file.notes:
+        environment.note(note)
+    fit = dataclasses.replace(fit, origins={name: origin.isoformat() for name, origin in file.origins.items()})
 
     def finish() -> None:
         if page is not None and recorder is not None:

@@ -8,7 +8,7 @@ import typer
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.call import Call
-from autodiff_cli.cli.data import bad_input, data_file
+from autodiff_cli.cli.data import bad_input, data_files
 from autodiff_cli.cli.errors import BadInput
 
 if TYPE_CHECKING:
@@ -46,18 +46,19 @@ def traced_row(
 
 
 def _row(context: typer.Context, model: str, data: str, row: int, loss: str | None, given: dict[str, str]) -> TracedRow:
+    from autodiff_cli.data.options import AS_IT_IS
     from autodiff_cli.training.options import LossOptions
     from autodiff_cli.training.result.model_file import load
     from autodiff_cli.training.row import row_of_fit, row_of_model
 
     environment, values = Call.of(context).environment, inputs.constant_values(given)
     if not model.endswith(MODEL_FILE):
-        file = data_file(data, environment)
+        file = data_files([data], environment, AS_IT_IS)
         return row_of_model(inputs.text_of(model, environment), file, row, values, LossOptions(loss))
     if loss is not None:
         raise BadInput(f"--loss {loss}: {model} says which loss it was fitted by")
     fit = load(model)
-    return row_of_fit(fit, data_file(data, environment), row, values)
+    return row_of_fit(fit, data_files([data], environment, AS_IT_IS, fit.moments()), row, values)
 
 
 def refuse_without_row(data: str | None, loss: str | None) -> None:

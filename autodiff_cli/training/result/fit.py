@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, overload
 
 import numpy as np
@@ -78,6 +79,7 @@ class FittedModel:
         levels: of each column that parameters have a value for each level of (`a[group]`), sorted.
         picture: what `--plot` shows; None if that was not asked.
         diagnosis: whether a network is healthy; None if that was not asked.
+        origins: by column, the moment from which its dates and times are counted in seconds, in the form of ISO 8601.
 
     >>> import autodiff_cli as ad
     >>> found = ad.fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
@@ -125,6 +127,12 @@ class FittedModel:
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     derived: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def moments(self) -> dict[str, datetime]:
+        """The `origins` as moments."""
+        return {name: datetime.fromisoformat(text) for name, text in self.origins.items()}
+
     terms: Terms = field(default_factory=Terms)
     levels: dict[str, Sequence[Any]] = field(default_factory=dict)
 

@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -205,6 +206,7 @@ KEYS: dict[str, Reader] = {
     "confidence_level": _number,
     "bounds": _limits,
     "intervals": lambda value: {kind: _ends(of_kind) for kind, of_kind in value.items()},
+    "origins": lambda value: {name: datetime.fromisoformat(_text(text)).isoformat() for name, text in value.items()},
     "derived": lambda value: {name: _quantity(of_one) for name, of_one in value.items()},
     "terms": _terms,
     "levels": lambda value: {_text(name): _labels(levels, 1) for name, levels in value.items()},

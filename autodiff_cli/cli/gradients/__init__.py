@@ -1,0 +1,1 @@
+"""What `grad` has beyond value and gradient at one point."""

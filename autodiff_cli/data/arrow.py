@@ -1,0 +1,211 @@
+"""Files of columns that pyarrow reads as tables: Parquet, Arrow (Feather), and lines of JSON."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import io
+import json
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, BinaryIO, Literal, cast
+
+from autodiff_cli.data.cells import CellKind, CellReader
+from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.table import DataError, Record, as_floats, as_texts
+from autodiff_cli.data.texts import NotPlain, TextColumns
+
+
+class ArrowColumns(abc.ABC):
+    """A file of typed columns. See `formats.ColumnFormat`."""
+
+    title: str
+    notes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        with self._opened() as stream:
+            self.header = tuple(self._schema(stream).names)
+
+    @abc.abstractmethod
+    def _schema(self, stream: BinaryIO) -> Any:
+        """The names and types of the columns, as a `pyarrow.Schema`."""
+
+    @abc.abstractmethod
+    def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
+        """The columns of these names, or all, as a `pyarrow.Table`."""
+
+    @contextlib.contextmanager
+    def _stream(self) -> Iterator[BinaryIO]:
+        with self._source.raw() as stream:
+            yield stream
+
+    def text_places(self) -> set[int]:
+        """See `ColumnFormat.text_places`."""
+        import pyarrow as pa
+
+        with self._opened() as stream:
+            types = self._schema(stream).types
+        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
+        return {place for place, type in enumerate(types) if any(is_of(type) for is_of in kinds)}
+
+    def reader(self) -> CellReader:
+        """See `ColumnFormat.reader`."""
+        return CellReader()
+
+    def columns(
+        self,
+        places: Mapping[str, int],
+        drop_missing: bool,  # noqa: ARG002
+        texts: Collection[str],
+        readers: Mapping[str, CellReader],
+    ) -> dict[str, Any]:
+        """See `ColumnFormat.columns`."""
+        names = {name: self.header[place] for name, place in places.items()}
+        with self._opened() as stream:
+            table = self._table(stream, list(names.values()))
+        columns: dict[str, Any] = {}
+        for name, own in names.items():
+            cells = table.column(own)
+            columns[name] = as_texts(cells) if name in texts else self._numbers(cells, readers[name], own)
+        return columns
+
+    def _numbers(self, cells: Any, reader: CellReader, own: str) -> Any:
+        import pyarrow as pa
+
+        if pa.types.is_boolean(cells.type):
+            cells, reader.kind = cells.cast(pa.int8()), CellKind.TRUTH
+        if pa.types.is_temporal(cells.type):
+            return _seconds(cells, reader)
+        try:
+            return as_floats(cells.cast(pa.float64(), safe=False))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            what = f"column `{own}` holds values of type {cells.type}, not numbers"
+            raise DataError(f"{self._source.name}: {what}") from None
+
+    def texts(self) -> Generator[TextColumns]:
+        """See `ColumnFormat.texts`."""
+        raise NotPlain
+        yield
+
+    def records(self) -> Generator[Record]:
+        """See `ColumnFormat.records`."""
+        with self._opened() as stream:
+            columns = [column.to_pylist() for column in self._table(stream).columns]
+        for k, cells in enumerate(zip(*columns, strict=True), 1):
+            yield Record(f"row {k}", ["" if cell is None else str(cell) for cell in cells])
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        """The file's bytes. What pyarrow cannot read within raises DataError."""
+        import pyarrow as pa
+
+        with self._stream() as stream:
+            try:
+                yield stream
+            except DataError:
+                raise
+            except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+                raise self._source.unreadable(error) from None
+
+
+class Parquet(ArrowColumns):
+    """A Parquet file."""
+
+    MAGIC = b"PAR1"
+    title = "Parquet"
+
+    def _schema(self, stream: BinaryIO) -> Any:
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(stream).schema_arrow
+
+    def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(stream).read(columns=None if names is None else list(names))
+
+
+class Feather(ArrowColumns):
+    """A file of Arrow's own format, which is that of Feather too."""
+
+    MAGIC = b"ARROW1"
+    title = "Arrow (Feather)"
+
+    def _schema(self, stream: BinaryIO) -> Any:
+        from pyarrow import ipc
+
+        return ipc.open_file(cast(io.IOBase, stream)).schema
+
+    def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
+        from pyarrow import ipc
+
+        table = ipc.open_file(cast(io.IOBase, stream)).read_all()
+        return table if names is None else table.select(names)
+
+
+class JsonLines(ArrowColumns):
+    """Lines of JSON, each an object with the same names."""
+
+    MAGIC = b"{"
+    title = "lines of JSON"
+
+    def __init__(self, source: ByteSource) -> None:
+        self._read: Any = None
+        super().__init__(source)
+
+    @contextlib.contextmanager
+    def _stream(self) -> Iterator[BinaryIO]:
+        with self._source.text() as stream:
+            yield stream
+
+    def _schema(self, stream: BinaryIO) -> Any:
+        return self._table(stream).schema
+
+    def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
+        import pyarrow as pa
+        from pyarrow import json as pa_json
+
+        if self._read is None:
+            content = stream.read()
+            try:
+                self._read = pa_json.read_json(io.BytesIO(content))
+            except pa.ArrowInvalid:
+                self._read = pa.Table.from_pylist(list(self._objects(content)))
+        return self._read if names is None else self._read.select(names)
+
+    def _objects(self, content: bytes) -> Iterator[dict[str, Any]]:
+        """The objects, one by one. Raises DataError that names the line of what is none."""
+        for number, line in enumerate(content.splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                found = json.loads(line)
+            except ValueError as error:
+                raise self._source.unreadable(error, number) from None
+            if not isinstance(found, dict):
+                raise DataError(f"{self._source.name}: line {number}: an object with a value for each column is needed")
+            yield found
+
+
+def _seconds(cells: Any, reader: CellReader) -> Any:
+    """Moments as seconds since the first, or since the origin of a reader, nan where one is missing."""
+    import pyarrow as pa
+
+    reader.kind = CellKind.TIME
+    zone = getattr(cells.type, "tz", None)
+    if pa.types.is_duration(cells.type):
+        spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
+        return as_floats([None if x is None else x / 1e9 for x in spans])
+    unit: Literal["ns", "us"] = "us"  # nanoseconds reach from 1677 to 2262 only
+    if pa.types.is_time(cells.type) or getattr(cells.type, "unit", "s") == "ns":
+        unit = "ns"
+    ticks = cells.cast(pa.time64(unit) if pa.types.is_time(cells.type) else pa.timestamp(unit, zone)).cast(pa.int64())
+    whole = [None if x is None else x * (1 if unit == "ns" else 1000) for x in ticks.to_pylist()]
+    start = datetime(1970, 1, 1, tzinfo=UTC if zone else None)
+    if reader.origin is None:
+        first = next((x for x in whole if x is not None), 0)
+        reader.origin = start + timedelta(microseconds=first // 1000)
+    origin = (reader.origin - start.replace(tzinfo=reader.origin.tzinfo)) // timedelta(microseconds=1) * 1000
+    return as_floats([None if x is None else (x - origin) / 1e9 for x in whole])

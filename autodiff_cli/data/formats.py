@@ -1,0 +1,72 @@
+"""The formats of data files, told apart by what the files begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from typing import Any, Protocol
+
+from autodiff_cli.data.arrow import Feather, JsonLines, Parquet
+from autodiff_cli.data.cells import CellReader
+from autodiff_cli.data.delimited import Delimited
+from autodiff_cli.data.dialect import Dialect
+from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.table import Record
+from autodiff_cli.data.texts import TextColumns
+
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+
+
+class ColumnFormat(Protocol):
+    """A way to write columns down."""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+
+    @property
+    def header(self) -> Sequence[str]:
+        """The names of the columns, as the file spells them."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was seen of how the columns are written that nobody said."""
+
+    @property
+    def options(self) -> Sequence[str]:
+        """The options that say the same outright."""
+
+    def reader(self) -> CellReader:
+        """What reads the cells of a column."""
+
+    def text_places(self) -> Collection[int]:
+        """The places of the columns of text: those whose first cell that is not missing is no number."""
+
+    def columns(
+        self, places: Mapping[str, int], drop_missing: bool, texts: Collection[str], readers: Mapping[str, CellReader]
+    ) -> dict[str, Any]:
+        """The columns at some places, by other names: floats, nan where a cell is missing; of `texts`, texts, None
+        where one is.
+
+        Args:
+            readers: what reads the cells of each, and learns what they are.
+
+        Raises:
+            DataError: for cells that hold no number; where the place of what is missing is known, for these too unless
+                `drop_missing`.
+        """
+
+    def records(self) -> Generator[Record]:
+        """The rows as text, each with its place. Of what can be read only once, those that were not read yet."""
+
+    def texts(self) -> Generator[TextColumns]:
+        """The rows by column, where that is faster. Raises NotPlain where it has to end, maybe at once."""
+
+
+def format_of(source: ByteSource, dialect: Dialect) -> ColumnFormat:
+    """The format of a file. Raises DataError for one that has no names of columns."""
+    for kind in (Parquet, Feather):
+        if source.start.startswith(kind.MAGIC):
+            return kind(source)
+    if source.text_start.lstrip(_BLANKS).startswith(JsonLines.MAGIC):
+        return JsonLines(source)
+    return Delimited(source, dialect)

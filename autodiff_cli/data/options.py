@@ -1,0 +1,57 @@
+"""What is said of data files: how they are written, what their columns are called, which rows count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autodiff_cli.data.dialect import Dialect
+from autodiff_cli.data.table import DataError
+from autodiff_cli.language.lexer import canonical
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How data files are to be read.
+
+    Attributes:
+        delimiter, decimal, comment, no_header: see `Dialect`.
+        column: other names for columns, each `NAME=Original`.
+        where: an expression that holds in the rows that count.
+
+    Raises:
+        DataError: for what cannot be meant.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    comment: str | None = None
+    no_header: bool = False
+    column: list[str] | None = None
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.dialect, self.renamed
+
+    @property
+    def dialect(self) -> Dialect:
+        """How text is written."""
+        return Dialect(self.delimiter, self.decimal, self.comment, self.no_header)
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Other names for columns, by the names that files have."""
+        found: dict[str, str] = {}
+        for word in self.column or ():
+            name, equals, own = word.partition("=")
+            name, own = canonical(name.strip()), canonical(own.strip().strip('"'))
+            if not (equals and name and own):
+                raise DataError(f'--column takes NAME="Original", not `{word}`')
+            if name in found.values():
+                raise DataError(f"--column {name} is given twice")
+            if own in found:
+                raise DataError(f"--column: `{own}` is given two names, `{found[own]}` and `{name}`")
+            found[own] = name
+        return found
+
+
+AS_IT_IS = FileOptions()  # of files of which nothing is said

@@ -1,0 +1,280 @@
+"""Data as people have them: other separators, decimal commas, comments, dates, names that are no identifiers."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import feather
+
+from autodiff_cli.data.cells import CellReader
+from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.options import FileOptions
+from autodiff_cli.data.several import DataFiles, open_data
+from autodiff_cli.data.summary import summary
+from autodiff_cli.data.table import DataError
+
+
+def opened(content: str | bytes, **options: object) -> DataFile:
+    content = content.encode() if isinstance(content, str) else content
+    return DataFile("-", io.BytesIO(content), options=FileOptions(**options))  # type: ignore[arg-type]
+
+
+def rows(file: DataFiles) -> list[list[str]]:
+    return [row for cells in file.rows() for row in (cells if isinstance(cells, list) else cells.rows())]
+
+
+def column(file: DataFile, name: str) -> list[float]:
+    return [float(x) for x in file.load({name}).columns[name]]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "expected"),
+    [
+        ("x|y\n1|2\n3|4\n", {"delimiter": "|"}, [2, 4]),
+        ("x;y\n1,5;2,5\n3;4\n", {}, [2.5, 4]),
+        ("x;y\n1;2,5\n3;4\n", {"decimal": ","}, [2.5, 4]),
+        ("x\ty\n1\t2,5\n3\t4\n", {"delimiter": "tab"}, [2.5, 4]),
+        ('x,y\n1,"2,000.5"\n3,"1,234,567"\n', {}, [2000.5, 1234567]),
+        ("x;y\n1,5;2.000,5\n3;1.234.567\n", {}, [2000.5, 1234567]),
+        ("x;y\n1;2 000\n3;4 500\n", {}, [2000, 4500]),
+        ("% by hand\nx,y\n% half time\n1,2\n3,4\n% the end\n", {"comment": "%"}, [2, 4]),
+        ("x  y\n1 2\n# no more\n3 4\n", {"comment": "#"}, [2, 4]),
+        ("# x y\n1 2\n3 4\n", {}, [2, 4]),
+        ("x,y\n1,yes\n3,no\n", {}, [1, 0]),
+        ("x,y\n1,TRUE\n3,False\n", {}, [1, 0]),
+        ('"first x" y\n1 2\n"3" 4\n', {"delimiter": "space"}, [2, 4]),
+    ],
+)
+def test_as_people_write_them(content: str, options: dict[str, str], expected: list[float]) -> None:
+    assert column(opened(content, **options), "y") == expected
+
+
+def test_no_header() -> None:
+    file = opened("1 2\n3 4\n", no_header=True)
+    assert file.names == ("c1", "c2")
+    assert column(file, "c2") == [2, 4]
+    assert column(opened("1;2,5\n3;4,5", no_header=True), "c2") == [2.5, 4.5]
+
+
+def test_what_was_seen_is_said() -> None:
+    assert opened("# one\n# two\nx;y\n1,5;2\n").notes == [
+        "2 lines of comment were skipped",
+        "the columns are separated by semicolons",
+        "numbers have decimal commas",
+    ]
+    assert opened("x,y\n1,2\n").notes == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["2024-02-28", "2024-03-01"], [0, 2 * 86400]),
+        (["2024-01-01T12:00:00", "2024-01-01 12:00:00.250"], [0, 0.25]),
+        (["2024-01-01T12:00:00Z", "2024-01-01T12:00:00+01:00"], [0, -3600]),
+        (["9:30", "10:00"], [0, 1800]),
+        (["23:59:59.5", "00:00:00"], [0, -86399.5]),
+    ],
+)
+def test_dates_and_times_are_seconds(cells: list[str], expected: list[float]) -> None:
+    file = opened("t,y\n" + "".join(f"{cell},1\n" for cell in cells))
+    assert column(file, "t") == expected
+    assert any("seconds since" in note for note in file.notes)
+
+
+@given(st.lists(st.datetimes(min_value=datetime(1678, 1, 1), max_value=datetime(2261, 1, 1)), min_size=1, max_size=5))
+def test_moments_are_the_same_in_every_format(moments: list[datetime]) -> None:
+    text = opened("t\n" + "".join(f"{moment.isoformat()}\n" for moment in moments))
+    buffer = io.BytesIO()
+    feather.write_feather(pa.table({"t": moments}), buffer)
+    expected = [(moment - moments[0]).total_seconds() for moment in moments]
+    assert column(text, "t") == pytest.approx(expected, abs=1e-6, rel=1e-15)
+    assert column(opened(buffer.getvalue()), "t") == pytest.approx(expected, abs=1e-6, rel=1e-15)
+
+
+def test_a_date_that_does_not_parse_is_named() -> None:
+    file = opened("t,y\n2024-01-01,1\n2024-02-30,2\n")
+    with pytest.raises(DataError, match=r'line 3, column `t`: "2024-02-30" is not a date or a time like the first one'):
+        file.load({"t"})
+    with pytest.raises(DataError, match=r'"31.12.2024" is not a number'):
+        opened("t\n31.12.2024\n").load({"t"})
+
+
+def test_a_first_moment_can_be_given() -> None:
+    file = DataFile("-", io.BytesIO(b"t\n2024-01-03\n"), origins={"t": datetime(2024, 1, 1)})
+    assert column(file, "t") == [2 * 86400]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([".", ","]))
+def test_a_number_is_read_as_it_was_written(x: float, decimal: str) -> None:
+    assert CellReader(decimal).read(repr(x).replace(".", decimal)) == x
+
+
+def test_columns_of_any_name_and_other_names() -> None:
+    file = opened("Temp [°C],2theta\n20,1\n25,2\n", column=['angle="2theta"'])
+    assert file.names == ("Temp [°C]", "angle")
+    assert column(file, "angle") == [1, 2]
+    with pytest.raises(DataError, match=r"there is no column `2teta`; did you mean `2theta`\?"):
+        opened("2theta\n1\n", column=["a=2teta"])
+    with pytest.raises(DataError, match="there is a column `y` already"):
+        opened("x,y\n1,2\n", column=["y=x"])
+
+
+# --- rows that count
+
+GROUPS = "t,group,y\n1,A,10\n-1,A,20\n2,B,30\n3,A,\n4,A,50\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("t > 0 and group == 'A' and t != 3", [10, 50]),
+        ("group != 'A'", [30]),
+        ("t < 0 or group == 'B'", [20, 30]),
+        ("y > 15", [20, 30, 50]),
+        ("sin(t) > 0 and t < 3", [10, 30]),
+    ],
+)
+def test_where(where: str, expected: list[float]) -> None:
+    file = opened(GROUPS, where=where)
+    assert column(file, "y") == expected
+    assert f"--where: {len(expected)} of 5 rows stay" in file.notes
+    assert [row[2] for row in rows(file)] == [f"{y:g}" for y in expected]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("t > 100", "--where leaves no row of 5"),
+        ("group == 'a'", r"no row has 'a' in column `group`; did you mean 'A'\?"),
+        ("tt > 0", r"there is no column `tt`; did you mean `t`\?"),
+        ("t >", "something must follow"),
+        ("1 > 0", "--where reads no column"),
+        ("y ~ t", "--where takes an expression"),
+    ],
+)
+def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        opened(GROUPS, where=where).load({"y"})
+
+
+def test_a_missing_cell_counts_only_where_the_row_does() -> None:
+    with pytest.raises(DataError, match="row 4, column `y`: nan"):
+        opened(GROUPS, where="t > 0").load({"y"})
+    assert column(opened(GROUPS, where="t > 0 and t != 3"), "y") == [10, 30, 50]
+
+
+# --- several files
+
+
+def test_files_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.jsonl").write_text('{"y": 4, "x": 3}\n')
+    feather.write_feather(pa.table({"x": [5], "y": [6.0]}), tmp_path / "c.arrow")
+    every = [str(tmp_path / name) for name in ("a.csv", "b.jsonl", "c.arrow")]
+    for paths in (every, [str(tmp_path)], [str(tmp_path / "[abc].*")]):
+        data = open_data(paths)
+        table = data.load({"x", "y"})
+        assert [*table.columns["x"]] == [1, 3, 5]
+        assert [*table.columns["y"]] == [2, 4, 6]
+        assert [row[0] for row in rows(data)] == ["1", "3", "5"]
+
+
+def test_dates_of_several_files_have_one_origin(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / f"{day}.csv").write_text(f"t\n2024-01-0{day}\n")
+    assert [*open_data([str(tmp_path)]).load({"t"}).columns["t"]] == [0, 86400]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("x,z\n1,2\n", r"b\.csv: its columns are not those of .*a\.csv: it lacks `y`"),
+        ("x,y,z\n1,2,3\n", r"b\.csv: its columns are not those of .*a\.csv: it has `z` too"),
+        ("x,y\n1,two\n", r'b\.csv: line 2, column `y`: "two" is not a number'),
+        ("x,y\n1,\n", r"b\.csv: line 2, column `y`: empty"),
+    ],
+)
+def test_files_that_disagree_are_named(tmp_path: Path, second: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text(second)
+    with pytest.raises(DataError, match=message):
+        open_data([str(tmp_path / "*.csv")]).load({"x", "y"})
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no file in this folder"):
+        open_data([str(tmp_path)])
+    with pytest.raises(DataError, match="no file has a name like this"):
+        open_data([str(tmp_path / "*.csv")])
+
+
+def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -> None:
+    count = 50_000
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{k},-{k}\n" for k in range(count)))
+    (tmp_path / "b.csv").write_text("y,x\n" + "".join(f"-{k},{k}\n" for k in range(count)))
+    data = open_data([str(tmp_path)], options=FileOptions(where="x > 10"))
+    assert rows(data)[:1] == [["11", "-11"]]
+    assert rows(data) == 2 * [[f"{k}", f"-{k}"] for k in range(11, count)]
+
+
+# --- what it is
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04rest of it", "a zip file, as workbooks"),
+        (b"%PDF-1.7", "a PDF"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old workbook"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b"\x93NUMPY\x01", "a NumPy array"),
+        (b"\xfd7zXZ\0", "compressed by xz"),
+        (b'{"x": 1}\n{"x": two}\n', "line 2"),
+        (b'{"x": 1}\n[2]\n', "line 2: an object"),
+    ],
+)
+def test_what_cannot_be_read_is_called_what_it_is(content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        opened(content).load({"x"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delimiter": "ab"}, "--delimiter takes one character"),
+        ({"decimal": ";"}, "--decimal takes"),
+        ({"decimal": ",", "delimiter": ","}, "cannot both"),
+        ({"comment": ""}, "--comment takes"),
+        ({"column": ["x"]}, "--column takes NAME="),
+        ({"column": ["x=a", "x=b"]}, "--column x is given twice"),
+    ],
+)
+def test_options_that_cannot_be_meant(options: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        FileOptions(**options)  # type: ignore[arg-type]
+
+
+def test_a_summary() -> None:
+    file = opened("when,group,y,n\n2024-01-01,A,1.5,1\n2024-01-02,B,,2\n2024-01-03,,-2.5,3\n")
+    found = summary(file)
+    assert found.rows == 3
+    facts = {c.name: (c.type, c.missing, c.least, c.greatest, c.levels) for c in found.columns}
+    assert facts == {
+        "when": ("date or time", 0, 0, 2 * 86400, None),
+        "group": ("text", 1, None, None, 2),
+        "y": ("number", 1, -2.5, 1.5, None),
+        "n": ("whole number", 0, 1, 3, None),
+    }
+    assert json.dumps(found.first[0]) == '["2024-01-01", "A", "1.5", "1"]'
+    assert math.isfinite(found.columns[2].least or math.nan)
+    assert np.shape(found.first) == (3, 4)
