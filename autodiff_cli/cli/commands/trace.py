@@ -127,6 +127,10 @@ def trace(
         str | None,
         typer.Option("--find", metavar="TEXT", help="In a drawing: only what has TEXT in it, and its neighbours."),
     ] = None,
+    exercise: Annotated[
+        bool,
+        typer.Option("--exercise", help="With --format html: a sheet with blanks and a key, a step to a printed page."),
+    ] = False,
     digits: Digits = None,
     json: Json = False,
 ) -> Answer:
@@ -149,6 +153,7 @@ def trace(
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o page.html
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o solution.tex
       autodiff trace "x*y + sin(x)" --x 2 --y 3 --mode forward -o page.html
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o sheet.html --exercise
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
       autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
       autodiff trace MODEL.json decay.csv --row 3
@@ -170,6 +175,8 @@ def trace(
     if form not in _DRAWINGS and ((highlight, only, find) != (None, None, None) or hide_constants or fold):
         options_ = "--highlight, --only, --hide-constants, --fold and --find"
         raise BadInput(f"{options_} are for drawings; add --format, one of {', '.join(_DRAWINGS)}")
+    if exercise and (form is not Format.HTML or asked.forward):
+        raise BadInput("--exercise is a sheet on reverse mode, in HTML: -o sheet.html, or --format html")
     if step and (asked.anything or json or format_ is not None or output is not None):
         raise BadInput("--step cannot be combined with --paths, --tape, --mode forward, --format, --json or -o")
     given = options.assignments(Call.of(context).values, assignments or ())
@@ -186,7 +193,7 @@ def trace(
     from autodiff_cli.render.drawing.diagrams import View
 
     seed = _seed(traced) if asked.forward else None
-    drawn = _drawn(form, traced, View(highlight, only, hide_constants, fold, find), digits, seed)
+    drawn = _drawn(form, traced, View(highlight, only, hide_constants, fold, find), digits, seed, exercise)
     return Answer(drawn, json, output=output)
 
 
@@ -303,11 +310,12 @@ def _write(paper: Paper, text: str) -> None:
     paper.stream.write(text)
 
 
-def _drawn(form: Format, traced: Trace, view: View, digits: int | None, seed: str | None) -> Report:
-    """The drawing as a file format, a page in forward mode if there is a variable `seed`. Raises BadInput where there
-    is nothing to draw, or too much."""
+def _drawn(form: Format, traced: Trace, view: View, digits: int | None, seed: str | None, exercise: bool) -> Report:
+    """The drawing as a file format, a page in forward mode if there is a variable `seed`, or an exercise. Raises
+    BadInput where there is nothing to draw, or too much."""
     from autodiff_cli.render.documents import trace_document
     from autodiff_cli.render.drawing import diagrams, layout, svg
+    from autodiff_cli.render.lessons.exercise import exercise_sheet
     from autodiff_cli.render.numbers import shows
     from autodiff_cli.render.page import html
     from autodiff_cli.render.report import Report
@@ -319,7 +327,9 @@ def _drawn(form: Format, traced: Trace, view: View, digits: int | None, seed: st
         Format.MERMAID: lambda: diagrams.to_mermaid(drawn, show),
         Format.DOT: lambda: diagrams.to_dot(drawn, show),
         Format.SVG: lambda: svg.to_svg(drawn, show),
-        Format.HTML: lambda: html.to_html(traced, view, digits, seed),
+        Format.HTML: lambda: (
+            exercise_sheet(traced, view, digits) if exercise else html.to_html(traced, view, digits, seed)
+        ),
     }
     try:
         text = writers[form]()

@@ -1,0 +1,23 @@
+"""The exercise sheet in a browser: each step on a printed page of its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support import run_cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def test_one_step_to_a_printed_page(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.html"
+    assert run_cli(f"trace x*y+sin(x) --x 2 --y 3 --exercise -o {file}").status == 0
+    page.goto(file.as_uri())
+    printed = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1 + 3 + 3 + 2
+    page.get_by_label("Value of x*y", exact=True).fill("6")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,78 @@
+"""`trace --format html --exercise`: a sheet with blanks and a key."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.support import expect_refusal, run_cli
+
+POINT = '"h = relu(w*x + b); (h - t)^2 + w" --w 3 --x 2 --b 1 --t 5'
+
+
+def pages(sheet: str) -> list[str]:
+    return [unescape(page) for page in re.findall(r'<section class="page.*?</section>', sheet, re.S)]
+
+
+def words(page: str) -> str:
+    """What a page says outside of its drawing."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<svg.*?</svg>", "", page, flags=re.S)))
+
+
+@pytest.fixture(scope="module")
+def sheet() -> str:
+    return run_cli(f"trace {POINT} --format html --exercise")
+
+
+def test_a_page_for_each_step_one_for_the_gradient_and_the_key(sheet: str) -> None:
+    document = run_cli(f"trace {POINT} --json").json
+    found = pages(sheet)
+    assert len(found) == 1 + len(document["forward"]) + len(document["backward"]) + 2
+    assert "break-after: page" in sheet
+    assert "<script" not in sheet
+
+
+def test_what_is_asked_is_nowhere_before_the_key(sheet: str) -> None:
+    """Neither in the words of its page, nor in the drawing there or on an earlier page."""
+    *steps, _, key = pages(sheet)
+    document = run_cli(f"trace {POINT} --json").json
+    for step, page in zip(document["forward"], steps[1:], strict=False):
+        assert re.search(r"= <input", page)
+        for node in document["nodes"]:
+            if node["id"] >= step["node"] and node["op"] not in ("input", "constant"):
+                shown = re.search(rf'data-node="{node["id"]}".*?</g>', page)
+                assert shown is not None
+                assert "value ____" in shown[0]
+    first_back = 1 + len(document["forward"])
+    for k, step in enumerate(document["backward"]):
+        page = steps[first_back + k]
+        shown = re.search(rf'data-node="{step["node"]}".*?</g>', page)
+        assert shown is not None
+        assert "adjoint ____" in shown[0]
+        assert page.count("Local derivative towards") == len(step["contributions"])
+    assert "data-adjoint" not in sheet
+    for sentence in ("w*x = 3 × 2 = 6", "h: 1 × 4 = 4", "d/dw = 9"):
+        assert sentence in words(key)
+        assert all(sentence not in words(page) for page in steps)
+
+
+def test_slopes_are_not_given_away(sheet: str) -> None:
+    page = next(page for page in pages(sheet) if "<p>A power scales by its slope" in page)
+    assert "2*2" not in words(page)
+
+
+def test_arrays_and_formulas_that_are_markup(tmp_path: Path) -> None:
+    output = run_cli('trace "sum(tanh(W @ x))" --W "[[1, 2], [3, 4]]" --x "[1, 2]" --format html --exercise')
+    assert output.status == 0
+    assert "Key" in pages(output)[-1]
+    target = tmp_path / "sheet.html"
+    assert run_cli(["trace", "`<b>`*2", "--set", "`<b>`=3", "--exercise", "-o", str(target)]).status == 0
+    assert "<b>" not in target.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("options", ["--exercise", "--exercise --json", "--exercise --format svg"])
+def test_it_is_html(options: str) -> None:
+    expect_refusal(run_cli(f"trace {POINT} {options}"), "--exercise is a sheet on reverse mode, in HTML")
