@@ -126,9 +126,9 @@ def _stepping(options: Options, loss: RowGraphs, rows: int, chosen: Backend, not
     method = options.method
     if method.batch_size is None or chosen.name != "numpy" or notes:
         return chosen
-    epochs = EPOCHS if method.epochs is None else method.epochs
     batches = -(-rows // method.batch_size)
-    return suited(method.backend, method.threads, loss, rows, epochs, notes.append, batches)
+    # Whatever the number of epochs asked for: a fit that is resumed for more of them goes the same way.
+    return suited(method.backend, method.threads, loss, rows, EPOCHS, notes.append, batches)
 
 
 def _with_levels(model: Model, table: Table, labels: Mapping[str, NDArray[Any]]) -> tuple[Model, Table]:
