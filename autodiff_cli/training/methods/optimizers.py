@@ -6,10 +6,12 @@ first step. `step` counts from 1.
 
 from __future__ import annotations
 
+import math
+
 from autodiff_cli.backends.update import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.ops.choice import clip
-from autodiff_cli.ops.elementary import sqrt, square
+from autodiff_cli.ops.elementary import expm1, sqrt, square
 
 _THETA, _GRADIENT, _RATE, _STEP = map(variable, (THETA, GRADIENT, RATE, STEP))
 
@@ -53,8 +55,8 @@ def _adam(theta: Node = _THETA) -> Update:
     """Momentum and fading squares, corrected for their start at 0: Kingma & Ba 2015, arXiv 1412.6980, algorithm 1."""
     mean = _faded("mean", _GRADIENT, DECAY)
     squares = _faded("square", square(_GRADIENT), SQUARE_DECAY)
-    rate = _RATE / (1 - DECAY**_STEP)
-    root = sqrt(squares) / sqrt(1 - SQUARE_DECAY**_STEP) + EPSILON
+    rate = _RATE / _remembered(DECAY)
+    root = sqrt(squares) / sqrt(_remembered(SQUARE_DECAY)) + EPSILON
     return Update(theta - rate * (mean / root), {"mean": mean, "square": squares})
 
 
@@ -66,6 +68,11 @@ def _adamw() -> Update:
 def _faded(name: str, new: Node, decay: float) -> Node:
     """A memory that moves towards what is new."""
     return decay * variable(name) + (1 - decay) * new
+
+
+def _remembered(decay: float) -> Node:
+    """How much of a memory that began at 0 is of gradients by now: `1 - decay**step`, at half the price."""
+    return -expm1(_STEP * math.log(decay))
 
 
 OPTIMIZERS: dict[str, Update] = {
