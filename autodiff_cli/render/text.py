@@ -105,11 +105,14 @@ def wrapped(line: str, width: int) -> Iterator[str]:
 
 
 def shortened(text: str, limit: int | None) -> str:
-    """The text with its middle left out if it is longer than `limit` characters, saying how much is missing."""
+    """The text with its middle left out if it is longer than `limit` characters, saying how much is missing; a
+    text that is a little longer stays whole, since the note would take its place."""
     if limit is None or len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]} … ({len(text) - 2 * half} characters) … {text[-half:]}"
+    missing = len(text) - 2 * half
+    note = f" … ({missing} characters) … "
+    return f"{text[:half]}{note}{text[-half:]}" if missing > 2 * len(note) else text
 
 
 def counted(count: int, thing: str) -> str:

@@ -77,7 +77,7 @@ class Bounds:
 
     def touched(self, theta: Array) -> NDArray[np.bool_]:
         """Which numbers stand at a bound."""
-        found: NDArray[np.bool_] = (theta <= self.low) | (theta >= self.high)
+        found: NDArray[np.bool_] = ((theta <= self.low) | (theta >= self.high)) & np.isfinite(theta)
         return found
 
     def around(self, theta: Array) -> Bounds:

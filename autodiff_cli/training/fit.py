@@ -13,6 +13,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.explaining import explained
 from autodiff_cli.training.intervals.asked import check_intervals, with_intervals
 from autodiff_cli.training.keeping.identity import kept_by
 from autodiff_cli.training.many_starts import optimize_from_many
@@ -318,7 +319,9 @@ def _concluded(
             *chosen,
             *found.reasons,
             *found.on_bounds,
+            *found.told_apart,
             *unknown,
+            *explained(objective, outcome, [record["loss"] for record in progress.history]),
             *end,
         ],
         _read=model,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.explaining import of_divergence
 from autodiff_cli.training.keeping.answers import Answers
 from autodiff_cli.training.methods.loop import Descending, Diverged, Outcome
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
@@ -59,7 +60,7 @@ def optimize(method: str, objective: Objective, options: MethodOptions, progress
         if not progress.history:
             return Outcome(objective.start, False, _not_begun(error, objective))
         explained = (
-            f"diverged: {error}; the parameters are those of epoch {error.epoch - 1}. "
+            f"diverged: {error}{of_divergence(error, objective)}; the parameters are those of epoch {error.epoch - 1}. "
             f"A smaller learning rate (--lr, now {_rate(options):g}) may help"
         )
         return Outcome(progress.reached.theta, False, explained)

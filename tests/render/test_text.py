@@ -55,6 +55,7 @@ def test_a_comment_does_not_swallow_the_lines_below_it() -> None:
 
 
 def test_what_is_left_out_of_a_long_text_is_counted() -> None:
-    assert shortened("x" * 30, 10) == "xxxxx … (20 characters) … xxxxx"
+    assert shortened("x" * 80, 10) == "xxxxx … (70 characters) … xxxxx"
+    assert shortened("x" * 30, 10) == "x" * 30  # a note as long as what it stands for says less
     assert shortened("x" * 10, 10) == "x" * 10
     assert shortened("x" * 30, None) == "x" * 30

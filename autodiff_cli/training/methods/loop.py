@@ -85,12 +85,14 @@ class Diverged(ArithmeticError):  # noqa: N818 - what happened
 
     Attributes:
         epoch: the epoch during which it came up; 0 at the start.
+        theta: where, if that is known.
     """
 
-    def __init__(self, epoch: int, loss: float) -> None:
+    def __init__(self, epoch: int, loss: float, theta: Array | None = None) -> None:
         what = "a derivative is not finite" if math.isfinite(loss) else f"the loss is {loss}"
         super().__init__(f"{what} {f'in epoch {epoch}' if epoch else 'at the start'}")
         self.epoch = epoch
+        self.theta = theta
 
 
 class Descending:
@@ -183,7 +185,7 @@ class Descending:
     def _reached(self, loss: float) -> Epoch:
         epoch = Epoch(self.number, loss, self.state.theta.copy())
         if not (math.isfinite(epoch.loss) and np.isfinite(epoch.theta).all()):
-            raise Diverged(epoch.number, epoch.loss)
+            raise Diverged(epoch.number, epoch.loss, epoch.theta)
         return epoch
 
 

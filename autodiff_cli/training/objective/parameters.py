@@ -81,11 +81,14 @@ def _elements(name: str, shape: Shape) -> Iterator[str]:
 
 
 def checked(name: str, value: ArrayLike) -> Any:
-    """A value of a parameter as a float or an array. Raises OptionError if it is neither."""
+    """A value of a parameter as a float or an array. Raises OptionError if it is neither, or not finite."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise OptionError(f"the value of `{name}` is not a number, nor an array of them") from None
+    if not np.isfinite(array).all():
+        wrong = float(array[~np.isfinite(array)][0])
+        raise OptionError(f"the value of `{name}` is {wrong}; a parameter is a finite number")
     return array if array.ndim else float(array)
 
 

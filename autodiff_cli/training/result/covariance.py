@@ -14,6 +14,10 @@ Array = NDArray[np.float64]
 # rounding leaves of an exact 0, with room to spare. Of a Hessian, a square, only half of the digits can tell.
 DEPENDENT = 1e-13
 _DEPENDENT_SQUARE = 1e-7
+_ALIKE = 0.999  # the correlation beyond which two parameters can hardly be told apart
+_THE_SAME = 0.999999  # the one beyond which it matters in any case
+_VAGUE = 0.1  # of a value: an error that large makes it matter
+_PAIRS = 3  # of them that are named
 _NAMED = 10  # of the parameters that the data leave open
 _INVOLVED = 1e-3  # the least share in a direction that the data leave open for a parameter to count as part of it
 
@@ -68,6 +72,35 @@ def inverse(factor: Array, names: Sequence[str], dependent: float = DEPENDENT) -
         more = f" and {len(tied) - _NAMED} more" if len(tied) > _NAMED else ""
         reasons.append(f"the data determine only a combination of {', '.join(tied[:_NAMED])}{more}, not each of them")
     return found, reasons
+
+
+def hardly_told_apart(names: Sequence[str], values: Array, covariance: Array) -> list[str]:
+    """A sentence on numbers that the data tell apart so badly that at least one of a pair is not known well.
+
+    >>> hardly_told_apart(["a", "b"], np.ones(2), np.array([[1, -0.99999], [-0.99999, 1]]))
+    ['`a` and `b` can hardly be told apart by these data: their correlation is -0.99999']
+    """
+    matrix = correlations(covariance)
+    with np.errstate(all="ignore"):
+        vague = np.sqrt(np.diag(covariance)) > _VAGUE * np.abs(values)
+        close = (np.abs(matrix) > _ALIKE) & (vague | vague[:, None]) | (np.abs(matrix) > _THE_SAME)
+    pairs = sorted(zip(*np.nonzero(np.triu(close, 1)), strict=True), key=lambda pair: -abs(matrix[pair]))
+    said = [
+        f"`{names[i]}` and `{names[j]}` can hardly be told apart by these data: "
+        f"their correlation is {_shown(matrix[i, j])}"
+        for i, j in pairs[:_PAIRS]
+    ]
+    more = len(pairs) - len(said)
+    return [*said, f"{more} more pairs of parameters can hardly be told apart"] if more else said
+
+
+def _shown(correlation: float) -> str:
+    """As many decimals as tell it from 1."""
+    for decimals in range(5, 16):
+        text = f"{correlation:.{decimals}f}"
+        if abs(float(text)) != 1:
+            break
+    return text
 
 
 def correlations(covariance: Array) -> Array:

@@ -14,7 +14,7 @@ from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.result.covariance import inverse, inverse_hessian
+from autodiff_cli.training.result.covariance import hardly_told_apart, inverse, inverse_hessian
 from autodiff_cli.training.result.figures import Figures, figures
 from autodiff_cli.training.result.gauge import gauge
 
@@ -52,6 +52,7 @@ class Statistics:
         definition: what `stderr` is, in words; empty if no parameter has one.
         interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
         reasons: a sentence for every None.
+        told_apart: sentences on pairs of parameters that the data hardly tell apart.
         on_bounds: a sentence for every parameter that stands at a bound.
         adrift: a sentence on parameters that have no finite best value, since the model separates classes completely.
     """
@@ -66,6 +67,7 @@ class Statistics:
     reasons: tuple[str, ...]
     adrift: str = ""
     on_bounds: tuple[str, ...] = ()
+    told_apart: tuple[str, ...] = ()
     figures: Figures = field(default_factory=Figures)
 
 
@@ -114,6 +116,7 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         definition=found.definition if known else "",
         interval_dof=None if absolute or objective.kind is LossKind.LIKELIHOOD else dof,
         reasons=tuple(found.reasons),
+        told_apart=_told_apart(objective, theta, found) if known else (),
         on_bounds=_on_bounds(objective, theta, touched, known=known),
         adrift=_adrift(objective, theta, stderr),
         figures=figures(objective, theta, length, count, dof, absolute) if in_full else Figures(),
@@ -145,6 +148,12 @@ class _Errors:
     scale: float
     definition: str
     reasons: list[str]
+
+
+def _told_apart(objective: Objective, theta: Array, found: _Errors) -> tuple[str, ...]:
+    if found.reasons or objective.classes is not None:
+        return ()
+    return tuple(hardly_told_apart(objective.layout.numbers, theta, found.inverse * found.scale * found.scale))
 
 
 def _of_free(found: _Errors, free: NDArray[np.bool_]) -> _Errors:

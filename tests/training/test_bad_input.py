@@ -1,0 +1,152 @@
+"""Data and models that make no sense, or only half: what is refused, and what is fitted and said."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.errors import OptionError
+from tests.support import expect_refusal, run_cli
+
+X = np.linspace(0, 4, 30)
+DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.03 * np.random.default_rng(0).standard_normal(30)}
+OPTIMIZERS = ["lm", "lbfgs", "adam"]
+
+
+# --- fitted, and said
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_more_parameters_than_rows(optimizer: str) -> None:
+    found = ad.fit("y ~ a*exp(-b*x) + c", {"x": [0.0, 1], "y": [1, 0.5]}, optimizer=optimizer)
+    assert found.dof == -1
+    assert set(found.stderr.values()) == {None}
+    assert any("no more rows than parameters" in words for words in found.warnings)
+    assert found.reduced_chi_squared is None
+
+
+def test_as_many_parameters_as_rows() -> None:
+    found = ad.fit("y ~ a*exp(-b*x)", {"x": [0.0, 1], "y": [1, 0.5]})
+    assert found.parameters == pytest.approx({"a": 1, "b": math.log(2)})
+    assert (found.dof, set(found.stderr.values())) == (0, {None})
+    assert found.confidence() == {"a": None, "b": None}
+
+
+def test_a_single_row() -> None:
+    found = ad.fit("y ~ a*x + b", {"x": [1.0], "y": [1.0]})
+    assert found.rss == pytest.approx(0, abs=1e-20)
+    assert any("only a combination of `a`, `b`" in words for words in found.warnings)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_constant_predictor(optimizer: str) -> None:
+    found = ad.fit("y ~ a*x + b", {"x": [2.0, 2, 2], "y": [1, 0.5, 2]}, optimizer=optimizer, epochs=None)
+    assert set(found.stderr.values()) == {None}
+    assert "the data determine only a combination of `a`, `b`, not each of them" in found.warnings
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_a_constant_target(optimizer: str) -> None:
+    found = ad.fit("y ~ a*x + b", {"x": [1.0, 2, 3], "y": [1, 1, 1]}, optimizer=optimizer)
+    assert found.parameters == pytest.approx({"a": 0, "b": 1}, abs=1e-9)
+    assert found.r_squared is None or math.isnan(found.r_squared)
+
+
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_parameters_that_are_the_same(optimizer: str) -> None:
+    found = ad.fit("y ~ a*b*exp(-x)", DATA, optimizer=optimizer)
+    both = ad.fit("y ~ c*exp(-x)", DATA)
+    assert found.parameters["a"] * found.parameters["b"] == pytest.approx(both.parameters["c"], rel=1e-6)
+    assert set(found.stderr.values()) == {None}
+    assert any("only a combination of `a`, `b`" in words for words in found.warnings)
+
+
+def test_a_parameter_without_effect() -> None:
+    found = ad.fit("y ~ a*x + 0*b", DATA)
+    assert found.stderr["b"] is None
+    assert found.stderr["a"] > 0
+    assert "`b` is undetermined: at the solution it has no effect on the prediction" in found.warnings
+
+
+def test_rows_of_no_weight_do_not_count() -> None:
+    weights = np.where(np.arange(30) < 20, 1.0, 0.0)
+    found = ad.fit("y ~ a*exp(-b*x)", DATA, weights=weights)
+    few = ad.fit("y ~ a*exp(-b*x)", {name: column[:20] for name, column in DATA.items()})
+    assert found.parameters == pytest.approx(few.parameters, rel=1e-9)
+    assert found.stderr == pytest.approx(few.stderr, rel=1e-9)
+    assert found.dof == few.dof
+
+
+# --- ends without an answer
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("model", "b"), [("y ~ a*exp(b*x)", 1e4), ("y ~ a*log(b)*x", -1), ("y ~ a/b*x", 0)])
+def test_a_start_where_the_loss_is_no_number(model: str, b: float, optimizer: str) -> None:
+    found = ad.fit(model, DATA, start={"b": b, "a": 1}, optimizer=optimizer, epochs=5)
+    assert not found.converged
+    assert " at the start: `" in found.failure
+    assert f"b = {b:g}" in found.failure
+    assert "in row " in found.failure
+    assert found.parameters["b"] == b
+
+
+def test_a_start_where_the_loss_is_no_number_has_status_1(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n0,1\n1,2\n2,4\n")
+    output = run_cli(["train", "y ~ a*log(b)*x", str(path), "--b=-1", "--epochs", "5", "--json"])
+    assert output.status == 1
+    assert output.json["converged"] is False
+    assert "`log(b)` is nan in row 1 (y = 1, x = 0) and 2 more, where b = -1" in output.stderr
+
+
+# --- refused
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"weights": np.zeros(30)}, "weights: every weight is 0"),
+        ({"weights": -np.ones(30)}, "weights: row 1 has -1.0; a weight cannot be negative"),
+        ({"weights": np.full(30, np.inf)}, "weights: row 1 has inf"),
+        ({"sigma": np.zeros(30)}, "sigma: row 1 has 0.0; a standard deviation must be positive"),
+        ({"sigma": -np.ones(30)}, "sigma: row 1 has -1.0; a standard deviation must be positive"),
+        ({"start": {"b": math.nan}}, "the value of `b` is nan; a parameter is a finite number"),
+        ({"start": {"b": math.inf}}, "the value of `b` is inf; a parameter is a finite number"),
+        ({"fixed": {"b": math.nan}}, "the value of `b` is nan; a parameter is a finite number"),
+        ({"start": {"b": "one"}}, "the value of `b` is not a number"),
+        ({"start": {"b": 5}, "bounds": {"b": (0, 1)}}, "`b` starts at 5, outside of its bounds, 0 to 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises((OptionError, ad.DataError), match=words):
+        ad.fit("y ~ a*exp(-b*x)", DATA, **options)
+
+
+def test_a_model_that_does_not_use_the_data_is_refused() -> None:
+    with pytest.raises(ad.ExpressionError, match="the prediction reads no column of the data, which have `x`"):
+        ad.fit("y ~ a + b", DATA)
+    meant = ad.fit("y ~ a", DATA, no_columns=True)
+    assert meant.parameters["a"] == pytest.approx(DATA["y"].mean())
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ("x,y,w\n0,1,0\n1,2,0\n", ["--weights", "w"], "every weight is 0"),
+        ("x,y,w\n0,1,1\n1,2,-1\n", ["--weights", "w"], "row 2 has -1.0; a weight cannot be negative"),
+        ("x,y,w\n0,1,0\n1,2,1\n", ["--sigma", "w"], "row 1 has 0.0; a standard deviation must be positive"),
+        ("x,y\n0,1\n1,2\n", ["--b", "nan"], "the value of `b` is nan"),
+        ("x,y\n0,1\n1,2\n", ["--b", "5", "--bounds", "b=0:1"], "`b` starts at 5, outside of its bounds"),
+        ("x,y\n", [], "no rows"),
+    ],
+)
+def test_the_command_line_refuses_it_too(tmp_path: Path, rows: str, options: list[str], message: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(rows)
+    expect_refusal(run_cli(["train", "y ~ a*x + b", str(path), *options]), message)

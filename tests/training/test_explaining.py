@@ -1,0 +1,79 @@
+"""Fits that fail say why."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+
+X = np.linspace(0, 4, 30)
+NOISE = np.random.default_rng(0).standard_normal(30)
+DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.03 * NOISE}
+
+
+def said(found: ad.Fit) -> str:
+    return "\n".join(found.warnings)
+
+
+@pytest.mark.parametrize("batch_size", [None, 30])
+def test_a_divergence_names_row_formula_and_parameters(batch_size: int | None) -> None:
+    found = ad.fit("y ~ a + b*x^8", DATA, optimizer="sgd", learning_rate=1.0, epochs=200, batch_size=batch_size)
+    assert not found.converged
+    assert re.search(
+        r"diverged: the loss is (inf|nan) in epoch \d+: (`.*` is (inf|nan|-inf) in row \d+ .* where a = .*, b = "
+        r"|`b` ran to infinity)",
+        found.failure,
+    )
+    assert "`b` ran from 1 to " in said(found)
+    assert re.search("the loss rose, from .* to .*: a smaller --lr may help", said(found))
+
+
+def test_a_loss_that_rose_is_said_though_it_is_finite() -> None:
+    found = ad.fit("y ~ a*exp(-b*x)", DATA, optimizer="sgd", learning_rate=50.0)
+    assert not found.failure
+    assert "the loss rose" in said(found)
+    quiet = ad.fit("y ~ a*exp(-b*x)", DATA, optimizer="adam", learning_rate=0.05, epochs=20)
+    assert "the loss rose" not in said(quiet)
+
+
+def test_the_edge_of_a_domain_is_named() -> None:
+    data = {"x": X, "y": np.sqrt(np.maximum(3 - X, 0))}
+    found = ad.fit("y ~ sqrt(a - x)*b", data, start={"a": 4.5, "b": 1})
+    assert not found.converged
+    words = "out of the model's domain: `sqrt(a - x)` is nan in row 30 (y = 0, x = 4), where a = "
+    assert words in said(found)
+
+
+def test_conditioning_and_runaways_are_named_with_what_to_try() -> None:
+    found = ad.fit("y ~ a*sqrt(b - x) + c", DATA, start={"b": 4.1})
+    assert not found.converged
+    words = said(found)
+    assert "`b` ran from 4.1 to " in words
+    assert "the condition number there is 1e+07" in words
+    assert "a change of `a`, `b` and `c` together hardly changes the prediction" in words
+    assert re.search("what to try: .*--starts 20.*--bounds .*=LOW:HIGH.*--fix .*=VALUE.*a simpler model", words)
+
+
+def test_fits_that_end_well_need_no_explanation() -> None:
+    found = ad.fit("y ~ a*exp(-b*x)", DATA)
+    assert found.converged
+    assert found.warnings == []
+
+
+def test_parameters_that_are_hardly_told_apart_are_named() -> None:
+    found = ad.fit("y ~ a + b*x + c*(x + 1e-6*x^2)", DATA)
+    assert re.search("`b` and `c` can hardly be told apart by these data: their correlation is -0.9999999", said(found))
+    two = ad.fit("y ~ a*exp(-b*x) + c*exp(-d*x)", DATA)
+    assert "`a` and `c` can hardly be told apart by these data: their correlation is -0.999" in said(two)
+
+
+def test_high_correlations_of_well_known_parameters_do_not_matter() -> None:
+    years = 2000 + 10 * X
+    found = ad.fit("y ~ a + b*t", {"t": years, "y": 3 * years + NOISE})
+    assert found.correlation[0, 1] < -0.999
+    assert abs(found.stderr["b"] / found.parameters["b"]) < 0.1
+    few = ad.fit("y ~ a + b*t", {"t": years, "y": 3 * (years - 2000) + 5000 + NOISE})
+    assert "hardly" in said(few) or all(few.stderr[name] < 0.1 * abs(few.parameters[name]) for name in "ab")
