@@ -1,125 +1,228 @@
-"""Value and gradient over rows: compiled kernels beside NumPy by hand and C by hand, on one thread, in the same run.
+"""Value and gradient over rows: compiled kernels beside C by hand, NumPy by hand, JAX and torch.
 
-Run it with `python benchmarks/kernels.py`; C needs gcc and glibc's libmvec. Times are the least of many, in
-microseconds a call; `/C` is the ratio to C by hand.
+    python benchmarks/kernels.py [--threads 1 2] [--cases a b c d] [--rows 1000 100000 1000000] [--peers C NumPy …]
+
+C needs gcc and glibc's libmvec; JAX and torch come with `pip install autodiff-cli[peers]`, and what is missing is left
+out. For each number of threads a process of its own is bound to so many cores. All take turns there, so that whatever
+else the machine does hits all alike; times are the least of many, in microseconds a call, and `/X` is the time of
+autodiff divided by that of X. Set-up is the time from a text (or a function) to the first result, nothing being cached.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import importlib.util
 import os
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's too; read when it is imported
-
-import numpy as np
-
-import autodiff_cli as ad
-
-MODELS = {"a": "y ~ a*exp(-b*x) + c*sin(d*x)", "c": "y ~ (a + b*x + c*x^2)/(1 + d*x + f*x^2)"}
-ROWS = (1000, 100_000, 1_000_000)
-
-# Functions stand in loops of their own: in one loop, gcc makes one scalar call of sin and cos.
-C = """
-#include <math.h>
-#define STRIP 512
-void a(const double *restrict x, const double *restrict y, long n, const double *p, double *out) {
-  double v = 0, ga = 0, gb = 0, gc = 0, gd = 0, e[STRIP], s[STRIP], k[STRIP];
-  for (long begin = 0; begin < n; begin += STRIP) {
-    long m = n - begin < STRIP ? n - begin : STRIP;
-    const double *u = x + begin, *w = y + begin;
-    for (long i = 0; i < m; i++) e[i] = exp(-p[1] * u[i]);
-    for (long i = 0; i < m; i++) s[i] = sin(p[3] * u[i]);
-    for (long i = 0; i < m; i++) k[i] = cos(p[3] * u[i]);
-    for (long i = 0; i < m; i++) {
-      double r = w[i] - (p[0] * e[i] + p[2] * s[i]), g = -2 * r;
-      v += r * r; ga += g * e[i]; gb -= g * p[0] * u[i] * e[i]; gc += g * s[i]; gd += g * p[2] * u[i] * k[i];
-    }
-  }
-  out[0] = v / n; out[1] = ga / n; out[2] = gb / n; out[3] = gc / n; out[4] = gd / n;
-}
-void c(const double *restrict x, const double *restrict y, long n, const double *p, double *out) {
-  double v = 0, g0 = 0, g1 = 0, g2 = 0, g3 = 0, g4 = 0;
-  for (long i = 0; i < n; i++) {
-    double u = x[i], q = 1 / (1 + p[3] * u + p[4] * u * u), z = (p[0] + p[1] * u + p[2] * u * u) * q;
-    double r = y[i] - z, g = -2 * r * q, h = -g * z;
-    v += r * r; g0 += g; g1 += g * u; g2 += g * u * u; g3 += h * u; g4 += h * u * u;
-  }
-  out[0] = v / n; out[1] = g0 / n; out[2] = g1 / n; out[3] = g2 / n; out[4] = g3 / n; out[5] = g4 / n;
-}
-"""
+PEERS = ("C", "NumPy", "JAX", "torch", "torch.compile")
+NEEDS = {"C": "gcc", "JAX": "jax", "torch": "torch", "torch.compile": "torch"}
+PATIENCE = 0.5  # seconds for the calls of one peer at one size
+Call = Callable[[], Any]
 
 
-def numpy_a(x: Any, y: Any, p: Any) -> Any:
-    e, s, k = np.exp(-p[1] * x), np.sin(p[3] * x), np.cos(p[3] * x)
-    r = y - (p[0] * e + p[2] * s)
-    g = -2 * r / len(x)
-    return [r @ r / len(x), g @ e, -(g * e) @ x * p[0], g @ s, (g * k) @ x * p[2]]
-
-
-def numpy_c(x: Any, y: Any, p: Any) -> Any:
-    square = x * x
-    q = 1 / (1 + p[3] * x + p[4] * square)
-    z = (p[0] + p[1] * x + p[2] * square) * q
-    r = y - z
-    g = -2 * r * q / len(x)
-    h = -g * z
-    return [r @ r / len(x), g.sum(), g @ x, g @ square, h @ x, h @ square]
+def here(peer: str) -> bool:
+    """Whether a peer can be run."""
+    if peer == "C":
+        return subprocess.run(["gcc", "--version"], capture_output=True, check=False).returncode == 0
+    return peer == "NumPy" or importlib.util.find_spec(NEEDS[peer]) is not None
 
 
 def compiled_by_gcc(folder: str) -> ctypes.CDLL:
     """C by hand."""
-    source, library = Path(folder, "peer.c"), Path(folder, "peer.so")
-    source.write_text(C, encoding="utf-8")
-    flags = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC"]
+    source, library = Path(__file__).with_name("by_hand.c"), Path(folder, "by_hand.so")
+    flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
     subprocess.run(["gcc", *flags, str(source), "-o", str(library), "-lmvec", "-lm"], check=True)
+    # Its start-up code would have the whole process flush denormal numbers to zero; loaded beside us it does no harm.
     return ctypes.CDLL(str(library))
 
 
-def least(calls: dict[str, Callable[[], Any]], times: int) -> dict[str, float]:
+def by_c(library: ctypes.CDLL, name: str, columns: Any, y: Any, p: Any, threads: int) -> Call:
+    import numpy as np
+
+    out = np.empty(len(p) + 1)
+    table = (ctypes.c_void_p * len(columns))(*(column.ctypes.data for column in columns))
+    places = [ctypes.c_void_p(array.ctypes.data) for array in (y, p, out)]
+    function = getattr(library, name)
+
+    def call() -> Any:
+        function(table, places[0], ctypes.c_long(len(y)), *places[1:], threads)
+        return out
+
+    return call
+
+
+def by_jax(case: Any, columns: Any, y: Any, p: Any) -> Call:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    function = jax.jit(jax.value_and_grad(lambda q, x, t: case.mean_loss(jnp, x, t, q)))
+    x, t = jnp.asarray(columns), jnp.asarray(y)
+
+    def call() -> Any:
+        value, gradient = function(jnp.asarray(p), x, t)
+        return [float(value), *gradient.block_until_ready().tolist()]
+
+    return call
+
+
+def by_torch(case: Any, columns: Any, y: Any, p: Any, compiled: bool) -> Call:
+    import torch
+
+    x, t = torch.from_numpy(columns), torch.from_numpy(y)
+    q = torch.tensor(p, requires_grad=True)
+
+    def mean_loss(x: Any, t: Any, q: Any) -> Any:
+        return case.mean_loss(torch, x, t, q)
+
+    function = torch.compile(mean_loss) if compiled else mean_loss
+
+    def call() -> Any:
+        q.grad = None
+        value = function(x, t, q)
+        value.backward()
+        return [value.item(), *q.grad.tolist()]
+
+    return call
+
+
+def median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def measured(calls: dict[str, Call]) -> dict[str, float]:
     """The shortest time of each, taken in turn, in microseconds."""
-    found = dict.fromkeys(calls, np.inf)
-    for _ in range(times):
+    found = dict.fromkeys(calls, float("inf"))
+    spent = dict.fromkeys(calls, 0.0)
+    rounds = 0
+    while rounds < 5 or (rounds < 2000 and min(spent.values()) < PATIENCE / 4 and max(spent.values()) < PATIENCE * 8):
+        rounds += 1
         for name, call in calls.items():
+            if rounds > 5 and spent[name] > PATIENCE:
+                continue
             begun = time.perf_counter()
             call()
-            found[name] = min(found[name], 1e6 * (time.perf_counter() - begun))
+            taken = time.perf_counter() - begun
+            spent[name] += taken
+            found[name] = min(found[name], 1e6 * taken)
     return found
 
 
+def run(name: str, rows: int, threads: int, peers: Sequence[str], library: Any) -> None:
+    """One line of the table, or two."""
+    import numpy as np
+    from cases import CASES
+
+    import autodiff_cli as ad
+
+    case = CASES[name]
+    generator = np.random.default_rng(1)
+    columns = generator.uniform(0, 2, (case.columns, rows))
+    y = np.cos(columns[0]) if case.loss == "mse" else (generator.uniform(size=rows) < 0.5).astype(float)
+    p = generator.normal(0, 0.5, len(case.parameters)) if name in "bd" else np.full(len(case.parameters), 0.5)
+    names = ["x"] if case.columns == 1 else [f"x{k}" for k in range(case.columns)]
+    set_up: dict[str, float] = {}
+    calls: dict[str, Call] = {}
+    wanted: list[float] = []
+
+    def ready(peer: str, make: Callable[[], Call]) -> None:
+        begun = time.perf_counter()
+        call = make()
+        found = np.array(call())
+        set_up[peer] = time.perf_counter() - begun
+        if wanted:
+            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10, err_msg=f"{name} by {peer}")
+        else:
+            wanted.extend(found)
+        calls[peer] = call
+
+    def ours() -> Call:
+        data = {**dict(zip(names, columns, strict=True)), "y": y}
+        objective = ad.Objective(case.model, data, loss=case.loss, backend="llvm", threads=threads)
+        order = [objective.parameters.index(each) for each in case.parameters]
+        theta = np.empty(len(p))
+        theta[order] = p
+        back = np.array([0, *(1 + np.array(order))])
+
+        def call() -> Any:
+            return objective.value_and_grad(theta)
+
+        def first() -> Any:
+            value, gradient = objective.value_and_grad(theta)
+            return np.array([value, *gradient])[back]
+
+        calls["ours"] = call
+        return first
+
+    ready("autodiff", ours)
+    calls["autodiff"] = calls.pop("ours")
+    makers: dict[str, Callable[[], Call]] = {
+        "C": lambda: by_c(library, name, columns, y, p, threads),
+        "NumPy": lambda: lambda: case.by_numpy(columns, y, p),
+        "JAX": lambda: by_jax(case, columns, y, p),
+        "torch": lambda: by_torch(case, columns, y, p, False),
+        "torch.compile": lambda: by_torch(case, columns, y, p, True),
+    }
+    for peer in peers:
+        ready(peer, makers[peer])
+    found = measured(calls)
+    line = f"{name:4}{rows:>9}{threads:>3}{found['autodiff']:>10.1f}"
+    for peer in peers:
+        line += f"{found[peer]:>11.1f}{found['autodiff'] / found[peer]:>7.2f}"
+    print(line, flush=True)
+    if rows == min(ROWS):
+        print(f"{'  set-up in ms':16}{1e3 * set_up['autodiff']:>10.1f}", end="")
+        print("".join(f"{1e3 * set_up[peer]:>11.1f}{set_up['autodiff'] / set_up[peer]:>7.2f}" for peer in peers))
+
+
+ROWS = (1000, 100_000, 1_000_000)
+
+
+def bound(threads: int) -> None:
+    """Be a process of so many cores, before anything counts them."""
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    os.environ["AUTODIFF_CACHE"] = "off"
+    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+
+
 def main() -> None:
+    global ROWS
+    parser = argparse.ArgumentParser(description="Value and gradient, beside others, in one run.")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--cases", nargs="+", default=["a", "b", "c", "d"])
+    parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
+    parser.add_argument("--peers", nargs="+", default=list(PEERS))
+    given = parser.parse_args()
+    if len(given.threads) > 1:
+        for threads in given.threads:
+            rest = [*("--cases", *given.cases), "--rows", *map(str, given.rows), *("--peers", *given.peers)]
+            subprocess.run([sys.executable, __file__, "--threads", str(threads), *rest], check=True)
+        return
+    threads = given.threads[0]
+    bound(threads)
+    ROWS = tuple(given.rows)
+    peers = [peer for peer in given.peers if here(peer)]
+    for peer in given.peers:
+        if peer not in peers:
+            how = "needs gcc" if peer == "C" else "is not installed: pip install autodiff-cli[peers]"
+            print(f"{peer} {how}")
+    print(f"{'case':4}{'rows':>9}{'th':>3}{'autodiff':>10}" + "".join(f"{peer:>11}{'/':>7}" for peer in peers))
     with tempfile.TemporaryDirectory() as folder:
-        library = compiled_by_gcc(folder)
-        print(f"{'case':5}{'rows':>9}{'autodiff':>11}{'C':>11}{'/C':>7}{'NumPy':>11}{'/C':>7}")
-        for name, model in MODELS.items():
+        library = compiled_by_gcc(folder) if "C" in peers else None
+        for name in given.cases:
             for rows in ROWS:
-                x = np.linspace(0, 5, rows)
-                y = np.cos(x)
-                objective = ad.Objective(model, {"x": x, "y": y}, backend="llvm", threads=1)
-                p = np.full(len(objective.parameters), 0.5)
-                out = np.empty(len(p) + 1)
-                by_c, by_numpy = getattr(library, name), {"a": numpy_a, "c": numpy_c}[name]
-                places = [ctypes.c_void_p(array.ctypes.data) for array in (x, y, p, out)]
-                calls = {
-                    "autodiff": lambda: objective.value_and_grad(p),  # noqa: B023 - called in this pass
-                    "C": lambda: by_c(places[0], places[1], ctypes.c_long(rows), *places[2:]),  # noqa: B023
-                    "NumPy": lambda: by_numpy(x, y, p),  # noqa: B023
-                }
-                value, gradient = objective.value_and_grad(p)
-                calls["C"]()
-                np.testing.assert_allclose(out, [value, *gradient], rtol=1e-9)
-                np.testing.assert_allclose(by_numpy(x, y, p), [value, *gradient], rtol=1e-9)
-                found = least(calls, 200 if rows <= 100_000 else 20)
-                ratios = [found[who] / found["C"] for who in ("autodiff", "NumPy")]
-                print(
-                    f"{name:5}{rows:9}{found['autodiff']:11.1f}{found['C']:11.1f}{ratios[0]:7.2f}"
-                    f"{found['NumPy']:11.1f}{ratios[1]:7.2f}"
-                )
+                run(name, rows, threads, peers, library)
 
 
 if __name__ == "__main__":

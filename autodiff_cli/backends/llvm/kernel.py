@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,8 @@ class CompiledSums:
         self.names = _names(plan)
         self.block_rows = _block_rows(plan)
         self._numbers = plan.numbers
+        self._out = np.empty(plan.numbers)  # of one block; an address takes long to find
+        self._address = self._out.ctypes.data
         self._runner = Runner(plan, target, threads, self.block_rows, summed=True)
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
@@ -73,12 +76,11 @@ class CompiledSums:
             runner.bind(columns, rows)
             values = runner.point(point)
             if rows <= self.block_rows:
-                out = np.empty(self._numbers)
-                runner.run(values, out.ctypes.data, 0, 1)
-                return out
+                runner.run(values, self._address, 0, 1)
+                return self._out.copy()
             return self._folded(values, -(-rows // self.block_rows))
 
-    def _folded(self, values: Array, blocks: int) -> Array:
+    def _folded(self, values: Any, blocks: int) -> Array:
         size = 8 * self._numbers
 
         def group(first: int, end: int) -> Array:
@@ -107,11 +109,11 @@ class CompiledRows:
         self.places = graphs.places
         self._runner = Runner(plan, target, threads, self.block_rows, summed=False)
 
-    def prepare(self, point: Point) -> Array:
+    def prepare(self, point: Point) -> Any:
         """See `RowKernel.prepare`."""
         return self._runner.point(point)
 
-    def write(self, prepared: Array, columns: Columns, out: Array) -> None:
+    def write(self, prepared: Any, columns: Columns, out: Array) -> None:
         """See `RowKernel.write`."""
         rows = out.shape[-1]
         if not rows:

@@ -67,7 +67,10 @@ class ModelOverRows:
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:
         """The value of every parameter by name, the fixed ones too. Arrays are views of `theta`."""
-        return {**self.layout.views(np.asarray(theta, dtype=np.float64)), **self.fixed, **self.settings}
+        values = self.layout.views(np.asarray(theta, dtype=np.float64))
+        values |= self.fixed
+        values |= self.settings
+        return values
 
     def sums(self, kernel: SumKernel, theta: ArrayLike, more: Mapping[str, Any] | None = None) -> Array:
         """What a kernel sums up over all rows.
@@ -75,7 +78,10 @@ class ModelOverRows:
         Args:
             more: values of leaves that are no parameters.
         """
-        return kernel.sums({**self.point(theta), **(more or {})}, self.table.columns, self.rows)
+        point = self.point(theta)
+        if more:
+            point |= more
+        return kernel.sums(point, self.table.columns, self.table.rows)
 
     def per_row(self, kernel: RowKernel, theta: ArrayLike) -> Array:
         """What a kernel gives for all rows, of shape (numbers, rows).

@@ -35,6 +35,7 @@ class ParameterLayout:
     def __init__(self, names: Sequence[str], shapes: Mapping[str, Shape]) -> None:
         self.names = tuple(names)
         self.shapes = {name: shapes.get(name, ()) for name in names}
+        self._has_arrays = any(self.shapes.values())
         ends = [0, *accumulate(math.prod(shape) for shape in self.shapes.values())]
         self.places = {name: slice(a, b) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         self.size = ends[-1]
@@ -46,11 +47,11 @@ class ParameterLayout:
 
     def views(self, theta: Array) -> dict[str, Any]:
         """The parameters by name: numbers, and arrays in the memory of `theta`."""
-        return views(theta, self.shapes)
+        return views(theta, self.shapes) if self._has_arrays else dict(zip(self.names, theta.tolist(), strict=True))
 
     def values(self, theta: Array) -> dict[str, Any]:
         """The parameters by name: floats, and arrays of their own."""
-        return {name: value.copy() if value.ndim else float(value) for name, value in self.views(theta).items()}
+        return {name: value.copy() if np.ndim(value) else float(value) for name, value in self.views(theta).items()}
 
     def gather(self, values: Sequence[Any], start: int = 0) -> Array:
         """A vector from values, one per parameter, each of the parameter's shape or a number for all of it.

@@ -65,11 +65,20 @@ def test_products_and_sums_are_fused() -> None:
 def test_what_several_formulas_have_in_common_is_called_once() -> None:
     loop = inner_loop("(y - a*exp(-b*x) - c*sin(d*x))^2", host())
     called = re.findall(r"_ZGV\w+_(\w+)", loop)
-    assert sorted(called) == ["cos", "exp", "sin"]
+    assert sorted(called) == ["cos", "cos", "exp", "exp", "sin", "sin"]  # for two vectors side by side
     # a tanh and its slope, a softplus of both signs and its slopes: one exponential each
-    assert re.findall(r"_ZGV\w+_(\w+)", inner_loop("(y - a*tanh(b*x))^2", host())) == ["exp"]
+    assert re.findall(r"_ZGV\w+_(\w+)", inner_loop("(y - a*tanh(b*x))^2", host())) == ["exp", "exp"]
     loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", host())
-    assert sorted(re.findall(r"_ZGV\w+_(\w+)", loop)) == ["exp", "log1p"]
+    assert sorted(re.findall(r"_ZGV\w+_(\w+)", loop)) == ["exp", "exp", "log1p", "log1p"]
+
+
+@X86
+def test_one_division_by_each_divisor() -> None:
+    """Others stand apart, for divisors near the ends of the range; none where they cannot get there."""
+    text = text_of("(y - (a + b*x + c*x^2)/(1 + d*x + f*x^2))^2", host())
+    assert len(re.findall("= fdiv", text)) - len(re.findall("^  br i1 .*\n.*:\n.*= fdiv", text, re.M)) == 1
+    loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", host())
+    assert len(re.findall(r"\tv?divpd", loop)) == 2  # of two vectors
 
 
 def test_no_flag_assumes_that_nothing_is_nan_or_infinite() -> None:

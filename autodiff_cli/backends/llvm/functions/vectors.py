@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 Operand: TypeAlias = "Vector | float"
@@ -231,6 +231,28 @@ class Aside:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def ordered(roots: Sequence[Vector], done: set[Vector] | None = None) -> list[Vector]:
+    """All that the roots need and they themselves, each after its inputs.
+
+    Args:
+        done: what is there already; what is found is added to it.
+    """
+    order: list[Vector] = []
+    there = set() if done is None else done
+    stack = list(roots)[::-1]
+    while stack:
+        vector = stack[-1]
+        waiting = [] if vector in there else [each for each in vector.inputs if each not in there]
+        if waiting:
+            stack.extend(reversed(waiting))
+            continue
+        stack.pop()
+        if vector not in there:
+            there.add(vector)
+            order.append(vector)
+    return order
 
 
 def bits(number: float) -> str:

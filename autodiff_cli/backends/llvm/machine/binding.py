@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,10 @@ class Bound:
 
     def __init__(self, leaves: Sequence[Leaf], columns: Columns, rows: int) -> None:
         self._rows = rows
-        self._given = [(leaf.name, columns[leaf.name]) for leaf in leaves]
+        self._names = [leaf.name for leaf in leaves]
+        self._given = [columns[name] for name in self._names]
         self._used = [_usable(leaf, np.asarray(columns[leaf.name]), rows) for leaf in leaves]
-        self._is_direct = all(given is used for (_, given), used in zip(self._given, self._used, strict=True))
+        self._is_direct = all(map(is_, self._given, self._used))
         self.types = tuple(_letters(array) for array in self._used)
         self.table = np.zeros(2 * max(1, len(leaves)), np.int64)
         for k, array in enumerate(self._used):
@@ -42,7 +44,9 @@ class Bound:
 
     def is_of(self, columns: Columns, rows: int) -> bool:
         """Whether these are the same arrays as before, all read where they lie."""
-        return rows == self._rows and self._is_direct and all(columns[name] is array for name, array in self._given)
+        return (
+            rows == self._rows and self._is_direct and all(map(is_, map(columns.__getitem__, self._names), self._given))
+        )
 
 
 def _usable(leaf: Leaf, array: NDArray[Any], rows: int) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
 import time
@@ -23,8 +24,6 @@ from autodiff_cli.backends.llvm.plans.nests import nests
 from autodiff_cli.backends.llvm.target import Processor
 from autodiff_cli.backends.llvm.writing.program import JOB, written
 from autodiff_cli.backends.protocol import Columns, Point
-
-Array = NDArray[np.float64]
 
 _LONG = 0.05  # seconds of a call into compiled code, about: after it comes the turn of Ctrl-C
 _ALONE = 150e-6  # seconds of work, about, that one thread does alone
@@ -59,19 +58,22 @@ class Runner:
         self._machines: dict[tuple[str, ...], Machine] = {}
         self._memories: list[NDArray[np.uint64]] = []
         self._addresses: list[int] = []
-        self._job = np.zeros(len(JOB), np.uint64)
+        self._job = (ctypes.c_uint64 * len(JOB))()
+        self._job_address = ctypes.addressof(self._job)
         self._bound: Bound | None = None
         self._run: Any = None
         self._pace = max(_LEAST, seconds_per_row(plan, target.width) * block)  # seconds per block
         self._names = [leaf.name for leaf in plan.points]
+        self._numbers = ctypes.c_double * len(self._names)
         self._has_arrays = any(leaf.shape for leaf in plan.points)
 
-    def point(self, values: Point) -> Array:
-        """The numbers of a point, one after the other."""
-        given = [values[name] for name in self._names]
-        if not self._has_arrays:
-            return np.array(given, np.float64)
-        return np.concatenate([np.ravel(each) for each in given], dtype=np.float64)
+    def point(self, values: Point) -> Any:
+        """The numbers of a point, one after the other: an array of ctypes, whose address is found in no time."""
+        given: Any = [values[name] for name in self._names]
+        if self._has_arrays:
+            given = np.concatenate([np.ravel(each) for each in given], dtype=np.float64)
+            return (ctypes.c_double * len(given)).from_buffer(given)
+        return self._numbers(*given)
 
     def bind(self, columns: Columns, rows: int) -> None:
         """Take these columns, and compile for their types if that is not done. Raises NotCompiled if that fails."""
@@ -96,23 +98,24 @@ class Runner:
         size = 2 ** max(0, int(math.log2(max(1.0, fitting))))
         return ((start, min(start + size, blocks)) for start in range(0, blocks, size))
 
-    def run(self, point: Array, out: int, first: int, end: int, stride: int = 0) -> None:
+    def run(self, point: Any, out: int, first: int, end: int, stride: int = 0) -> None:
         """Compute the blocks from `first` up to `end`.
 
         Args:
+            point: see `point`.
             out: the address of what is handed out.
             stride: how many bytes the numbers of a row are apart there.
         """
         job = self._job
-        job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = point.ctypes.data, out, first, end, stride
+        job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = ctypes.addressof(point), out, first, end, stride
         count = min(self._threads, end - first) if (end - first) * self._pace > _ALONE else 1
         while len(self._memories) < count:
             self._get_memory()
         begun = time.perf_counter()
         if count == 1:
-            self._run(job.ctypes.data, self._addresses[0])
+            self._run(self._job_address, self._addresses[0])
         else:
-            works = [partial(self._run, job.ctypes.data, address) for address in self._addresses[:count]]
+            works = [partial(self._run, self._job_address, address) for address in self._addresses[:count]]
             together(works, self._stop)
         self._pace = max(_LEAST, (time.perf_counter() - begun) * count / (end - first))
         self._calls.check()

@@ -68,11 +68,18 @@ class Memory:
         return item.level is Stage.ROW and not is_total(item)
 
     @contextmanager
-    def rows(self) -> Iterator[Loop]:
-        """A loop over the vectors of a strip."""
-        with self.text.loop("0", "%span", self.target.width) as loop:
-            self._row = loop.index
-            yield loop
+    def rows(self, start: str, stop: str, count: int) -> Iterator[tuple[Loop, list[str]]]:
+        """A loop over the vectors of a strip, and where each of the `count` vectors of a pass begins."""
+        width = self.target.width
+        with self.text.loop(start, stop, count * width) as loop:
+            yield (
+                loop,
+                [loop.index, *(self.text.put(f"add nuw nsw i64 {loop.index}, {k * width}") for k in range(1, count))],
+            )
+
+    def stand(self, row: str) -> None:
+        """What is loaded and stored from here on is of the vector that begins at this row."""
+        self._row = row
 
     def locate(self, cell: LoopCell, effect: Effect = Effect.KEEP) -> None:
         """Write down where an element begins, ahead of the loop over rows."""

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.backends.llvm.functions.basic import larger, smaller
-from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode
+from autodiff_cli.backends.llvm.functions.division import with_shared_divisors
+from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode, ordered
 from autodiff_cli.backends.llvm.plans.items import Arranged, Called, Each, Effect, Input, Leaf, Plan, Stage
 from autodiff_cli.backends.llvm.plans.layout import is_total
 from autodiff_cli.backends.llvm.plans.nests import Nest, is_direct
 from autodiff_cli.backends.llvm.writing.cells import LoopCell, Memory
-from autodiff_cli.backends.llvm.writing.listing import Listing, Order, ordered
+from autodiff_cli.backends.llvm.writing.listing import Listing, Order
 from autodiff_cli.graph.op import Shape
 
 
@@ -37,6 +38,7 @@ _COMBINE: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 
 _TILE = 4  # by as many: sums of products over rows that share their factors
 _SPARE = 8  # registers for all else than sums
+_UNROLLED = 300  # instructions of a loop with calls that is written twice
 
 
 class Deed(NamedTuple):
@@ -157,7 +159,9 @@ def _body(memory: Memory, plan: Plan, nest: Nest, tile: Tile) -> None:
 
 def _carry_out(memory: Memory, level: Stage, deeds: Sequence[Deed]) -> None:
     """Compute the values, once or for each vector of rows in the strip, and do with them what is to be done."""
-    order = Order([deed.value for deed in deeds])
+    values = with_shared_divisors([deed.value for deed in deeds])
+    deeds = [deed._replace(value=value) for deed, value in zip(deeds, values, strict=True)]
+    order = Order(values)
     listing = Listing(memory.module, memory.text, memory.load)
     for vector in order.loads:
         memory.locate(vector.detail)
@@ -168,22 +172,69 @@ def _carry_out(memory: Memory, level: Stage, deeds: Sequence[Deed]) -> None:
         for deed in deeds:
             _do_once(memory, deed, listing.name(deed.value))
         return
-    sums = [deed for deed in deeds if deed.effect is Effect.TOTAL]
-    in_registers = len(sums) <= memory.target.registers - _SPARE
-    with memory.rows() as loop:
-        floats = memory.module.floats
-        names = [loop.carry(memory.text.name(), floats, "zeroinitializer") for _ in sums if in_registers]
-        under_way = iter(names)
-        listing.put_all(order.early)
-        for deed in deeds:
-            listing.put_all(order.needed(deed.value))
-            value = listing.name(deed.value)
-            if deed.effect is Effect.TOTAL and in_registers:
-                loop.hand_on(memory.text.put(f"fadd contract {floats} {next(under_way)}, {value}"))
-            else:
-                _do_by_row(memory, deed, value)
-    for deed, total in zip(sums, loop.reached, strict=False):
-        memory.add(deed.cell, total)
+    row_loop = _RowLoop(memory, deeds, order, listing)
+    if not order.early or order.size > _UNROLLED:
+        row_loop.write("0", "%span", 1)
+        return
+    # A call waits for the one whose result it takes: two vectors side by side keep the processor busy.
+    whole = memory.text.put(f"and i64 %span, {-2 * memory.target.width}")
+    with memory.text.when(memory.text.put(f"icmp ne i64 {whole}, 0")):
+        row_loop.write("0", whole, 2)
+    with memory.text.when(memory.text.put(f"icmp ne i64 {whole}, %span")):
+        row_loop.write(whole, "%span", 1)
+
+
+class _RowLoop:
+    """A loop over the vectors of a strip.
+
+    Args:
+        listing: has what is the same for all of them.
+    """
+
+    def __init__(self, memory: Memory, deeds: Sequence[Deed], order: Order, listing: Listing) -> None:
+        self._memory = memory
+        self._listing = listing
+        self._early = order.early
+        self._steps = [(deed, order.needed(deed.value)) for deed in deeds]
+        self._sums = [deed for deed in deeds if deed.effect is Effect.TOTAL]
+
+    def write(self, start: str, stop: str, count: int) -> None:
+        """Write it down, so many vectors in each pass."""
+        memory, floats = self._memory, self._memory.module.floats
+        in_registers = len(self._sums) <= memory.target.registers - _SPARE
+        with memory.rows(start, stop, count) as (loop, rows):
+            names = [loop.carry(memory.text.name(), floats, "zeroinitializer") for _ in self._sums if in_registers]
+            under_way = iter(names)
+            copies = [(row, self._listing.copy()) for row in rows]
+            for vector in self._early:
+                for row, listing in copies:
+                    memory.stand(row)
+                    listing.put_all([vector])
+            for deed, needed in self._steps:
+                is_summed = deed.effect is Effect.TOTAL and in_registers
+                total = next(under_way) if is_summed else ""
+                for row, listing in copies:
+                    memory.stand(row)
+                    listing.put_all(needed)
+                    if is_summed:
+                        total = _one_more(memory, listing, deed.value, total)
+                    else:
+                        _do_by_row(memory, deed, listing.name(deed.value))
+                if is_summed:
+                    loop.hand_on(total)
+        for deed, total in zip(self._sums, loop.reached, strict=False):
+            memory.add(deed.cell, total)
+
+
+def _one_more(memory: Memory, listing: Listing, value: Vector, total: str) -> str:
+    """A total with one more value added. What a mask leaves out is not added as a 0: that is one instruction less."""
+    put, floats = memory.text.put, memory.module.floats
+    if value.op == "select" and value.inputs[2].number == 0.0:
+        mask, given = value.inputs[0], value.inputs[1]
+        more = put(f"fadd contract {floats} {total}, {listing.name(given)}")
+        masks = memory.module.type(Lane.TRUTH)
+        return put(f"select {masks} {listing.name(mask)}, {floats} {more}, {floats} {total}")
+    return put(f"fadd contract {floats} {total}, {listing.name(value)}")
 
 
 def _do_once(memory: Memory, deed: Deed, value: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from autodiff_cli.backends.llvm.functions.vectors import Aside, Lane, Vector
+from autodiff_cli.backends.llvm.functions.vectors import Aside, Lane, Vector, ordered
 from autodiff_cli.backends.llvm.target import Processor
 from autodiff_cli.backends.llvm.writing.text import Text
 
@@ -98,6 +98,12 @@ class Listing:
         self._load = load
         self._names: dict[Vector, str] = {}
 
+    def copy(self) -> Listing:
+        """One that has what was written so far, and goes its own way."""
+        made = Listing(self._module, self._text, self._load)
+        made._names |= self._names
+        return made
+
     def name(self, vector: Vector) -> str:
         """The name of a result that is written down, or the text of a number."""
         return f"splat (double {vector.detail})" if vector.op == "number" else self._names[vector]
@@ -135,7 +141,13 @@ class Listing:
             case "call":
                 return self._call(vector.detail, names)
             case "rarely":
-                return self._rarely(vector.detail, names)
+                needed, usual, *arguments = names
+                given = ", ".join(f"{floats} {each}" for each in arguments)
+                call = f"call {floats} {self._module.aside(vector.detail)}({given})"
+                return self._unless(needed, usual, lambda: self._chosen(needed, put(call), usual))
+            case "quotient":
+                needed, usual, n, d = names
+                return self._unless(needed, usual, lambda: put(f"fdiv {floats} {n}, {d}"))
         raise NotImplementedError(vector.op)
 
     def _call(self, name: str, arguments: Sequence[str]) -> str:
@@ -158,21 +170,22 @@ class Listing:
             result = put(f"insertelement {floats} {result}, double {found}, i64 {lane}")
         return result
 
-    def _rarely(self, aside: Aside, names: Sequence[str]) -> str:
-        text, module = self._text, self._module
-        floats, masks, width = module.floats, module.type(Lane.TRUTH), module.target.width
-        needed, usual, *arguments = names
+    def _chosen(self, mask: str, yes: str, no: str) -> str:
+        masks, floats = self._module.type(Lane.TRUTH), self._module.floats
+        return self._text.put(f"select {masks} {mask}, {floats} {yes}, {floats} {no}")
+
+    def _unless(self, needed: str, usual: str, careful: Callable[[], str]) -> str:
+        """What is usual; what else is written by `careful` if a lane of the mask says so."""
+        text, masks, width = self._text, self._module.type(Lane.TRUTH), self._module.target.width
         lanes = text.put(f"bitcast {masks} {needed} to i{width}")
         any_lane = text.put(f"icmp ne i{width} {lanes}, 0")
         before, slow, after = text.block, text.label(), text.label()
         text.do(f"br i1 {any_lane}, label %{slow}, label %{after}")
         text.begin(slow)
-        given = ", ".join(f"{floats} {each}" for each in arguments)
-        careful = text.put(f"call {floats} {module.aside(aside)}({given})")
-        chosen = text.put(f"select {masks} {needed}, {floats} {careful}, {floats} {usual}")
+        chosen = careful()
         text.do(f"br label %{after}")
         text.begin(after)
-        return text.put(f"phi {floats} [ {usual}, %{before} ], [ {chosen}, %{slow} ]")
+        return text.put(f"phi {self._module.floats} [ {usual}, %{before} ], [ {chosen}, %{slow} ]")
 
 
 class Order:
@@ -185,6 +198,7 @@ class Order:
         fixed: what is the same in every pass of the loop over rows.
         early: the calls of the library that are not, and all that they need besides.
         loads: all that is loaded.
+        size: how many instructions there are.
     """
 
     def __init__(self, roots: Sequence[Vector]) -> None:
@@ -197,30 +211,9 @@ class Order:
         self.fixed = [vector for vector in order if not vector.varies]
         self.early = [vector for vector in order if vector.varies and vector in calls]
         self.loads = [vector for vector in order if vector.op == "load"]
+        self.size = len(order)
         self._done = {*self.fixed, *self.early}
 
     def needed(self, root: Vector) -> list[Vector]:
         """What else comes before a root, and itself, unless it has been asked for already."""
         return ordered([root], self._done)
-
-
-def ordered(roots: Sequence[Vector], done: set[Vector] | None = None) -> list[Vector]:
-    """All that the roots need and they themselves, each after its inputs.
-
-    Args:
-        done: what is there already; what is found is added to it.
-    """
-    order: list[Vector] = []
-    there = set() if done is None else done
-    stack = list(roots)[::-1]
-    while stack:
-        vector = stack[-1]
-        waiting = [] if vector in there else [each for each in vector.inputs if each not in there]
-        if waiting:
-            stack.extend(reversed(waiting))
-            continue
-        stack.pop()
-        if vector not in there:
-            there.add(vector)
-            order.append(vector)
-    return order

@@ -1,0 +1,84 @@
+"""Quotients that share their divisor have their digits all over the range, and zeros, infinities and nan in place."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.llvm.functions import division
+from autodiff_cli.backends.llvm.functions.vectors import Lane, VectorCode
+from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.language.lowering import read
+from autodiff_cli.numbers.arrays.table import quiet
+from tests.backends.llvm.compiled import by_row, every_width
+
+GRAPHS = [read(text).output for text in ("a/d", "b/d", "1/d")]
+EDGES = [
+    0.0, 1.0, 3.0, 7e-310, 5e-324, 2.0**-1000, 2.0**-1022, 1e-300, 2.0**1000, 2.0**1023, 1e300, 1.7e308, math.inf,
+    math.nan,
+]  # fmt: skip
+SIGNED = [*EDGES, *(-x for x in EDGES)]
+
+
+def compared(a: NDArray[np.float64], b: NDArray[np.float64], d: NDArray[np.float64], width: int | None = None) -> None:
+    found = by_row(Llvm(1, width), GRAPHS, {"a": a, "b": b, "d": d})
+    with quiet():
+        wanted = np.array([a / d, b / d, 1 / d])
+        normal = np.abs(wanted) >= np.finfo(float).tiny
+        np.testing.assert_allclose(found[normal], wanted[normal], rtol=4.5e-16)  # 2 units in the last place
+        np.testing.assert_allclose(found, wanted, rtol=4.5e-16, atol=1e-323)
+    np.testing.assert_array_equal(np.signbit(found[wanted == 0]), np.signbit(wanted[wanted == 0]))
+
+
+@every_width
+def test_edges(width: int) -> None:
+    n, d = np.array([*itertools.product(SIGNED, SIGNED)]).T.copy()
+    compared(n, n[::-1].copy(), d, width)
+    for far in EDGES:  # with ordinary divisors beside it, which are multiplied
+        compared(n, n[::-1].copy(), np.where(np.arange(len(d)) % 9 == 4, far, 1.5), width)
+
+
+@given(st.lists(st.tuples(*[st.floats()] * 3), min_size=1, max_size=40))
+def test_any_numbers(rows: list[tuple[float, float, float]]) -> None:
+    a, b, d = np.array(rows).T.copy()
+    compared(a, b, d)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_moderate"),
+    [
+        ("1 + exp(-abs(x))", True),
+        ("(1 + exp(-x^2))*(2 + exp(-x^2))", True),
+        ("where(x > 0, exp(-x^2), 1) + 1", True),
+        ("1 + exp(x)", False),
+        ("1 + x^2", False),
+        ("exp(-abs(x))", False),
+        ("1 - exp(-abs(x))", False),
+        ("x", False),
+    ],
+)
+def test_where_a_divisor_cannot_get_to_the_ends(text: str, is_moderate: bool) -> None:
+    from autodiff_cli.backends.llvm.functions.table import applied
+    from autodiff_cli.graph.tape import topological
+
+    code = VectorCode()
+    made = {}
+    for node in topological([read(text).output]):
+        if node.op is not None:
+            made[node] = applied(node.op, *[made[each] for each in node.inputs])
+        elif node.is_constant:
+            made[node] = code.vector(float(node.text))
+        else:
+            made[node] = code.make("load", Lane.FLOAT, detail=node.text, varies=True)
+        assert made[node] is not None
+    d = made[node]
+    assert d is not None
+    first, second = (code.make("load", Lane.FLOAT, detail=name, varies=True) / d for name in "ab")
+    ops = {division.with_shared_divisors([first, second])[0].op}
+    assert ops == ({"fmul"} if is_moderate else {"quotient"})
