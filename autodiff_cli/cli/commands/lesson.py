@@ -86,11 +86,11 @@ def _page(found: Lesson, digits: int | None) -> Report:
 
 def _ask(found: Lesson, environment: Environment, digits: int | None) -> None:
     """Ask the questions, until all are answered or the reader has enough."""
-    from autodiff_cli.render.lessons.report import answer, choices
+    from autodiff_cli.render.lessons.report import answer, choices, heading
     from autodiff_cli.render.paper import Style
 
     paper, right = environment.paper(), 0
-    paper.heading("questions")
+    paper.heading(heading(found, digits))
     paper.line("An empty answer gives a hint, q ends.", Style.FAINT)
     for k, asked in enumerate(found.questions, 1):
         paper.line()

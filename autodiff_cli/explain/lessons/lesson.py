@@ -28,12 +28,14 @@ class Lesson:
         name: by which it is asked for.
         trace: both passes over its formula.
         text: its paragraphs.
+        asked: the trace that the questions are about, at other values.
     """
 
     name: str
     title: str
     trace: Trace
     text: tuple[str, ...]
+    asked: Trace
     questions: tuple[Question, ...]
 
 
@@ -67,14 +69,17 @@ def lesson(name: str, show: Callable[[Any], str]) -> Lesson:
     """
     given = _table()[name]
     formula = Formula.read(given["formula"])
-    recorded = trace(formula, {key: float(text) for key, text in given["values"].items()})
+    recorded, asked = (
+        trace(formula, {key: float(text) for key, text in given[values].items()}) for values in ("values", "asked_at")
+    )
     numbers = _Numbers(recorded, given.get("learned", ()), show)
     return Lesson(
         name,
         given["title"],
         recorded,
         tuple(_GAP.sub(lambda gap: numbers.text(gap[1]), paragraph) for paragraph in given["text"]),
-        tuple(question(recorded, asked, show) for asked in given["questions"]),
+        asked,
+        tuple(question(asked, about, show) for about in given["questions"]),
     )
 
 

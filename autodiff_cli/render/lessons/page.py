@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from autodiff_cli.explain.lessons.lesson import Lesson
-from autodiff_cli.render.lessons.report import question_document
+from autodiff_cli.render.lessons.report import heading, question_document
 from autodiff_cli.render.page.html import Addition, to_html
 
 _FOLDER = Path(__file__).parent
@@ -20,7 +20,8 @@ def lesson_page(lesson: Lesson, digits: int | None = None) -> str:
 {paragraphs}
 </section>
 <section class="lesson" aria-labelledby="asked-title">
-<h2 id="asked-title">Questions</h2>
+<h2 id="asked-title">{escape(heading(lesson, digits).capitalize())}</h2>
+<p class="hint">The values below can be changed to these, to see.</p>
 <ol id="lesson-questions"></ol>
 </section></div>"""
     data = {"questions": [question_document(asked) for asked in lesson.questions]}

@@ -8,10 +8,11 @@ from typing import Any
 
 from autodiff_cli.explain.lessons.lesson import Lesson
 from autodiff_cli.explain.lessons.questions import Question
-from autodiff_cli.render.documents import trace_document
+from autodiff_cli.render.documents import numbers, trace_document
 from autodiff_cli.render.numbers import in_full, shows
 from autodiff_cli.render.paper import Column, Paper, Style, TextTable
 from autodiff_cli.render.report import Report
+from autodiff_cli.render.reports.gradient import assigned
 from autodiff_cli.render.reports.steps import trace_report
 
 WIDTH = 100  # columns of a paragraph
@@ -63,7 +64,7 @@ def command(lesson: Lesson) -> str:
 
 
 def _write_questions(paper: Paper, lesson: Lesson, digits: int | None) -> None:
-    paper.heading("questions")
+    paper.heading(heading(lesson, digits))
     for k, asked in enumerate(lesson.questions, 1):
         paper.line(f"  {k}. {asked.text}")
         for line in choices(asked):
@@ -73,6 +74,11 @@ def _write_questions(paper: Paper, lesson: Lesson, digits: int | None) -> None:
         paper.line(f"  {k}. {asked.hints[0]}")
         paper.line(f"     {asked.hints[1]}")
         paper.line(f"     {answer(asked, digits)}", Style.STRONG)
+
+
+def heading(lesson: Lesson, digits: int | None) -> str:
+    """What stands above the questions: at which values they are asked."""
+    return f"questions, at {assigned(lesson.asked.point, shows(digits)[0])}"
 
 
 def choices(asked: Question) -> list[str]:
@@ -92,6 +98,7 @@ def _document(lesson: Lesson) -> dict[str, Any]:
         "name": lesson.name,
         "title": lesson.title,
         "text": [*lesson.text],
+        "asked_at": numbers(lesson.asked.point),
         "questions": [*map(question_document, lesson.questions)],
         **trace_document(lesson.trace),
     }
