@@ -112,7 +112,7 @@ def shortened(text: str, limit: int | None) -> str:
     half = limit // 2
     missing = len(text) - 2 * half
     note = f" … ({missing} characters) … "
-    return f"{text[:half]}{note}{text[-half:]}" if missing > 2 * len(note) else text
+    return f"{text[:half]}{note}{text[-half:]}" if missing > len(note) else text
 
 
 def counted(count: int, thing: str) -> str:

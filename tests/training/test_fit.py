@@ -305,7 +305,8 @@ def test_divergence_gives_the_parameters_before_it_and_advice() -> None:
     found = fit(MODEL, decay(), optimizer="sgd", learning_rate=1e4)
     assert not found.converged
     assert found.epochs == len(found.history) - 1
-    assert f"in epoch {found.epochs + 1}; the parameters are those of epoch {found.epochs}" in found.failure
+    assert f"in epoch {found.epochs + 1}: `square(y - (a*exp(-b*x) + c))` is inf in row 1" in found.failure
+    assert f"; the parameters are those of epoch {found.epochs}." in found.failure
     assert "smaller learning rate" in found.failure
     assert all(math.isfinite(value) for value in found.parameters.values())
     assert found.loss == found.history[-1]["loss"] > found.history[0]["loss"]
