@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +18,7 @@ from autodiff_cli.backends.llvm.kernel import Llvm
 from autodiff_cli.backends.protocol import Backend, Descent, State
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 from tests.backends.llvm.compiled import every_width
+from tests.backends.llvm.test_columns import Fenced
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 NETWORK = "y ~ mlp(x, [3, 2], tanh)"
@@ -174,6 +177,18 @@ def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
     assert run(Llvm(1), objective, "sgd", 10, swapped)[0] == wanted[0]
 
 
+@pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1"])
+@pytest.mark.parametrize("at_end", [False, True])
+def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:
+    rows, fenced = 1 + 8 * 13, Fenced()
+    given = {name: column if name == "w" else column.astype(kind) for name, column in data(rows).items()}
+    objective = Objective("y ~ a*x + b*[x, z]@[z, x]", given, weights="w", start={"a": 0.01, "b": 0.001})
+    columns = {name: fenced.array(column, at_end=at_end) for name, column in objective.table.columns.items()}
+    for batch in (3, 8, 32, rows):
+        found, wanted = (run(Llvm(1), objective, "adam", batch, each) for each in (columns, objective.table.columns))
+        assert found[0] == wanted[0]
+
+
 def test_columns_that_do_not_fit_are_an_error() -> None:
     objective = Objective("y ~ a*x + b", scaled(data(20)))
     for wrong in (np.zeros(19), np.zeros(21), np.zeros((2, 20))):
@@ -190,6 +205,25 @@ def test_no_rows_and_no_weights_take_no_step(backend: Backend) -> None:
         assert np.isnan(losses[0])
         np.testing.assert_array_equal(state.theta, objective.start)
         assert state.steps == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
+def test_ctrl_c_is_heard_within_an_epoch() -> None:
+    rows = 3_000_000
+    objective = Objective("y ~ a*x + b", {"x": np.linspace(0, 1, rows), "y": np.zeros(rows)}, backend="llvm")
+    take, state = objective.epochs(OPTIMIZERS["adam"]), State.begun(objective.start, OPTIMIZERS["adam"])
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    take(state, RATE, 8_000, np.random.default_rng(0))  # compiled, by then
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            take(state, RATE, 1, np.random.default_rng(0))
+        assert time.monotonic() - begun < 0.1 + 0.2 + 0.3  # a busy machine may take its time
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert state.steps > 0
 
 
 def test_a_long_epoch_says_how_far_it_is_and_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
