@@ -106,15 +106,7 @@ def to_html(
     opening["addition"] = above.data
     title = above.title or shortened(drawable(trace.expression.text), _LONGEST_TITLE)
     return _part("page.html").format(
-        policy="; ".join(
-            [
-                "default-src 'none'",
-                f"script-src '{_hash(script)}'",
-                f"style-src '{_hash(style)}'",
-                "base-uri 'none'",
-                "form-action 'none'",
-            ]
-        ),
+        policy=policy(script, style),
         title=escape(title),
         addition=above.markup,
         style=style,
@@ -123,6 +115,12 @@ def to_html(
         data=_data(_document(trace) | panels.document(trace) | opening),
         script=script,
     )
+
+
+def policy(script: str, style: str, *more: str) -> str:
+    """The Content-Security-Policy of a page that runs its own script and style and nothing else."""
+    own = [f"script-src '{_hash(script)}'", f"style-src '{_hash(style)}'"]
+    return "; ".join(["default-src 'none'", *own, *more, "base-uri 'none'", "form-action 'none'"])
 
 
 def _part(file: str) -> str:

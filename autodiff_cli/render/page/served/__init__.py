@@ -1,0 +1,1 @@
+"""The pages of `autodiff serve`: boxes to type into, above the walk or alone."""

@@ -1,0 +1,49 @@
+// A model and a file, chosen or dropped: the report of the fit, and a row to walk through.
+{
+  const part = (id) => document.getElementById(id);
+  let dropped = null;
+  let token = null;
+
+  const show = (text) => {
+    part("report").textContent = text;
+    part("report").hidden = false;
+  };
+
+  const fit = async (event) => {
+    event.preventDefault();
+    const file = dropped ?? part("file").files[0];
+    part("row-form").hidden = true;
+    if (!file) {
+      show("Choose a file, or drop one here.");
+      return;
+    }
+    show(`Fitting ${file.name} …`);
+    const asked = new URLSearchParams({ model: part("model").value, values: part("start").value });
+    try {
+      const response = await fetch(`/fit?${asked}`, { method: "POST", body: file });
+      const answer = await response.json();
+      show(answer.error ?? `${answer.notes}${answer.report}`);
+      token = answer.token ?? null;
+      part("row").max = answer.rows ?? 1;
+      part("row-form").hidden = token === null;
+    } catch (error) {
+      show(`The server cannot be reached (${error.message}).`);
+    }
+  };
+
+  part("fit").addEventListener("submit", fit);
+  part("file").addEventListener("change", () => { dropped = null; });
+  part("row-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.assign(`/row/${token}?${new URLSearchParams({ row: part("row").value })}`);
+  });
+  for (const name of ["dragover", "dragleave", "drop"]) {
+    part("drop").addEventListener(name, (event) => {
+      event.preventDefault();
+      part("drop").classList.toggle("over", name === "dragover");
+      if (name !== "drop" || !event.dataTransfer.files.length) return;
+      [dropped] = event.dataTransfer.files;
+      show(`${dropped.name}: press Fit.`);
+    });
+  }
+}

@@ -1,0 +1,232 @@
+"""The server as an application: who is answered, with what, and how much it takes from anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from autodiff_cli.cli.serving import guard
+from tests.support import expect_refusal, run_cli
+from tests.tools import missing
+
+if TYPE_CHECKING:
+    from autodiff_cli.cli.serving.application import Limits
+
+PORT = 8765
+HOST = {"host": f"127.0.0.1:{PORT}"}
+DECAY = b"x,y\n0,2\n1,1.2\n2,0.75\n3,0.44\n4,0.27\n"
+
+
+class Response(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+@pytest.fixture
+def _extra() -> None:
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        missing("the server was not tested; `pip install -e '.[serve]'` brings what it needs")
+
+
+def scope(path: str, method: str = "GET", headers: Mapping[str, str] = HOST) -> dict[str, Any]:
+    path, _, query = path.partition("?")
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "path": path,
+            "raw_path": path.encode(), "query_string": query.encode(), "root_path": "", "scheme": "http",
+            "headers": raw, "server": ("127.0.0.1", PORT), "client": ("127.0.0.1", 1)}  # fmt: skip
+
+
+def call(*requests: Any, limits: Limits | None = None) -> list[Response]:
+    """The answers of one server to requests: scopes, each with the pieces of its body."""
+    from autodiff_cli.cli.serving.application import application
+
+    async def answered() -> list[Response]:
+        server = application(PORT, limits)
+        return [await _one(server, *request) for request in requests]
+
+    return asyncio.run(answered())
+
+
+async def _one(server: guard.Application, asked: dict[str, Any], pieces: Iterable[bytes] = ()) -> Response:
+    waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return waiting.pop(0) if waiting else {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await server(asked, receive, send)
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Response(sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:]).decode())
+
+
+def get(path: str, **arguments: Any) -> Response:
+    (found,) = call((scope(path),), **arguments)
+    return found
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": f"evil.example:{PORT}"},
+        {"host": "127.0.0.1:80"},
+        {"host": f"127.0.0.1.evil.example:{PORT}"},
+        {},
+        {**HOST, "origin": "http://evil.example"},
+        {**HOST, "origin": "null"},
+        {**HOST, "origin": f"https://127.0.0.1:{PORT}"},
+        {**HOST, "origin": f"http://localhost:{PORT}"},
+        {**HOST, "sec-fetch-site": "cross-site"},
+        {**HOST, "sec-fetch-site": "same-site"},
+    ],
+    ids=str,
+)
+def test_requests_of_others_are_refused(headers: dict[str, str]) -> None:
+    assert guard.refusal(scope("/?formula=x", headers=headers), PORT)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        HOST,
+        {"host": f"localhost:{PORT}"},
+        {**HOST, "origin": f"http://127.0.0.1:{PORT}", "sec-fetch-site": "same-origin"},
+        {**HOST, "sec-fetch-site": "none"},
+    ],
+    ids=str,
+)
+def test_requests_of_its_own_page_are_answered(headers: dict[str, str]) -> None:
+    assert guard.refusal(scope("/", headers=headers), PORT) is None
+
+
+@pytest.mark.usefixtures("_extra")
+class TestApplication:
+    def test_a_refusal_reaches_no_handler(self) -> None:
+        (found,) = call((scope("/?formula=x", headers={"host": "evil.example"}),))
+        assert found.status == 403
+        assert "answers to no other name" in found.text
+
+    def test_home_has_boxes_and_runs_nothing_but_its_own(self) -> None:
+        found = get("/")
+        assert found.status == 200
+        assert "Type a formula" in found.text
+        assert "default-src 'none'" in found.text
+        assert found.headers["x-frame-options"] == "DENY"
+        assert found.headers["cache-control"] == "no-store"
+
+    def test_a_formula_gets_its_page_and_a_mistake_its_message(self) -> None:
+        page, mistake = call(
+            (scope("/?" + urlencode({"formula": "x*y + sin(x)", "values": "x=2, y=3"})),),
+            (scope("/?" + urlencode({"formula": "<b>sine(x)"})),),
+        )
+        assert 'data-node="4"' in page.text
+        assert '<pre class="said" role="alert" tabindex="0">error: line 1, column 1' in mistake.text
+        assert "<b>" not in mistake.text
+
+    def test_a_fit_is_answered_and_its_rows_are_walked_through(self) -> None:
+        from autodiff_cli.cli.serving.application import application
+
+        async def both() -> tuple[Response, Response, Response]:
+            server = application(PORT)
+            model = quote("y ~ a*exp(-b*x)")
+            fit = await _one(server, scope(f"/fit?model={model}", "POST"), [DECAY[:10], DECAY[10:]])
+            token = json.loads(fit.text)["token"]
+            return fit, await _one(server, scope(f"/row/{token}?row=2")), await _one(server, scope("/row/other?row=2"))
+
+        fit, row, lost = asyncio.run(both())
+        assert json.loads(fit.text)["rows"] == 5
+        assert 'data-node="4"' in row.text
+        assert (lost.status, "no longer kept" in lost.text) == (404, True)
+
+    def test_too_much_is_refused(self) -> None:
+        from autodiff_cli.cli.serving.application import MOST_BYTES, MOST_TYPED
+
+        piece = bytes(1 << 20)
+        long, model, file = call(
+            (scope("/?formula=" + "x" * (MOST_TYPED + 1)),),
+            (scope("/fit?model=" + "x" * (MOST_TYPED + 1), "POST"),),
+            (scope("/fit?model=y", "POST"), [piece] * (MOST_BYTES // len(piece) + 1)),
+        )
+        assert [found.status for found in (long, model, file)] == [413, 413, 413]
+        assert "32 MB at most" in file.text
+
+    def test_what_takes_too_long_is_ended(self) -> None:
+        from autodiff_cli.cli.serving.application import Limits
+
+        trace, fit = call(
+            (scope("/?formula=x"),), (scope("/fit?model=y~a*x", "POST"), [DECAY]), limits=Limits(0.01, 0.01)
+        )
+        assert [found.status for found in (trace, fit)] == [504, 504]
+        assert "this takes more than 0.01 seconds" in trace.text
+
+    def test_a_body_that_does_not_arrive_is_not_waited_for(self) -> None:
+        from autodiff_cli.cli.serving.application import Limits, application
+
+        async def never() -> Any:
+            await asyncio.sleep(60)
+
+        async def asked() -> Any:
+            sent: list[Any] = []
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            await application(PORT, Limits(upload=0.05))(scope("/fit?model=y~a*x", "POST"), never, send)
+            return sent[0]["status"]
+
+        assert asyncio.run(asked()) == 408
+
+    @pytest.mark.parametrize(
+        ("path", "method"), [("/fit", "GET"), ("/", "PUT"), ("/../etc/passwd", "GET"), ("/x", "GET")]
+    )
+    def test_nothing_else_is_there(self, path: str, method: str) -> None:
+        (found,) = call((scope(path, method),))
+        assert found.status in (403, 404, 405)
+
+
+@pytest.mark.usefixtures("_extra")
+def test_the_command_serves_on_this_machine_alone_until_it_is_interrupted() -> None:
+    words = [sys.executable, "-m", "autodiff_cli", "serve", "--port", "0", "--no-browser"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split()[0]
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{address}?formula=x%5E2&values=x%3D3", timeout=60) as response:
+            assert 'data-node="2"' in response.read().decode()
+        asked = urllib.request.Request(address, headers={"Origin": "http://evil.example"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(asked, timeout=60)
+        assert refused.value.code == 403
+        refused.value.close()
+        taken = run_cli(["serve", "--port", address.rstrip("/").rpartition(":")[2], "--no-browser"])
+        expect_refusal(taken, "--port 0 takes one that is free")
+        server.send_signal(signal.SIGINT)
+        _, errors = server.communicate(timeout=60)
+    assert server.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    expect_refusal(run_cli("serve"), "pip install 'autodiff-cli[serve]'")
+
+
+@pytest.mark.parametrize("line", ["serve --x 2", "serve --port 70000", "serve --port x"])
+def test_what_it_does_not_take_is_refused(line: str) -> None:
+    found = run_cli(line)
+    assert (found.status, found) == (2, "")

@@ -1,0 +1,131 @@
+"""What the server's processes answer: pages, reports, and the messages that a terminal would show."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autodiff_cli.cli.serving.worker import answer
+from tests.support import run_cli
+
+DECAY = b"x,y\n0,2\n1,1.2\n2,0.75\n3,0.44\n4,0.27\n"
+MODEL = "y ~ a*exp(-b*x)"
+
+
+def asked(ask: str, data: bytes = b"", **question: Any) -> dict[str, Any]:
+    return answer({"ask": ask, "values": "", **question}, io.BytesIO(data))
+
+
+def record_of(page: str) -> Any:
+    """What the script of a page was handed."""
+    found = re.search(r'<script type="application/json" id="record">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_formula_gets_the_page_of_its_trace_with_boxes_above() -> None:
+    page = asked("trace", formula="x*y + sin(x)", values="x=2, y=pi")["page"]
+    written = run_cli(["trace", "x*y + sin(x)", "--x", "2", "--y", "pi", "--format", "html"])
+    ours, theirs = record_of(page), record_of(written)
+    assert ours["nodes"] == theirs["nodes"]
+    assert '<textarea id="typed-formula"' in page
+    assert 'value="x=2, y=pi"' in page
+
+
+@pytest.mark.parametrize("formula", ["sine(x", "2x", "x +", "a = x; a = y; a", "@/etc/passwd", "-", "x^2^"])
+def test_what_cannot_be_read_gets_the_message_of_the_terminal(formula: str) -> None:
+    shown = run_cli(["trace", "-"], stdin=formula).stderr
+    if formula == "-":
+        shown = "error: line 1, column 2: "
+    assert asked("trace", formula=formula)["error"].strip().startswith(shown.strip())
+
+
+def test_values_that_are_not_given_are_chosen_in_the_right_shape_and_said() -> None:
+    page = asked("trace", formula="sum(W @ x) + s", values="x=[1, 2]")["page"]
+    variables = {variable["name"]: variable["value"] for variable in record_of(page)["variables"]}
+    assert variables["x"] == [1, 2]
+    assert variables["s"] == 2
+    assert variables["W"] == [[2, 2], [2, 2]]
+    assert "note: chosen, as none was given: W = [[2, 2], [2, 2]], s = 2" in page
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("x=2, z=3", "the expression has no variable `z`"),
+        ("x", "values are written as x=2, y=3, not `x`"),
+        ("x=2, x=3", "`x` has two values"),
+        ("x=y", "must be a number or a constant expression"),
+        ("x=@/etc/passwd", "the value of `x`"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(values: str, message: str) -> None:
+    assert message in asked("trace", formula="x^2", values=values)["error"]
+
+
+def test_too_large_a_graph_is_refused() -> None:
+    assert "up to 3000 nodes" in asked("trace", formula="+".join(["x"] * 4000))["error"]
+
+
+def test_markup_in_what_is_typed_is_text() -> None:
+    formula = "x # </textarea></pre><script>alert(1)</script>"
+    page = asked("trace", formula=formula)["page"]
+    assert "<script>alert" not in page
+    assert "&lt;/textarea&gt;" in page
+
+
+def test_a_fit_is_that_of_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "decay.csv"
+    file.write_bytes(DECAY)
+    found = asked("fit", DECAY, model=MODEL, values="a=1, b=0.5")
+    document = run_cli(["train", MODEL, str(file), "--a", "1", "--b", "0.5", "--json"]).json
+    assert found["parameters"] == pytest.approx(document["parameters"], rel=1e-12)
+    assert found["rows"] == 5
+    assert "parameters\n" in found["report"]
+    assert "data: the file, columns y, x" in found["report"]
+
+
+@pytest.mark.parametrize("model", ["@/etc/passwd", " @/etc/passwd", "-", "", "--save=/tmp/x", "y ~ a*z(x)"])
+def test_a_model_is_never_a_file_or_an_option(model: str) -> None:
+    assert asked("fit", DECAY, model=model).keys() == {"error"}
+
+
+def test_values_of_a_fit_are_never_options() -> None:
+    assert "no parameter `save`" in asked("fit", DECAY, model=MODEL, values="save=/tmp/x")["error"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\0\1\2", b"x,y\n1,a\n", b"\xff\xfe"])
+def test_a_file_that_is_no_data_is_refused_in_words(data: bytes) -> None:
+    assert asked("fit", data, model=MODEL)["error"].startswith("error: ")
+
+
+def test_a_row_is_walked_through_at_the_fitted_parameters() -> None:
+    parameters = asked("fit", DECAY, model=MODEL)["parameters"]
+    record = record_of(asked("row", DECAY, model=MODEL, parameters=parameters, row=3)["page"])
+    variables = {variable["name"]: variable["value"] for variable in record["variables"]}
+    assert (variables["x"], variables["y"]) == (2, 0.75)
+    assert variables["a"] == parameters["a"]
+    assert "there is no row 9" in asked("row", DECAY, model=MODEL, parameters=parameters, row=9)["error"]
+
+
+def test_the_process_writes_no_file(tmp_path: Path) -> None:
+    question = {"ask": "fit", "model": MODEL, "values": "", "seconds": 60}
+    before = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "autodiff_cli.cli.serving.worker"],
+        input=json.dumps(question).encode() + b"\n" + DECAY,
+        capture_output=True,
+        env={**os.environ, **before},
+        timeout=100,
+        check=True,
+    )
+    assert json.loads(done.stdout)["parameters"]["b"] == pytest.approx(0.5, abs=0.01)
+    assert [*tmp_path.rglob("*")] == []
