@@ -178,7 +178,7 @@ def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page, tmp_path: Path) 
     width = "document.querySelector('.stage svg').getBoundingClientRect().width"
     drawn = page.evaluate(width)
     stage.dispatch_event("wheel", {"ctrlKey": True, "deltaY": -100})
-    assert page.evaluate(width) == pytest.approx(1.25 * drawn)
+    assert page.evaluate(width) == pytest.approx(1.25 * drawn, rel=1e-4)
 
 
 def test_a_node_tells_what_is_known_of_it(page: Page, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ _SCRIPTS = (
     "drawing/drawing.layout.js",
     "drawing/drawing.column.js",
     "drawing/drawing.shapes.js",
+    "drawing/drawing.grids.js",
     "drawing/drawing.map.js",
     "page.graph.js",
     "page.play.js",

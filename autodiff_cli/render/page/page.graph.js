@@ -6,6 +6,7 @@ const LARGEST = 1.15; // scale at which a drawing opens
 const HEIGHTS = [0.72, 0.9, 1.1]; // of the drawing, in those of the window: the first in which it can be read
 const TALLER = [1.5, 2, 2.7]; // where nothing is folded
 const LEAST = 160; // pixels
+const [WIDE, FOLDED] = [600, 1.5]; // panels of such widths are not higher than that, where anything can be folded
 const FEWER = [20, 12, 8]; // boxes, where more cannot be read
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page, with room for what else is on it
 const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // what may stand in place of an adjoint
@@ -46,6 +47,7 @@ class Graph {
     const { parts } = this;
     const isLarge = parts.boxes.length > BOXES;
     if (record.isFolded || isLarge) parts.fold();
+    else if (this.stage.clientWidth >= WIDE && parts.canFold && !this.#readable(new Arrangements(parts.shown, sizeOf), FOLDED)) parts.fold();
     for (const most of isLarge ? FEWER : []) {
       if (this.#readable(new Arrangements(parts.shown, sizeOf))) break;
       parts.fold(most);
@@ -54,9 +56,9 @@ class Graph {
   }
 
   /** The arrangement in the least height in which everything can be read; undefined if there is none. */
-  #readable(ways) {
+  #readable(ways, most = Infinity) {
     const heights = ways.shown.boxes.length > BOXES || ways.shown.folds.length ? HEIGHTS : [...HEIGHTS, ...TALLER];
-    for (const height of heights) {
+    for (const height of heights.filter((one) => one <= most)) {
       const found = ways.best(this.stage.clientWidth, height * innerHeight);
       if (found.scale >= READABLE) return found;
     }
@@ -69,7 +71,9 @@ class Graph {
     const found = this.#readable(ways);
     this.#width = this.stage.clientWidth;
     this.use(found ?? { ...ways.best(this.#width, Infinity), scale: READABLE }, ways.shown);
-    this.#fitting = Math.min(this.#found.scale, LARGEST);
+    const isTall = this.size.height * this.#found.scale > HEIGHTS.at(-1) * innerHeight;
+    const scale = Math.min(this.#found.scale, isTall ? READABLE : LARGEST);
+    this.#fitting = Math.floor(this.size.width * scale * 16) / 16 / this.size.width; // so that browsers need not round it
     const height = found ? this.size.height * this.#fitting : HEIGHTS[0] * innerHeight;
     this.stage.style.height = `${Math.ceil(Math.max(height, LEAST))}px`;
     this.zoom(this.#fitting);
@@ -208,8 +212,9 @@ class Graph {
     this.#scale = Math.min(Math.max(scale, ZOOM.least), ZOOM.most);
     const { stage } = this;
     const middle = [stage.scrollLeft + stage.clientWidth / 2, stage.scrollTop + stage.clientHeight / 2];
-    this.svg.style.width = `${this.size.width * this.#scale}px`;
-    this.svg.style.height = `${this.size.height * this.#scale}px`;
+    const rounded = (length) => Math.round(length * 64) / 64;
+    this.svg.style.width = `${rounded(this.size.width * this.#scale)}px`;
+    this.svg.style.height = `${rounded(this.size.height * this.#scale)}px`;
     const [x, y] = middle.map((at) => (at * this.#scale) / before);
     stage.scrollTo(x - stage.clientWidth / 2, y - stage.clientHeight / 2);
     this.overview.refresh();
@@ -240,8 +245,14 @@ class Graph {
     if (!this.#held.has(i)) {
       const short = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
       const line = node.element.isBrief ? short : (text) => text;
-      if (node.value) write(node.value, line(value), node.width - 14, COLUMN);
-      if (node.adjoint) write(node.adjoint, line(adjoint), node.width - 14, COLUMN);
+      const [valued, adjoined] = node.grids.length ? [caption(value, "value", i), caption(adjoint, adjoint.split(" ")[0], i)] : [value, adjoint];
+      if (node.value) write(node.value, line(valued), node.width - 14, COLUMN);
+      if (node.adjoint) write(node.adjoint, line(adjoined), node.width - 14, COLUMN);
+      const held = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
+      for (const grid of node.grids) {
+        if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);
+        else fillGrid(grid, noted ? null : held);
+      }
     }
     tell(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);
     tell(node.element, "data-adjoint", isKnown ? inFull(computation.adjoints[i]) : null);
@@ -278,13 +289,13 @@ class Graph {
     edge.element.classList.toggle("blocked", given?.nothing ?? false);
     if (!edge.label) return;
     const hasLocal = given !== undefined && given.local !== null;
-    write(edge.label, hasLocal ? brief(given.local) : "", edge.width, COLUMN);
+    write(edge.label, hasLocal ? compact(given.local) : "", edge.width, COLUMN);
     const hasAmount = hasLocal && given.amount !== undefined;
     if (hasAmount && !edge.amount) {
       edge.amount = textShape("", edge.place.x, edge.place.y + 7, "local amount");
       edge.element.append(edge.amount);
     }
-    if (edge.amount) write(edge.amount, hasAmount ? `← ${brief(given.amount)}` : "", edge.width, COLUMN);
+    if (edge.amount) write(edge.amount, hasAmount ? `← ${compact(given.amount)}` : "", edge.width, COLUMN);
     const longest = Math.max(edge.label.textContent.length, edge.amount?.textContent.length ?? 0);
     const width = Math.min(longest * COLUMN + 4, edge.width);
     tell(edge.room, "x", edge.place.x - width / 2);
@@ -314,8 +325,15 @@ class Graph {
 
 /** A node's element, its place, and its lines for value and adjoint, null for one that it lacks; they come last. */
 function drawnNode(element) {
-  const [value, adjoint] = ["value", "adjoint"].map((kind) => element.querySelector(`.${kind}`));
-  return { id: Number(element.dataset.node), element, value, adjoint, ...placeOf(element.querySelector("rect")) };
+  const [value, adjoint] = ["value", "adjoint"].map((kind) => element.querySelector(`text.${kind}`));
+  const grids = [...element.querySelectorAll(".grid")];
+  return { id: Number(element.dataset.node), element, value, adjoint, grids, ...placeOf(element.querySelector("rect")) };
+}
+
+/** What stands above a grid in place of its numbers: what they are, and their shape. */
+function caption(text, word, i) {
+  const sizes = shape(record.nodes[i].value);
+  return text ? `${word} ${sizes.length > 1 ? sizes.join("x") : ""}`.trim() : "";
 }
 
 function drawnEdge(element) {

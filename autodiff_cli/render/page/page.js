@@ -95,7 +95,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 // Nodes: the one that is pointed at, or has the focus, is explained; one of them is in the order of the tab key.
-byId("stage").addEventListener("pointerover", (event) => look(event.target));
+byId("stage").addEventListener("pointerover", (event) => {
+  look(event.target);
+  lookBehind(event.target);
+});
 byId("stage").addEventListener("click", (event) => {
   look(event.target);
   if (event.target.closest(".group")) foldHere(event.target);

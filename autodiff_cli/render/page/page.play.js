@@ -35,11 +35,11 @@ function go(position, travels = () => 0) {
 /** What goes along the edge of the current step between a node and its input; null for nothing. */
 function travelling(position, input) {
   const { computation } = walk;
-  if (!walk.isBackward) return brief(computation.values[input]);
+  if (!walk.isBackward) return compact(computation.values[input]);
   const given = computation.handed(walk.current, position);
   if (!given || given.nothing) return null;
-  const amount = brief(given.amount);
-  return given.local === null ? amount : `${computation.product(walk.current, given)} = ${amount}`;
+  const amount = compact(given.amount);
+  return given.local === null || Array.isArray(given.amount) ? amount : `${computation.product(walk.current, given)} = ${amount}`;
 }
 
 /** Say in an aside why the way back begins with 1, and at the end what it has found. */

@@ -1,6 +1,6 @@
 // Where boxes and edges go: in layers, from left to right or from above, in as many bands as the panel's shape asks for.
 
-const LEAST_TEXT = 11; // pixels, that can be read
+const LEAST_TEXT = 11.05; // pixels, that can be read
 const TEXT = 12; // pixels, of what is drawn at scale 1
 const ENOUGH = 1; // beyond this a larger scale is no better
 const READABLE = LEAST_TEXT / TEXT;

@@ -41,20 +41,22 @@ function said({ id, title, inside }, isBrief) {
   const lines = [cut(title, isBrief ? LONGEST.brief : LONGEST.roomy)];
   if (inside) lines.push(isBrief ? `${inside} inside` : `${inside} nodes inside`);
   const isItsValue = record.nodes[id].op === "constant" && !inside;
-  return { lines, hasValue: !isItsValue, hasAdjoint: takesGradient(id) };
+  const grid = Array.isArray(record.nodes[id].value) ? gridOf(record.nodes[id].value) : null;
+  return { lines, hasValue: !isItsValue, hasAdjoint: takesGradient(id), grid };
 }
 
 /** How large a box is. */
 function sizeOf(box, isBrief) {
-  const { lines, hasValue, hasAdjoint } = said(box, isBrief);
+  const { lines, hasValue, hasAdjoint, grid } = said(box, isBrief);
   const before = BESIDE[isBrief ? "brief" : "roomy"];
-  const numbers = [hasValue, hasAdjoint].map((has, k) => (has ? before[k].length + ROOM : 0));
+  const numbers = [hasValue, hasAdjoint].map((has, k) => (has ? before[k].length + (grid ? 5 : ROOM) : 0));
   const columns = Math.max(...lines.map((line) => [...line].length), ...numbers);
   const beside = { input: 1.6 * PADDING, output: PADDING + DOUBLE, folded: PADDING + DOUBLE }[box.role] ?? PADDING;
   const count = lines.length + Number(hasValue) + Number(hasAdjoint);
+  const grids = grid ? (Number(hasValue) + Number(hasAdjoint)) * (grid.height + 2) : 0;
   return {
-    width: columns * COLUMN + 2 * beside,
-    height: count * LINE + PADDING + (box.role === "output" ? 2 * DOUBLE : 0),
+    width: Math.max(columns * COLUMN, grid?.width ?? 0) + 2 * beside,
+    height: count * LINE + grids + PADDING + (box.role === "output" ? 2 * DOUBLE : 0),
   };
 }
 
@@ -80,15 +82,22 @@ function frameShape(frame) {
 
 function boxShape(box, place, isBrief) {
   const { id, role, isLit } = box;
-  const { lines, hasValue, hasAdjoint } = said(box, isBrief);
+  const { lines, hasValue, hasAdjoint, grid } = said(box, isBrief);
   const radius = { input: 16, operation: 3 }[role] ?? 0;
   const shapes = [drawnShape("title", {}, [role === "folded" ? box.title : record.nodes[id].label]), rectangle("outline", place, radius)];
   const [less, lower] = { output: [DOUBLE, DOUBLE], folded: [DOUBLE, 0] }[role] ?? [0, 0];
   if (less) shapes.push(rectangle("frame", { ...place, width: place.width - 2 * less, height: place.height - 2 * lower }));
   const count = lines.length + Number(hasValue) + Number(hasAdjoint);
-  const top = place.y - ((count - 1) * LINE) / 2;
   const kinds = [...lines.map((_, k) => (k ? "" : "first")), ...(hasValue ? ["value"] : []), ...(hasAdjoint ? ["adjoint"] : [])];
-  kinds.forEach((kind, k) => shapes.push(textShape(lines[k] ?? "", place.x, top + k * LINE, `middle ${kind}`)));
+  const grids = grid ? count - lines.length : 0;
+  let y = place.y - (count * LINE + (grid ? grids * (grid.height + 2) : 0)) / 2;
+  kinds.forEach((kind, k) => {
+    shapes.push(textShape(lines[k] ?? "", place.x, y + LINE / 2, `middle ${kind}`));
+    y += LINE;
+    if (!grid || k < lines.length) return;
+    shapes.push(gridShape(grid, place.x - grid.width / 2, y, kind));
+    y += grid.height + 2;
+  });
   const element = drawnShape("g", {
     class: `node ${role}${isLit ? " lit" : ""}`, "data-node": id, role: "button", tabindex: -1,
   }, shapes);

@@ -1,0 +1,156 @@
+// Arrays as grids: numbers while they fit, shades beyond; and what is behind one of their elements.
+
+const CELL = { height: 15, small: 9, gap: 1 }; // pixels
+const NUMBERS = { columns: 4, rows: 6, digits: 3, letters: 6 }; // of a grid that is written in numbers
+const SHADES = 24; // rows and columns of a grid in shades; of a larger array, some of each
+
+/** An array as rows of numbers: a vector is one row; of more axes the last makes the rows. */
+function rowsOf(x) {
+  return shape(x).length === 1 ? [x] : x.flat(shape(x).length - 2);
+}
+
+/** How a grid of an array in the shape of `x` is drawn: how many rows and columns, and in numbers or in shades. */
+function gridOf(x) {
+  const rows = rowsOf(x);
+  const [height, width] = [rows.length, rows[0]?.length ?? 0];
+  if (height * width === 0) return null;
+  const isWritten = width <= NUMBERS.columns && height <= NUMBERS.rows;
+  const [down, across] = isWritten ? [height, width] : [Math.min(height, SHADES), Math.min(width, SHADES)];
+  const cell = isWritten ? { width: NUMBERS.letters * COLUMN + 4, height: CELL.height } : { width: CELL.small, height: CELL.small };
+  // The rows and columns of the array that are drawn.
+  const picked = (count, of) => Array.from({ length: count }, (_, k) => Math.floor((k * of) / count));
+  return {
+    isWritten, cell, rows: picked(down, height), columns: picked(across, width), isVector: shape(x).length === 1,
+    width: across * (cell.width + CELL.gap), height: down * (cell.height + CELL.gap),
+  };
+}
+
+/** The shapes of a grid with its upper left corner at (x, y); `kind` is `value` or `adjoint`. */
+function gridShape(grid, x, y, kind) {
+  const cells = grid.rows.flatMap((row, down) => grid.columns.map((column, across) => {
+    const at = { x: x + across * (grid.cell.width + CELL.gap), y: y + down * (grid.cell.height + CELL.gap) };
+    const room = drawnShape("rect", { ...at, ...grid.cell });
+    const middle = { x: at.x + grid.cell.width / 2, y: at.y + grid.cell.height / 2 };
+    const number = grid.isWritten ? [textShape("", middle.x, middle.y, "middle number")] : [];
+    return drawnShape("g", { class: "cell", "data-row": row, "data-column": column }, [room, ...number]);
+  }));
+  const element = drawnShape("g", { class: `grid ${kind}${grid.isWritten ? "" : " shades"}` }, cells);
+  element.grid = grid;
+  return element;
+}
+
+/** Fill a grid with an array, or with nothing. */
+function fillGrid(element, x) {
+  const rows = x === null ? null : rowsOf(x);
+  const largest = rows === null ? 1 : Math.max(...rows.flat().filter(Number.isFinite).map(Math.abs), Number.MIN_VALUE);
+  for (const cell of element.children) {
+    const number = rows?.[cell.dataset.row][cell.dataset.column];
+    const [room, text] = cell.children;
+    room.style.fillOpacity = number === undefined ? 0 : Number.isFinite(number) ? 0.06 + 0.84 * Math.abs(number / largest) * (text ? 0.3 : 1) : 1;
+    room.classList.toggle("negative", number < 0);
+    if (text) write(text, number === undefined ? "" : toDigits(number, NUMBERS.digits), element.grid.cell.width - 2, COLUMN);
+  }
+}
+
+/** What is behind an element of a node's value, or of its adjoint: cells of other nodes, and a sentence; null for none. */
+function behind(i, kind, row, column, isVector) {
+  const at = isVector ? [column] : [row, column];
+  return kind === "value" ? behindValue(i, at) : behindAdjoint(i, at);
+}
+
+/** An element of a product of arrays: a row of the one, a column of the other. */
+function behindValue(i, at) {
+  const { op, inputs } = record.nodes[i];
+  if (op !== "matmul") return null;
+  const [left, right] = inputs.map((j) => walk.computation.values[j]);
+  const [a, b] = [shape(left).length, shape(right).length];
+  if (a > 2 || b > 2) return null;
+  const row = a === 1 ? 0 : at[0];
+  const column = b === 1 ? 0 : at.at(-1);
+  const factors = (a === 1 ? left : left[row]).map((x, k) => [x, b === 1 ? right[k] : right[k][column]]);
+  const marks = [
+    { node: inputs[0], kind: "value", has: (r) => a === 1 || r === row },
+    { node: inputs[1], kind: "value", has: (_, c) => b === 1 || c === column },
+  ];
+  const terms = factors.map(([x, y]) => `${brief(x)} × ${inBrackets(y)}`).join(" + ");
+  const parts = [a === 1 ? "all" : `row ${row}`, b === 1 ? "all" : `column ${column}`];
+  const from = `${parts[0]} of ${record.nodes[inputs[0]].label} with ${parts[1]} of ${record.nodes[inputs[1]].label}`;
+  return { marks, text: `${indexable(i)}[${at.join(", ")}], ${from}: ${terms} = ${brief(element(walk.computation.values[i], at))}` };
+}
+
+/** An element of the adjoint of a factor in a product of arrays: of a matrix times a vector, of an outer product. */
+function behindAdjoint(i, at) {
+  const user = users[i].find(({ node }) => record.nodes[node].op === "matmul");
+  if (!user || users[i].length > 1) return null;
+  const { inputs } = record.nodes[user.node];
+  const label = indexable(user.node);
+  const isLeft = user.position === 0;
+  const other = inputs[isLeft ? 1 : 0];
+  const [adjoint, factor] = [walk.computation.adjoints[user.node], walk.computation.values[other]];
+  const [d, f] = [shape(adjoint).length, shape(factor).length];
+  if (d !== 1 || f > 2) return null;
+  const name = `∂${indexable(i)}[${at.join(", ")}]`;
+  const result = brief(element(walk.computation.adjoints[i], at));
+  const one = (text, place) => `${text}[${place}]`;
+  if (isLeft && f === 1 && at.length === 2) {
+    const [row, column] = at;
+    const marks = [
+      { node: user.node, kind: "adjoint", has: (_, c) => c === row },
+      { node: other, kind: "value", has: (_, c) => c === column },
+    ];
+    const product = `${brief(adjoint[row])} × ${inBrackets(factor[column])}`;
+    return { marks, text: `${name}, outer product: ${one(`∂${label}`, row)} × ${one(indexable(other), column)} = ${product} = ${result}` };
+  }
+  if (!isLeft && f === 2 && at.length === 1) {
+    const marks = [
+      { node: user.node, kind: "adjoint", has: () => true },
+      { node: other, kind: "value", has: (_, c) => c === at[0] },
+    ];
+    const terms = adjoint.map((y, k) => `${brief(factor[k][at[0]])} × ${inBrackets(y)}`).join(" + ");
+    return { marks, text: `${name}, column ${at[0]} of ${record.nodes[other].label} with all of ∂${label}: ${terms} = ${result}` };
+  }
+  return null;
+}
+
+/** A number, or few; of more only how many, for where there is little room. */
+function compact(x) {
+  if (!Array.isArray(x) || x.flat(Infinity).length <= 2) return brief(x);
+  return shape(x).length === 1 ? `${x.length} numbers` : shape(x).join("x");
+}
+
+/** What a node is called in front of an index. */
+function indexable(i) {
+  const { label } = record.nodes[i];
+  return /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\))?$/u.test(label) ? label : `(${label})`;
+}
+
+function element(x, at) {
+  return at.reduce((part, k) => part[k], x);
+}
+
+function inBrackets(x) {
+  return x < 0 ? `(${brief(x)})` : brief(x);
+}
+
+/** Point at a cell of the drawing: light up what is behind it, and say it below the drawing. */
+function lookBehind(target) {
+  for (const cell of graph.svg.querySelectorAll(".behind")) cell.classList.remove("behind");
+  const cell = target.closest?.(".cell");
+  const node = cell && Number(cell.closest("[data-node]").dataset.node);
+  const grid = cell?.parentElement;
+  const kind = grid?.classList.contains("value") ? "value" : "adjoint";
+  const isThere = cell && (kind === "value" ? walk.isComputed(node) : walk.isKnown(node));
+  const [row, column] = cell ? [Number(cell.dataset.row), Number(cell.dataset.column)] : [];
+  const found = isThere ? behind(node, kind, row, column, grid.grid.isVector) : null;
+  const number = isThere && element(rowsOf((kind === "value" ? walk.computation.values : walk.computation.adjoints)[node]), [row, column]);
+  const place = cell ? (grid.grid.isVector ? column : `${row}, ${column}`) : "";
+  const plain = isThere ? `${kind === "value" ? "" : "∂"}${indexable(node)}[${place}] = ${inFull(number)}` : "";
+  byId("element").textContent = found?.text ?? plain;
+  if (!found) return;
+  cell.classList.add("behind");
+  for (const { node: j, kind: which, has } of found.marks) {
+    for (const other of graph.element(j)?.querySelectorAll(`.grid.${which} .cell`) ?? []) {
+      other.classList.toggle("behind", has(Number(other.dataset.row), Number(other.dataset.column)));
+    }
+  }
+}

@@ -1,0 +1,107 @@
+"""Arrays in the drawing: as grids, in numbers or in shades, with what is behind an element."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.support import opened, press
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+W, X = [[1.0, 2.0, 0.5], [3.0, 4.0, -1.0]], [1.0, -1.0, 2.0]
+SOFTMAX = ["-log(softmax(W @ x + b)[0])", "--W", json.dumps(W), "--x", json.dumps(X), "--b", "[0, 1]"]
+
+
+def walked(page: Page, folder: Path, words: list[str]) -> dict[str, Any]:
+    """The page of a trace at its end; the nodes of the document, by label."""
+    page.emulate_media(reduced_motion="reduce")
+    document = opened(page, folder, words)
+    press(page, "Backward pass")
+    return {node["label"]: node for node in document["nodes"]}
+
+
+def grid(page: Page, node: Any, kind: str) -> list[str]:
+    return page.locator(f"[data-node='{node['id']}'] .grid.{kind} text").all_text_contents()
+
+
+def point_at(page: Page, node: Any, kind: str, row: int, column: int) -> str:
+    cell = f".grid.{kind} .cell[data-row='{row}'][data-column='{column}']"
+    page.locator(f"[data-node='{node['id']}'] {cell}").hover()
+    return page.locator("#element").inner_text()
+
+
+def lit(page: Page) -> set[tuple[int, str, int, int]]:
+    found = page.locator(".cell.behind").evaluate_all("""cells => cells.map((cell) => [
+      +cell.closest("[data-node]").dataset.node, cell.parentElement.matches(".value") ? "value" : "adjoint",
+      +cell.dataset.row, +cell.dataset.column])""")
+    return {tuple(cell) for cell in found}
+
+
+def test_arrays_stand_in_the_drawing_number_by_number(page: Page, tmp_path: Path) -> None:
+    nodes = walked(page, tmp_path, SOFTMAX)
+    assert grid(page, nodes["W"], "value") == ["1", "2", "0.5", "3", "4", "-1"]
+    for label in ("W", "x", "W @ x", "b", "softmax(W @ x + b)"):
+        for kind in ("value", "adjoint"):
+            numbers = nodes[label][kind]
+            flat = [x for row in numbers for x in row] if label == "W" else numbers
+            assert grid(page, nodes[label], kind) == [f"{x:.3g}" for x in flat]
+
+
+def test_numbers_come_when_they_are_computed(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    nodes = {node["label"]: node for node in opened(page, tmp_path, SOFTMAX)["nodes"]}
+    assert grid(page, nodes["W @ x"], "value") == ["", ""]
+    press(page, "Step")
+    assert grid(page, nodes["W @ x"], "value") == ["0", "-3"]
+    assert grid(page, nodes["W @ x"], "adjoint") == ["", ""]
+
+
+def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page, tmp_path: Path) -> None:
+    nodes = walked(page, tmp_path, SOFTMAX)
+    said = point_at(page, nodes["W @ x"], "value", 0, 1)
+    assert said == "(W @ x)[1], row 1 of W with all of x: 3 × 1 + 4 × (-1) + -1 × 2 = -3"
+    row = {(nodes["W"]["id"], "value", 1, k) for k in range(3)}
+    column = {(nodes["x"]["id"], "value", 0, k) for k in range(3)}
+    assert lit(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
+
+
+def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page, tmp_path: Path) -> None:
+    nodes = walked(page, tmp_path, SOFTMAX)
+    adjoint = nodes["W @ x"]["adjoint"]
+    for row in range(2):
+        for column in range(3):
+            said = point_at(page, nodes["W"], "adjoint", row, column)
+            assert said.startswith(f"∂W[{row}, {column}], outer product: ∂(W @ x)[{row}] × x[{column}] = ")
+            assert float(said.rpartition("= ")[2]) == pytest.approx(adjoint[row] * X[column], rel=1e-5)
+    assert lit(page) == {
+        (nodes["W"]["id"], "adjoint", 1, 2),
+        (nodes["W @ x"]["id"], "adjoint", 0, 1),
+        (nodes["x"]["id"], "value", 0, 2),
+    }
+
+
+def test_behind_an_element_of_a_vectors_adjoint_is_a_column_of_the_matrix(page: Page, tmp_path: Path) -> None:
+    nodes = walked(page, tmp_path, SOFTMAX)
+    said = point_at(page, nodes["x"], "adjoint", 0, 2)
+    assert said.startswith("∂x[2], column 2 of W with all of ∂(W @ x): 0.5 × (-0.119203) + -1 × 0.119203 = ")
+    assert float(said.rpartition("= ")[2]) == pytest.approx(nodes["x"]["adjoint"][2], rel=1e-5)
+
+
+def test_a_large_array_is_shades(page: Page, tmp_path: Path) -> None:
+    large = [[(i * 31 + j) % 7 - 3 for j in range(40)] for i in range(5)]
+    nodes = walked(page, tmp_path, ["sum(tanh(A))", "--A", json.dumps(large)])
+    cells = page.locator(f"[data-node='{nodes['A']['id']}'] .grid.value.shades .cell")
+    assert cells.count() == 5 * 24
+    assert page.locator(f"[data-node='{nodes['A']['id']}'] .grid text").count() == 0
+    shown = cells.evaluate_all("""cells => cells.map((cell) => [+cell.dataset.row, +cell.dataset.column,
+      +cell.firstChild.style.fillOpacity, cell.firstChild.matches(".negative")])""")
+    for row, column, shade, is_negative in shown:
+        number = large[row][column]
+        assert shade == pytest.approx(0.06 + 0.84 * abs(number) / 3, abs=1e-6)
+        assert is_negative == (number < 0)
+    assert point_at(page, nodes["A"], "value", 2, 0) == f"A[2, 0] = {large[2][0]}"
