@@ -1,8 +1,9 @@
 // Through the epochs of a fit: everything is shown at the parameters of the one that is chosen.
 
 const PLAYING = 8000; // milliseconds from the first epoch to the last
-const LEAST_FRAME = 60;
+const LEAST_FRAME = 40;
 let playing = 0;
+let frame = 0; // milliseconds that the last one took
 
 const valueCells = Object.keys(parametersAt(0)).map((name) => {
   const value = made("td");
@@ -64,10 +65,11 @@ function playOn() {
     return;
   }
   const begun = performance.now();
-  range.value = Number(range.value) + 1;
+  const pace = PLAYING / Number(range.max);
+  range.value = Math.min(Number(range.max), Number(range.value) + Math.max(1, Math.ceil(frame / pace)));
   showCourse();
-  const pace = Math.max(LEAST_FRAME, PLAYING / Number(range.max));
-  playing = setTimeout(playOn, Math.max(20, pace - (performance.now() - begun)));
+  frame = performance.now() - begun; // what takes longer goes on in longer strides
+  playing = setTimeout(playOn, Math.max(LEAST_FRAME, pace) - Math.min(frame, pace));
 }
 
 byId("learn-play").addEventListener("click", () => {

@@ -70,7 +70,7 @@ class Addition(NamedTuple):
     Attributes:
         title: of the page; by default the formula.
         markup: what stands there.
-        script: runs after that of the walk; `record.addition` is its `data`.
+        script: runs after that of the walk, with names of its own; `record.addition` is its `data`.
     """
 
     title: str
@@ -102,7 +102,7 @@ def to_html(
     above = addition or Addition("", "", "", "", {})
     style = STYLE + _part("page.css") + _part("panels/panels.css") + above.style
     parts = [*map(_part, _SCRIPTS), evaluator(trace, tangents=True), methods(), _part("page.js"), *map(_part, _PANELS)]
-    script = "\n".join([*parts, above.script])
+    script = "\n".join([*parts, f"(() => {{\n{above.script}\n}})();"])
     opening = {"drawn": _drawn(opened), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data
     title = above.title or shortened(drawable(trace.expression.text), _LONGEST_TITLE)
