@@ -82,6 +82,7 @@ def test_gradient_methods_go_on_to_the_same_bits(
         (MODEL, {"loss": "mae"}),
         (MODEL, {"l1": 0.01}),
         (MODEL, {"bounds": {"c": (0.2, 5)}}),
+        (MODEL, {"x_sigma": {"x": np.full(90, 0.01)}, "sigma": np.full(90, 0.05)}),
         pytest.param("y ~ a*sin(b*x + c)", {}, marks=pytest.mark.slow),  # which looks for starts
         ("y ~ mlp(x, [4], tanh)", {"optimizer": "lbfgs", "epochs": 12}),
         (MODEL, {"optimizer": "lbfgs", "validation": 0.2, "patience": 3}),
@@ -343,5 +344,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 def test_options_that_do_not_go_together() -> None:
     with pytest.raises(OptionError, match="checkpoint"):
         fit(MODEL, decay(), checkpoint_every=3)
+    with pytest.raises(OptionError, match="keeps one fit"):
+        fit(MODEL, decay(), checkpoint="kept", starts=3)
     with pytest.raises(OptionError, match="every 0"):
         fit(MODEL, decay(), checkpoint="kept", checkpoint_every=0)
