@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli import Objective
+from autodiff_cli import Objective, fit
 from autodiff_cli.backends import blocks
 from autodiff_cli.backends.blocks import Kernel
 from autodiff_cli.language.lowering import read
@@ -68,3 +69,19 @@ def test_a_value_alone_keeps_nothing_for_a_gradient() -> None:
     found = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found < 6 * 40 * 512 * 8  # a few layers at a time, not 16
+
+
+@pytest.mark.parametrize(
+    "options", [{"optimizer": "lm"}, {"optimizer": "lbfgs"}, pytest.param({"loss": "huber"}, marks=pytest.mark.slow)]
+)
+def test_a_fit_of_many_rows_takes_no_array_of_their_length(options: dict[str, Any]) -> None:
+    rows = 4_000_000  # 32 MB in each column
+    x = np.linspace(0, 3, rows)
+    columns = {"x": x, "y": 2.5 * np.exp(-1.3 * x) + np.random.default_rng(0).normal(0, 0.05, rows)}
+    fit("y ~ a*exp(-b*x)", {name: values[:1000] for name, values in columns.items()}, **options)
+    tracemalloc.start()
+    try:
+        fit("y ~ a*exp(-b*x)", columns, **options)
+        assert tracemalloc.get_traced_memory()[1] < 30e6
+    finally:
+        tracemalloc.stop()

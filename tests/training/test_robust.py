@@ -12,6 +12,7 @@ import pytest
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.result.residuals import NORMAL, robust_scale
 from tests.support import run_cli
 
 GENERATOR = np.random.default_rng(0)
@@ -138,3 +139,17 @@ def test_on_the_command_line(tmp_path: Any) -> None:
     assert report["scale"] == found.scale
     assert "scale of residuals = " in run_cli(words)
     assert run_cli([*words, "--scale", "1", "--json"]).json["scale"] == 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rows", [400_000, 400_001])
+def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
+    generator = np.random.default_rng(0)
+    y = generator.standard_cauchy(rows)
+    weights = generator.integers(0, 3, rows).astype(float) if weighted else None
+    objective = Objective("y ~ a", {"y": y}, loss="huber", weights=weights)
+    counted = np.abs(y - 0.5)[slice(None) if weights is None else weights > 0]
+    expected = NORMAL * float(np.median(counted))
+    assert robust_scale(objective, np.array([0.5])) == pytest.approx(expected, rel=1e-15)
+    sorted_rows = Objective("y ~ a", {"y": np.sort(y)}, loss="huber")
+    assert robust_scale(sorted_rows, np.array([0.0])) == pytest.approx(NORMAL * float(np.median(np.abs(y))), rel=1e-15)
