@@ -20,7 +20,7 @@ from autodiff_cli.training.many_starts import optimize_from_many
 from autodiff_cli.training.methods.loop import Listener, Observer, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LossKind
-from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.model import Model, tied
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import by_canonical_name
 from autodiff_cli.training.options import (
@@ -127,7 +127,8 @@ def fit(
         weights: one per row, or the name of their column; they multiply squared residuals.
         sigma: standard deviations of the target instead, as an array or a column: weights of 1/sigma².
         absolute_sigma: take sigma as it is for the standard errors, instead of scaling it by the residuals.
-        fixed: parameters that keep a value; None keeps the one that they would begin with.
+        fixed: parameters that keep a value; None keeps the one that they would begin with, and a text, `"2*a"`, ties
+            one to others: it is then among `derived`.
         bounds: the least and the greatest value of parameters, as pairs by name, `{"b": (0, None)}`; None where there
             is none. Of an array they are those of each number. Parameters that end on one have no standard error.
         validation: a share of the rows, drawn at random, that is held out of the fit to judge it by.
@@ -185,8 +186,12 @@ def fit(
     >>> {name: round(value, 9) for name, value in found.parameters.items()}
     {'a': 2.5, 'b': 1.3}
     """
+    dataset, kept = as_dataset(data), by_canonical_name(fixed)
+    ties = {name: kept.pop(name) for name, value in [*kept.items()] if isinstance(value, str)}
+    if isinstance(model, str):
+        model = tied(model, ties, dataset.names)
     options = Options(
-        ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
+        ParameterOptions(by_canonical_name(start), kept, by_canonical_name(bounds)),
         DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns, by_canonical_name(x_sigma)),
         LossOptions(loss, scale, huber_delta, family, likelihood, l1, l2),
         MethodOptions(
@@ -204,10 +209,10 @@ def fit(
             starts,
         ),
         ValidationOptions(validation, patience, min_delta),
-        ReportOptions(diagnosis, confidence, written(derive), profile, bootstrap),
+        ReportOptions(diagnosis, confidence, {**{name: name for name in ties}, **written(derive)}, profile, bootstrap),
         KeepingOptions(_path(checkpoint), checkpoint_every, _path(resume)),
     )
-    return fitted(model, as_dataset(data), options, on_epoch)
+    return fitted(model, dataset, options, on_epoch)
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

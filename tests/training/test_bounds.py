@@ -152,3 +152,13 @@ def test_a_model_file_keeps_bounds(tmp_path) -> None:
     fit = ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS)
     fit.save(tmp_path / "model.json")
     assert ad.load(tmp_path / "model.json").bounds == {"b": (0, 1.1), "c": (-math.inf, 0.2)}
+
+
+def test_bands_hold_what_stands_on_a_bound() -> None:
+    fit = ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS)
+    held = ad.fit(MODEL, {"x": X, "y": Y}, fixed={"b": 1.1})
+    new = {"x": [0.5, 5.0]}
+    scale = math.sqrt(held.dof / fit.dof)
+    bands, reference = fit.predict(new, interval=0.95), held.predict(new, interval=0.95)
+    width, of_reference = (found.confidence_high - found.prediction for found in (bands, reference))
+    assert width == pytest.approx(of_reference * scale * fit.quantile(0.95) / held.quantile(0.95))

@@ -167,7 +167,7 @@ def train(
     assignments: Assignments = None,
     fix: Annotated[
         list[str] | None,
-        typer.Option("--fix", metavar="NAME[=VALUE]", help="Keep a parameter at its start or a value."),
+        typer.Option("--fix", metavar="NAME[=VALUE]", help="Keep a parameter at its start or a value; b=2*a ties it."),
     ] = None,
     bounds: Annotated[
         list[str] | None,
@@ -223,7 +223,7 @@ def train(
     from autodiff_cli.render.plots.files import check_picture, save_picture
     from autodiff_cli.training.bounds import limits
     from autodiff_cli.training.fit import Interrupted, fitted_objective
-    from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.objective.model import Model, tied
     from autodiff_cli.training.objective.objective import Objective
     from autodiff_cli.training.recording import Recorder
     from autodiff_cli.training.result.derived import written
@@ -240,14 +240,16 @@ def train(
         rows = dataclasses.replace(rows, x_sigma=options.assignments({}, x_sigma or (), "--x-sigma"))
         if plot:
             check_picture(plot)
-    named = {**given, **kept, **limited}
     status = ExitStatus.DONE
     for path in filter(None, (save, page, plot)):
         with writing(path):
             check_writable(path)
     with bad_input("--drop-missing leaves such rows out"):
         file = data_files(data, environment, reading)
-        read = Model.read(inputs.text_of(model, environment), file.names, named)
+        ties = _ties(kept)
+        report = dataclasses.replace(report, derive={**{name: name for name in ties}, **report.derive})
+        named = {**given, **kept, **limited}
+        read = Model.read(tied(inputs.text_of(model, environment), ties, file.names), file.names, named)
         _check_names(named, read, context)
         fixed = inputs.constant_values({name: text for name, text in kept.items() if text})
         values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed, limited)
@@ -319,6 +321,13 @@ def _kept(words: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
             raise BadInput(f"`{name}` is given two values: `{given[name]}` and, by --fix, `{text}`")
         kept[name] = text
     return kept
+
+
+def _ties(kept: dict[str, str]) -> dict[str, str]:
+    """Those of `--fix NAME=EXPR` whose value is an expression of other parameters, taken out of the others."""
+    from autodiff_cli.front import parse
+
+    return {name: kept.pop(name) for name, text in [*kept.items()] if text and parse(text).variables}
 
 
 def _check_names(given: Iterable[str], model: Model, context: typer.Context) -> None:

@@ -14,7 +14,8 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, Shapes, in_words
 from autodiff_cli.graph.tape import rebuild, topological
 from autodiff_cli.language.columns import Match
-from autodiff_cli.language.errors import ExpressionError, in_brief, shape_error, suggest
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, in_brief, shape_error, suggest
+from autodiff_cli.language.lexer import written_name
 from autodiff_cli.language.lowering import Program, read
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.structural import dot, matmul, softmax, stack
@@ -265,6 +266,33 @@ class Model:
         if target is None:
             return ()
         return tuple(map(to_text, target.inputs if target.op is stack else (target,)))
+
+
+def tied(text: str, ties: Mapping[str, str], names: Collection[str]) -> str:
+    """The text of a model in which parameters are expressions of others: `b = 2*a` stands in front of it.
+
+    Args:
+        ties: the expressions, by canonical names.
+        names: of the columns that the data have.
+
+    Raises:
+        ExpressionError: for a name that is no parameter, and for an expression that reads a column.
+
+    >>> tied("y ~ a*x + b", {"b": "2*a"}, ["x", "y"])
+    'b = 2*a; y ~ a*x + b'
+    """
+    leaves = read(text, variables=(*names, *ties)).leaves if ties else {}
+    for name, expression in ties.items():
+        if name in names or name not in leaves:
+            others = [leaf for leaf in leaves if leaf not in names]
+            raise UnknownNameError(f"the model has no parameter `{name}` to tie", suggestion=suggest(name, others))
+        program = read(expression, variables=[*leaves])
+        if program.target is not None:
+            raise ExpressionError(f"`{name}` is tied to an expression, without `~`", expression)
+        column = next((leaf for leaf in program.leaves if leaf in names), None)
+        if column is not None:
+            raise ExpressionError(f"`{name}` is tied to other parameters; `{column}` is a column", expression)
+    return "; ".join([*(f"{written_name(name)} = {expression}" for name, expression in ties.items()), text])
 
 
 def _described(shape: Shape) -> str:

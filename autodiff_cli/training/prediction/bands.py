@@ -99,14 +99,14 @@ def _band(
     inner = output.inputs[0] if end is not None and len(output.inputs) == 1 else output
     width = fit.quantile(level)
     with quiet():
-        middle, error = _delta(inner, leaves, point, shapes, fit.covariance)
+        middle, error = _delta(inner, leaves, point, shapes, fit.held_covariance)
         low, high = middle - width * error, middle + width * error
         prediction = middle
         if end is not None and inner is not output:
             # The ends of what the mean is a function of: so a probability stays between 0 and 1.
             slope = end(variable("eta"))
             prediction, low, high = (evaluate([slope], {"eta": values})[0] for values in (middle, low, high))
-            error = _delta(output, leaves, point, shapes, fit.covariance)[1]
+            error = _delta(output, leaves, point, shapes, fit.held_covariance)[1]
         below, above = _new_numbers(fit, prediction, error, spread, width, level)
     return Bands(prediction, low, high, below, above)
 

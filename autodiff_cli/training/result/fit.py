@@ -167,6 +167,18 @@ class FittedModel:
             for name, error in self.stderr.items()
         }
 
+    @property
+    def held_covariance(self) -> Array:
+        """The covariance with the numbers that ended on a bound held there, as the errors of the others have them: they
+        vary by 0, and not by nan."""
+        held = np.concatenate(
+            [np.isin(np.ravel(value), self.bounds.get(name, ())) for name, value in self.parameters.items()]
+        )
+        found = self.covariance.copy()
+        found[held, :] = 0.0
+        found[:, held] = 0.0
+        return found
+
     def quantile(self, level: float | None = None) -> float:
         """The half-width of intervals in standard errors; nan where there are none.
 

@@ -92,3 +92,13 @@ def test_intervals_that_were_asked_for_stand_side_by_side() -> None:
     assert "intervals" not in train("--json").json
     expect_refusal(train("--bootstrap", "1"), "a bootstrap has at least two resamples, not 1")
     expect_refusal(train("--profile", "--loss", "mae"), "profile needs least squares or a likelihood")
+
+
+def test_fix_ties_a_parameter_to_others() -> None:
+    found = train("--fix", "b=a/2", "--json").json
+    assert [*found["parameters"]] == ["a"]
+    assert found["derived"]["b"]["value"] == pytest.approx(found["parameters"]["a"] / 2)
+    assert train("--fix", "b=pi/2", "--json").json["fixed"] == {"b": pytest.approx(1.5707963267948966)}
+    expect_refusal(train("--fix", "b=2*x"), "`x` is a column")
+    expect_refusal(train("--fix", "z=2*a"), "the model has no parameter `z` to tie")
+    expect_refusal(train("--fix", "b=a/2", "--fix", "b=3"), "--fix b is given twice")
