@@ -14,11 +14,12 @@ from autodiff_cli.graph.tape import Tape
 
 # Where compiling pays. Numbers of a row times rows times how often they are gone through: below, all of that takes
 # NumPy less time than it takes to load LLVM and to compile. Numbers of a row: above, layers are so wide that NumPy's
-# products of matrices are as fast.
+# products of matrices are as fast; they are so later where they are of few rows.
 _WORTH = 50_000_000
 _PASSES = 25  # of a fit, about
 _CALL = 2000  # rows that cost NumPy as much as it costs to begin another batch
 _WIDEST = 5_000
+_FEW, _WIDEST_OF_FEW = 1024, 100_000
 
 
 def _numpy(threads: int | None) -> Backend:  # noqa: ARG001 - it runs on one
@@ -79,7 +80,8 @@ def suited(
     """
     if name == "auto":
         numbers = sum(map(math.prod, shapes(Tape(graphs.outputs), graphs.leaves)))
-        pays = numbers <= _WIDEST and numbers * (rows + (batches - 1) * _CALL) * passes >= _WORTH and compiles()
+        widest = _WIDEST_OF_FEW if rows <= batches * _FEW and batches > 1 else _WIDEST
+        pays = numbers <= widest and numbers * (rows + (batches - 1) * _CALL) * passes >= _WORTH and compiles()
         name = "llvm" if pays else "numpy"
     if name == "numpy":
         return backend(name, threads)

@@ -50,6 +50,11 @@ def test_wide_layers_are_left_to_products_of_matrices() -> None:
     sizes = {"W": (100, 100), "v": (100,)}
     graphs = RowGraphs([read("W: 100x100; v: 100; sum(W @ v)*x").output], {"x"}, sizes)
     assert suited("auto", None, graphs, 1_000_000).name == "numpy"
+    assert suited("auto", None, graphs, 1_000_000, batches=100).name == "numpy"
+    assert suited("auto", None, graphs, 1_000_000, batches=10_000).name == "llvm"
+    sizes = {"W": (1000, 1000), "v": (1000,)}
+    graphs = RowGraphs([read("W: 1000x1000; v: 1000; sum(W @ v)*x").output], {"x"}, sizes)
+    assert suited("auto", None, graphs, 1_000_000, batches=10_000).name == "numpy"
 
 
 def test_without_a_compiler_everything_is_done_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

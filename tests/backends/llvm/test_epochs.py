@@ -111,6 +111,12 @@ def test_gradients_of_any_size_are_shortened(slope: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize("batch", [1, 13, 64, 600])
+def test_wide_layers_too(batch: int) -> None:
+    objective = Objective("y ~ mlp([x, z], [40, 40], relu)", scaled(data(601)), weights="w")
+    assert_same(*(run(each, objective, "nesterov", batch, times=1) for each in (Llvm(1), Blocks())))
+
+
 @every_width
 def test_on_every_width(width: int) -> None:
     objective = Objective(MODEL, scaled(data(77)), weights="w")
