@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autodiff_cli.export import c, fortran, frameworks, javascript, latex, numpy, python
 from autodiff_cli.export.layout import listed
 from autodiff_cli.export.names import LegalNames
-from autodiff_cli.export.program import ExportProgram, Tidy, Wanted, for_evaluating, for_tensors, program
+from autodiff_cli.export.program import ExportError, ExportProgram, Tidy, Wanted, for_evaluating, for_tensors, program
 from autodiff_cli.graph.op import Op
 from autodiff_cli.targets.c import C
 from autodiff_cli.targets.definitions import SHORTER
@@ -24,10 +24,6 @@ from autodiff_cli.targets.python import PYTHON, PythonLibrary
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
-
-
-class ExportError(ValueError):
-    """A formula that cannot be written in a language as asked for."""
 
 
 @dataclass(frozen=True)

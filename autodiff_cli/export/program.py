@@ -25,6 +25,10 @@ MOST_OPERATIONS = 200_000  # of the value and its derivatives, arrays written ou
 MOST_OF_HESSIAN = 100  # numbers towards which there are second derivatives; the code grows with the square
 
 
+class ExportError(ValueError):
+    """What cannot be written in a language as asked for."""
+
+
 class TooLargeError(ValueError):
     """More code than is written."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import PurePath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +14,10 @@ from autodiff_cli.cli.answer import Answer
 from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.declarations import Expr, Json, Wrt
 from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.cli.tracing.rows import MODEL_FILE
+
+if TYPE_CHECKING:
+    from autodiff_cli.export.program import Wanted
 
 
 class Language(StrEnum):
@@ -25,11 +31,12 @@ class Language(StrEnum):
     TORCH = "torch"
     JS = "js"
     LATEX = "latex"
+    ONNX = "onnx"
 
 
 _ENDINGS = {
     ".c": Language.C, ".f90": Language.FORTRAN, ".py": Language.PYTHON, ".js": Language.JS, ".mjs": Language.JS,
-    ".tex": Language.LATEX,
+    ".tex": Language.LATEX, ".onnx": Language.ONNX,
 }  # fmt: skip
 
 
@@ -63,17 +70,22 @@ def export(
     jax      f(x, y), the value, for JAX to differentiate
     torch    the same for PyTorch
     latex    the value and its derivatives as equations
+    onnx     of a fitted model alone: the prediction, as a file for -o
+
+    EXPR may also be a file that `train --save` wrote, MODEL.json: then it is the prediction of that model, a function
+    of the columns that it reads, and its derivatives towards them.
 
     \b
     Examples:
       autodiff export "x*y + sin(x)" --to c
       autodiff export "a*exp(-b*t)" --to numpy --wrt a,b -o decay.py
       autodiff export "x^2*y" --to python --hessian --name curvature
+      autodiff export decay.json --to c --value-only
+      autodiff export flowers.json -o flowers.onnx
     """
     from autodiff_cli.cli import inputs
     from autodiff_cli.export import exporters
-    from autodiff_cli.export.program import TooLargeError, Wanted
-    from autodiff_cli.render.report import Report
+    from autodiff_cli.export.program import ExportError, TooLargeError, Wanted
 
     call = Call.of(context)
     if call.values:
@@ -82,19 +94,51 @@ def export(
         raise BadInput(f"--value-only leaves out what {'--hessian' if hessian else '--wrt'} asks for")
     output = None if output == "-" else output
     language = _language(to, output)
-    formula = inputs.formula(context, inputs.text_of(expression, call.environment), [])
-    names = None if wrt is None else inputs.chosen(formula, wrt)
+    wanted = Wanted(name, None, not value_only, hessian)
     try:
-        source = exporters.export(formula, language, Wanted(name, names, not value_only, hessian))
-    except (exporters.ExportError, TooLargeError) as error:
+        if expression.endswith(MODEL_FILE):
+            return _of_model(expression, language, wanted, wrt, json, output)
+        if language is Language.ONNX:
+            raise BadInput("--to onnx is for fitted models: give a file that `train --save` wrote, MODEL.json")
+        formula = inputs.formula(context, inputs.text_of(expression, call.environment), [])
+        names = None if wrt is None else inputs.chosen(formula, wrt)
+        source = exporters.export(formula, language, replace(wanted, wrt=names))
+    except (ExportError, TooLargeError) as error:
         raise BadInput(str(error)) from None
-    document = {
-        "expression": formula.text,
-        "language": language.value,
-        "name": name,
-        "variables": formula.variables,
-        "source": source,
-    }
+    document = {"expression": formula.text, "variables": formula.variables}
+    return _answer(document, language, name, source, json, output)
+
+
+def _of_model(path: str, language: Language, wanted: Wanted, wrt: str | None, json: bool, output: str | None) -> Answer:
+    """The prediction of a fitted model."""
+    from autodiff_cli.cli.data import bad_input, writing
+    from autodiff_cli.data.writing import replacing
+    from autodiff_cli.export.models import prediction_in_onnx, prediction_source
+    from autodiff_cli.training.result.model_file import load
+
+    with bad_input():
+        fit = load(path)
+    if language is not Language.ONNX:
+        names = None if wrt is None else tuple(name.strip() for name in wrt.split(","))
+        source = prediction_source(fit, language, replace(wanted, wrt=names))
+        document = {"model": fit.model, "variables": fit.predictors}
+        return _answer(document, language, wanted.name, source, json, output)
+    if output is None:
+        raise BadInput("an ONNX file is no text: say where it goes with -o FILE")
+    if wrt is not None or wanted.hessian or not wanted.gradient:
+        raise BadInput("--to onnx is the prediction alone, without --wrt, --hessian and --value-only")
+    content = prediction_in_onnx(fit, wanted.name)
+    with writing(output), replacing(output) as stream:
+        stream.buffer.write(content)
+    return Answer(None, json)
+
+
+def _answer(
+    what: Mapping[str, object], language: Language, name: str, source: str, json: bool, output: str | None
+) -> Answer:
+    from autodiff_cli.render.report import Report
+
+    document = {**what, "language": language.value, "name": name, "source": source}
     report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
     return Answer(report, json, output=output)
 

@@ -7,12 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.backends.evaluate import evaluate
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.errors import MissingValueError, in_brief
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.errors import OptionError
@@ -29,6 +31,24 @@ from autodiff_cli.training.result.figures import Figures
 from autodiff_cli.training.result.model_format import save
 
 Array = NDArray[np.float64]
+
+
+class PredictionGraph(NamedTuple):
+    """The prediction of a row as a graph.
+
+    Attributes:
+        output: of the model without its target.
+        shapes: of the leaves that are arrays.
+        values: of parameters, by name.
+        columns: the leaves that are columns.
+        matches: the leaves that are 1 where a column has a label, else 0.
+    """
+
+    output: Node
+    shapes: dict[str, Shape]
+    values: dict[str, Any]
+    columns: tuple[str, ...]
+    matches: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +148,12 @@ class FittedModel:
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     derived: dict[str, dict[str, float | None]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
+    levels: dict[str, Sequence[Any]] = field(default_factory=dict)
 
     def moments(self) -> dict[str, datetime]:
         """The `origins` as moments."""
         return {name: datetime.fromisoformat(text) for name, text in self.origins.items()}
-
-    terms: Terms = field(default_factory=Terms)
-    levels: dict[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def correlation(self) -> Array:
@@ -267,6 +286,23 @@ class FittedModel:
     def targets(self) -> tuple[str, ...]:
         """What stands left of `~`, as text: each part of an array by itself."""
         return self._read.targets()
+
+    @property
+    def prediction(self) -> PredictionGraph:
+        """The prediction of a row as a graph.
+
+        >>> import autodiff_cli as ad
+        >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [2, 4]}).prediction.columns
+        ('x',)
+        """
+        program = self._read.program
+        return PredictionGraph(
+            program.output,
+            {name: shape for name, shape in self._read.shapes.items() if name in program.leaves},
+            {**self.parameters, **self.fixed},
+            self.predictors,
+            tuple(self._read.matches),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which `load` reads. Raises OSError if that fails; an older file then stands.

@@ -1,0 +1,152 @@
+"""Fitted models, exported: they predict what `predict` does."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.export.models import prediction_in_onnx, prediction_source
+from autodiff_cli.export.program import ExportError, Wanted
+from autodiff_cli.training.result.fit import FittedModel
+from tests.export.support import Case, in_c
+from tests.support import run_cli
+
+RANDOM = np.random.default_rng(3)
+X = np.linspace(-1.5, 2, 40)
+Z = RANDOM.normal(size=40)
+DATA: dict[str, Any] = {
+    "x": X,
+    "z": Z,
+    "y": 2.5 * np.exp(-0.7 * X) + 0.1 * Z,
+    "kind": np.where(X + Z > 0.3, "warm", "cold"),
+}
+
+
+def fitted(model: str, **options: Any) -> FittedModel:
+    return ad.fit(model, DATA, **options)
+
+
+MODELS = ["y ~ a*exp(-b*x)", "y ~ a + b*x + c*abs(z)^1.5", "y ~ mlp([x, z], [5], tanh)", "y ~ dot(w, [x, z, 1])"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_python_and_numpy_predict_the_same(model: str) -> None:
+    fit = fitted(model, epochs=5)
+    expected = fit.predict(DATA)
+    for target in ("python", "numpy"):
+        made: dict[str, Any] = {}
+        exec(prediction_source(fit, target, Wanted("f")), made)  # our own source
+        rows = [made["f"](**{name: float(DATA[name][k]) for name in fit.predictors}) for k in range(40)]
+        np.testing.assert_allclose([float(value) for value, _ in rows], expected, rtol=1e-13, atol=1e-14)
+        moved = fit.predict({**DATA, "x": X + 1e-6}) - fit.predict({**DATA, "x": X - 1e-6})
+        np.testing.assert_allclose([float(slopes["x"]) for _, slopes in rows], moved / 2e-6, rtol=1e-4, atol=1e-6)
+
+
+def test_c_predicts_the_same(tmp_path: Path) -> None:
+    fit = fitted("y ~ a*exp(-b*x) + c*z")
+    source = prediction_source(fit, "c", Wanted("f"))
+    points = [(float(x), float(z)) for x, z in zip(X, Z, strict=True)]
+    found = in_c([Case(source, "f", fit.predictors, points)], tmp_path)[0]
+    np.testing.assert_allclose([value for value, _ in found], fit.predict(DATA), rtol=1e-13)
+
+
+IN_ONNX = [
+    *MODELS,
+    "kind ~ softmax(mlp([x, z], [4, 3], relu))",
+    "[y, z] ~ mlp(x, [4], sigmoid)",
+    "y ~ a*max(x, z) + b*where(x > 0 and not z > 1, x, -z) + c*clip(x, -1, 1) + d",
+    "y ~ a*sinh(x)^2 % 3 + b*log10(2 + x^2)*log1p(x^2)*expm1(z/9) + c*elu(z) + d*silu(x)",
+    "y ~ sum(W @ [x, z]) + norm([x, a, z]) + mean([x, b])",
+    "y ~ a + 0*b*x",
+    "y ~ dot(concat([x, z], [a, 1]), v)*outer([x, 1], [z, b])[0, 1] + transpose(M)[1, 0]",
+]
+
+
+@pytest.mark.parametrize("model", IN_ONNX)
+def test_onnx_predicts_the_same(model: str) -> None:
+    onnx, reference = pytest.importorskip("onnx"), pytest.importorskip("onnx.reference")
+    shapes = {"W": "W: 2x2\n", "v": "v: 4\n", "M": "M: 2x2\n"}
+    text = "".join(shapes[name] for name in shapes if name in model) + model
+    fit = fitted(text, optimizer="adam", epochs=3)
+    content = prediction_in_onnx(fit, "model")
+    assert onnx.load_from_string(content).opset_import[0].version == 18
+    given = {name: np.asarray(DATA[name], dtype=np.float64) for name in fit.predictors}
+    with np.errstate(all="ignore"):
+        found = reference.ReferenceEvaluator(onnx.load_from_string(content)).run(None, given)[0]
+    np.testing.assert_allclose(found, fit.probabilities(DATA), rtol=1e-13, atol=1e-14)
+
+
+def test_a_runtime_of_others_predicts_the_same() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    fit = fitted("kind ~ softmax(mlp([x, z], [4, 3], tanh))", epochs=3)
+    session = runtime.InferenceSession(prediction_in_onnx(fit, "model"), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"x": X, "z": Z})[0]
+    np.testing.assert_allclose(found, fit.probabilities(DATA), rtol=1e-13, atol=1e-14)
+
+
+def test_a_network_in_onnx_is_its_layers() -> None:
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load_from_string(prediction_in_onnx(fitted("y ~ mlp([x, z], [5], tanh)", epochs=1), "model"))
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("MatMul") == 2
+    assert kinds.count("Tanh") == 1
+    assert {tensor.name for tensor in model.graph.initializer} >= {"mlp.0.weight", "mlp.0.bias", "mlp.1.weight"}
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "words"),
+    [
+        ("kind ~ softmax(dense([x, z], 2))", "c", "gives a probability for each class; .* --to onnx has them all"),
+        ("[y, z] ~ dense(x, 2)", "python", "gives 2 numbers"),
+        ("y ~ a*gamma(2 + abs(x))", "onnx", "ONNX has no `gamma`; c, python, numpy and js have"),
+        ("y ~ a*(kind == 'warm') + b*x", "c", "reads labels"),
+    ],
+)
+def test_what_cannot_be_written(model: str, target: str, words: str) -> None:
+    fit = fitted(model, epochs=1)
+    if target == "onnx":
+        pytest.importorskip("onnx")
+        with pytest.raises(ExportError, match=words):
+            prediction_in_onnx(fit, "f")
+    else:
+        with pytest.raises(ExportError, match=words):
+            prediction_source(fit, target, Wanted("f"))
+
+
+def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "decay.json"
+    fit = fitted("y ~ a*exp(-b*x)")
+    fit.save(model)
+    document = json.loads(run_cli(["export", str(model), "--to", "python", "--name", "decay", "--json"]))
+    assert document["variables"] == ["x"]
+    made: dict[str, Any] = {}
+    exec(document["source"], made)
+    assert math.isclose(made["decay"](0.5)[0], fit.predict({"x": [0.5]})[0], rel_tol=1e-13)
+    only = run_cli(["export", str(model), "--to", "js", "--value-only"])
+    assert "gradient" not in only
+    refused = run_cli(["export", str(model), "--to", "onnx"])
+    assert (refused.status, refused) == (2, "")
+    assert "say where it goes with -o FILE" in refused.stderr
+    formula = run_cli(["export", "x^2", "--to", "onnx", "-o", str(tmp_path / "f.onnx")])
+    assert formula.status == 2
+    assert "--to onnx is for fitted models" in formula.stderr
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    lacking = run_cli(["export", str(model), "-o", str(tmp_path / "decay.onnx")])
+    assert lacking.status == 2
+    assert "pip install 'autodiff-cli[onnx]'" in lacking.stderr
+    assert not (tmp_path / "decay.onnx").exists()
+
+
+def test_an_onnx_file_is_written(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    model, file = tmp_path / "line.json", tmp_path / "line.onnx"
+    fitted("y ~ a*x + b").save(model)
+    assert run_cli(["export", str(model), "-o", str(file)]).status == 0
+    onnx.checker.check_model(onnx.load(file), full_check=True)
