@@ -14,7 +14,8 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.shapes import Shapes
 from autodiff_cli.graph.tape import rebuild, topological
 from autodiff_cli.ops.structural import stack
-from autodiff_cli.training.result.fit import FittedModel, PredictionGraph
+from autodiff_cli.training.prediction.graph import PredictionGraph
+from autodiff_cli.training.result.fit import FittedModel
 
 MOST_NUMBERS = 20_000  # of parameters, that a source spells out
 

@@ -7,14 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.backends.evaluate import evaluate
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.errors import MissingValueError, in_brief
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.errors import OptionError
@@ -22,6 +20,7 @@ from autodiff_cli.training.levels.indicators import indicators, labelled
 from autodiff_cli.training.objective.labels import Classes
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.prediction.bands import Bands, bands
+from autodiff_cli.training.prediction.graph import PredictionGraph, prediction_graph
 from autodiff_cli.training.prediction.picture import Picture
 from autodiff_cli.training.prediction.terms import Terms
 from autodiff_cli.training.result.covariance import correlations
@@ -31,24 +30,6 @@ from autodiff_cli.training.result.figures import Figures
 from autodiff_cli.training.result.model_format import save
 
 Array = NDArray[np.float64]
-
-
-class PredictionGraph(NamedTuple):
-    """The prediction of a row as a graph.
-
-    Attributes:
-        output: of the model without its target.
-        shapes: of the leaves that are arrays.
-        values: of parameters, by name.
-        columns: the leaves that are columns.
-        matches: the leaves that are 1 where a column has a label, else 0.
-    """
-
-    output: Node
-    shapes: dict[str, Shape]
-    values: dict[str, Any]
-    columns: tuple[str, ...]
-    matches: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,20 +270,8 @@ class FittedModel:
 
     @property
     def prediction(self) -> PredictionGraph:
-        """The prediction of a row as a graph.
-
-        >>> import autodiff_cli as ad
-        >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [2, 4]}).prediction.columns
-        ('x',)
-        """
-        program = self._read.program
-        return PredictionGraph(
-            program.output,
-            {name: shape for name, shape in self._read.shapes.items() if name in program.leaves},
-            {**self.parameters, **self.fixed},
-            self.predictors,
-            tuple(self._read.matches),
-        )
+        """The prediction of a row as a graph."""
+        return prediction_graph(self._read, {**self.parameters, **self.fixed})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which `load` reads. Raises OSError if that fails; an older file then stands.
