@@ -13,12 +13,14 @@ from autodiff_cli.data.table import DataError
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import constant
 from autodiff_cli.graph.tape import rebuild, topological
+from autodiff_cli.language.errors import in_brief
+from autodiff_cli.training.levels.indicators import indicators, labelled, levels_of, load_with_labels
 from autodiff_cli.training.objective.graphs import chosen_loss, loss_of_row
 from autodiff_cli.training.objective.labels import Classes, encoded
 from autodiff_cli.training.objective.loading import check_names
 from autodiff_cli.training.objective.losses import SCALE
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import LossOptions
+from autodiff_cli.training.options import LossOptions, ParameterOptions
 from autodiff_cli.training.result.fit import FittedModel
 
 
@@ -75,6 +77,10 @@ def row_of_model(text: str, file: DataFiles, number: int, values: Mapping[str, A
     model = Model.read(text, file.names, values)
     check_names(values, model)
     loss = chosen_loss(model, options)
+    if model.leveled:
+        _, labels = load_with_labels(file, (), model.leveled, drop_missing=True)
+        model = model.with_levels({name: levels_of(found) for name, found in labels.items()})
+        values = model.parameters_by_level(ParameterOptions(start=values)).start
     point, classes = _row(file, number, model, None)
     model = model.resolved(values, None if classes is None else len(classes))
     formula = row_loss(model, loss, options, None if classes is None else len(classes))
@@ -98,6 +104,7 @@ def row_of_fit(fit: FittedModel, file: DataFiles, number: int, values: Mapping[s
     point, classes = _row(file, number, model, fit.classes)
     formula = row_loss(model, loss, options, None if classes is None else len(classes))
     free = tuple(name for name in model.parameters if name not in fit.fixed)
+    values = model.parameters_by_level(ParameterOptions(start=values)).start
     point |= {**fit.parameters, **fit.fixed, **values}
     return TracedRow(formula, point, free, _notes(model, classes))
 
@@ -105,20 +112,26 @@ def row_of_fit(fit: FittedModel, file: DataFiles, number: int, values: Mapping[s
 def _row(file: DataFiles, number: int, model: Model, classes: Classes | None) -> tuple[dict[str, Any], Classes | None]:
     """What a row has in the columns of a model, and the classes; these are read from all rows where they are not known.
     Of the column of classes it is the position among them."""
-    if model.labelled:
-        raise DataError(f"the model reads the labels of `{model.labelled[0]}`: a row of it cannot be traced yet")
     place, texts = file.row(number, model.columns)
     point: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for name, text in zip(model.columns, texts, strict=True):
         where = f"{file.name}: row {number} ({place}), column `{name}`"
         if text in cells.MISSING:
             raise DataError(f"{where}: the cell is empty, and the loss needs it; choose another row")
         if name == model.class_column:
             if classes is None:
-                labels = file.load((), drop_missing=True, labels=name).labels
-                assert labels is not None
-                classes, _ = encoded(labels, name)
+                every = file.load((), drop_missing=True, labels=name).labels
+                assert every is not None
+                classes, _ = encoded(every, name)
             point[name] = float(_position(text, classes, where))
+            continue
+        if name in model.labelled:
+            labels[name] = labelled([text], name, None)
+            levels = [*map(str, model.levels.get(name, labels[name]))]
+            if str(labels[name][0]) not in levels:
+                raise DataError(f"{where}: {cells.shown(text)} is no level of the model ({in_brief(levels)})")
+        if name not in model.numeric:
             continue
         reader = file.readers[name]
         if reader.origin is None:
@@ -127,7 +140,7 @@ def _row(file: DataFiles, number: int, model: Model, classes: Classes | None) ->
         if value is None or not math.isfinite(value):
             raise DataError(f"{where}: {cells.shown(text)} is not a {'finite ' if value is not None else ''}number")
         point[name] = value
-    return point, classes
+    return point | {name: float(found[0]) for name, found in indicators(model.matches, labels).items()}, classes
 
 
 def _position(text: str, classes: Classes, where: str) -> int:

@@ -31,7 +31,8 @@ def learning_page(
     classes = None if objective.classes is None else len(objective.classes)
     scaled = losses if fit.scale is None else dataclasses.replace(losses, scale=fit.scale)
     formula = row_loss(objective.model, objective.loss, scaled, classes)
-    columns = {name: objective.table.columns[name] for name in objective.model.columns}
+    table = objective.table.columns
+    columns = {name: table[name] for name in objective.model.of_rows if name in table}
     epochs = recorder.course(objective, fit)
     point: dict[str, Any] = {name: float(values[0]) for name, values in columns.items()}
     point |= {**fit.parameters, **fit.fixed}

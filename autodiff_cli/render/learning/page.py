@@ -86,7 +86,7 @@ def _document(course: Course) -> dict[str, Any]:
         "rows": (shown + 1).tolist(),
         "count": course.rows,
         "columns": {name: values[shown].tolist() for name, values in course.columns.items()},
-        "predictors": [*model.predictors()],
+        "predictors": [name for name in model.predictors() if name in model.numeric],
         "prediction": prediction,
         "link": link,
         "target": None if target is None else index.get(target),

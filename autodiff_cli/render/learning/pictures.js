@@ -100,7 +100,7 @@ function drawCurve(parameters, name, chosen) {
   const xs = course.columns[name];
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
-  const ys = grid.map((x) => predicted({ ...rowPoints[0], ...parameters, [name]: x }));
+  const ys = grid.map((x) => predicted({ ...rowPoints[chosen], ...parameters, [name]: x }));
   const { svg, toX, toY } = chart(`${course.targetName} over ${name}, and the fit`, [name, range], [course.targetName.slice(0, 8), around(targets, 0.15)]);
   xs.forEach((x, k) => svg.append(drawnElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
   svg.append(drawnElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
@@ -118,7 +118,7 @@ function drawRegions(parameters, [first, second], chosen) {
   for (let j = 0; j < CELLS; j++) {
     for (let i = 0; i < CELLS; i++) {
       const [x, y] = [at(wide, i), at(high, j)];
-      const [kind, surety] = decided(predicted({ ...rowPoints[0], ...parameters, [first]: x, [second]: y }));
+      const [kind, surety] = decided(predicted({ ...rowPoints[chosen], ...parameters, [first]: x, [second]: y }));
       if (!Number.isFinite(surety)) continue;
       const key = `${kind} ${Math.min(SHADES - 1, Math.floor(surety * SHADES))}`;
       const cell = `M${(toX(x) - width / 2).toFixed(1)} ${(toY(y) - height / 2).toFixed(1)}h${width.toFixed(2)}v${height.toFixed(2)}h${-width.toFixed(2)}z`;

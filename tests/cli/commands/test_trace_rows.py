@@ -119,3 +119,21 @@ def test_a_row_needs_data_and_a_model_needs_its_columns(decay: str, tmp_path: Pa
     model = tmp_path / "line.json"
     ad.fit("y ~ a*t", {"t": [1, 2, 3], "y": [1, 2, 3]}).save(model)
     expect_refusal(run_cli(f"trace {model} {decay} --row 3"), "there is no column `t` (x, y, unit)")
+
+
+def test_parameters_with_a_value_for_each_level(tmp_path: Path) -> None:
+    path, model = tmp_path / "groups.csv", tmp_path / "groups.json"
+    path.write_text("x,y,group\n0,2.1,A\n1,0.8,B\n2,0.3,A\n3,0.1,B\n1.5,0.5,C\n")
+    document = run_cli(f'trace "y ~ a[group]*exp(-b*x)" {path} --row 2 --a 2 --b 1 --json').json
+    residual = 0.8 - 2 * math.exp(-1)
+    assert document["gradient"] == pytest.approx(
+        {"a[A]": 0, "a[B]": -2 * residual * math.exp(-1), "a[C]": 0, "b": 4 * residual * math.exp(-1)}, rel=1e-12
+    )
+    fitted = run_cli(f'train "y ~ a[group]*exp(-b*x)" {path} --save {model} --json').json
+    rows = [run_cli(f"trace {model} {path} --row {k} --json").json["value"] for k in range(1, 6)]
+    assert np.mean(rows) == pytest.approx(fitted["loss"], rel=1e-9)
+    matched = run_cli(f"trace \"y ~ c*(group == 'A')\" {path} --row 3 --c 2 --json").json
+    assert matched["gradient"]["c"] == pytest.approx(-2 * (0.3 - 2))
+    (tmp_path / "other.csv").write_text("x,y,group\n0,2.1,Z\n")
+    refused = run_cli(f"trace {model} {tmp_path}/other.csv --row 1")
+    expect_refusal(refused, 'row 1 (line 2), column `group`: "Z" is no level of the model (A, B, C)')
