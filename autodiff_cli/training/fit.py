@@ -293,7 +293,7 @@ def _concluded(
     values = layout.values(outcome.theta)
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     found = statistics(objective, outcome.theta, options.data.absolute_sigma, not outcome.failure, in_full=True)
-    of_quantities, unknown = derived(quantities, objective.point(outcome.theta), found.covariance)
+    of_quantities, unknown = derived(quantities, objective.point(outcome.theta), found)
     dropped = [f"rows left out because a cell is missing: {table.dropped}"] if table.dropped else []
     end = [outcome.failure] if outcome.failure else [] if outcome.converged else [_UNSETTLED]
     if found.adrift:

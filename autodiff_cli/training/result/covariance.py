@@ -18,6 +18,7 @@ _ALIKE = 0.999  # the correlation beyond which two parameters can hardly be told
 _THE_SAME = 0.999999  # the one beyond which it matters in any case
 _VAGUE = 0.1  # of a value: an error that large makes it matter
 _PAIRS = 3  # of them that are named
+_OPEN = 1e-8  # the least share of a quantity's gradient in a direction that is left open
 _NAMED = 10  # of the parameters that the data leave open
 _INVOLVED = 1e-3  # the least share in a direction that the data leave open for a parameter to count as part of it
 
@@ -72,6 +73,22 @@ def inverse(factor: Array, names: Sequence[str], dependent: float = DEPENDENT) -
         more = f" and {len(tied) - _NAMED} more" if len(tied) > _NAMED else ""
         reasons.append(f"the data determine only a combination of {', '.join(tied[:_NAMED])}{more}, not each of them")
     return found, reasons
+
+
+def variance_of_combination(slopes: Array, factor: Array) -> float:
+    """gᵀ·inv(RᵀR)·g for the gradient g of a quantity; nan if the quantity changes along what R leaves open.
+
+    >>> round(variance_of_combination(np.array([1.0, 2.0]), np.array([[1.0, 2.0], [0.0, 0.0]])), 12)  # of a + 2*b
+    1.0
+    """
+    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
+    scale = np.where(lengths == 0, 1.0, lengths)
+    _, sizes, directions = np.linalg.svd(factor / scale)
+    along = directions @ (slopes / scale)
+    vanishing = sizes <= DEPENDENT * sizes[0]
+    if (np.abs(along[vanishing]) > _OPEN * np.linalg.norm(along)).any():
+        return math.nan
+    return float(np.sum(np.square(along[~vanishing] / sizes[~vanishing])))
 
 
 def hardly_told_apart(names: Sequence[str], values: Array, covariance: Array) -> list[str]:

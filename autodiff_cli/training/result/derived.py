@@ -26,6 +26,8 @@ from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.levels.expansion import in_backticks
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
+from autodiff_cli.training.result.covariance import variance_of_combination
+from autodiff_cli.training.result.statistics import Statistics
 
 Array = NDArray[np.float64]
 Derived = dict[str, dict[str, float | None]]  # {"half": {"value": 0.5, "stderr": 0.01}, …}
@@ -141,24 +143,25 @@ def _meant(name: str, program: Program, model: Model, before: Mapping[str, Node]
     return bound
 
 
-def derived(quantities: Quantities, point: Mapping[str, Any], covariance: Array) -> tuple[Derived, list[str]]:
+def derived(quantities: Quantities, point: Mapping[str, Any], known: Statistics) -> tuple[Derived, list[str]]:
     """Values and standard errors of quantities, and a sentence for each error that is not known.
 
     Args:
         point: the parameters, the fixed ones too.
-        covariance: of the free numbers; nan where it is not known.
+        known: what is known of the free numbers. A quantity may be known though its parameters are not, as `a*b` is in
+            the model `a*b*x`.
     """
     if not quantities.names:
         return {}, []
     values, slopes = quantities.values(point), quantities.slopes(point)
     found: Derived = {}
     for name, value, slope in zip(quantities.names, values, slopes, strict=True):
-        found[name] = {"value": float(value), "stderr": _error(slope, covariance)}
-    return found, [*_unknown(found, covariance)]
+        found[name] = {"value": float(value), "stderr": _error(slope, known)}
+    return found, [*_unknown(found, known.covariance)]
 
 
-def _error(slope: Array, covariance: Array) -> float | None:
-    used = slope != 0
+def _error(slope: Array, known: Statistics) -> float | None:
+    used, covariance = slope != 0, known.covariance
     if not used.any():
         return 0.0
     with quiet():
@@ -167,6 +170,10 @@ def _error(slope: Array, covariance: Array) -> float | None:
         share = slope[used] * spread
         matrix = covariance[np.ix_(used, used)] / np.outer(spread, spread)
         variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
+    if math.isnan(variance) and known.tied is not None:
+        factor, scale = known.tied
+        with quiet():
+            variance = variance_of_combination(slope, factor) * scale * scale
     return math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
 
 

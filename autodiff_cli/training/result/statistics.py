@@ -53,6 +53,8 @@ class Statistics:
         interval_dof: the degrees of freedom of Student's distribution for intervals; None for the normal one.
         reasons: a sentence for every None.
         told_apart: sentences on pairs of parameters that the data hardly tell apart.
+        tied: of least squares that determine some combinations of parameters only, the factor R of the covariance
+            inv(RᵀR)·s², and s; see `variance_of_combination`.
         on_bounds: a sentence for every parameter that stands at a bound.
         adrift: a sentence on parameters that have no finite best value, since the model separates classes completely.
     """
@@ -68,6 +70,7 @@ class Statistics:
     adrift: str = ""
     on_bounds: tuple[str, ...] = ()
     told_apart: tuple[str, ...] = ()
+    tied: tuple[Array, float] | None = None
     figures: Figures = field(default_factory=Figures)
 
 
@@ -116,6 +119,7 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         definition=found.definition if known else "",
         interval_dof=None if absolute or objective.kind is LossKind.LIKELIHOOD else dof,
         reasons=tuple(found.reasons),
+        tied=_tied(objective, theta, found, touched),
         told_apart=_told_apart(objective, theta, found) if known else (),
         on_bounds=_on_bounds(objective, theta, touched, known=known),
         adrift=_adrift(objective, theta, stderr),
@@ -154,6 +158,13 @@ def _told_apart(objective: Objective, theta: Array, found: _Errors) -> tuple[str
     if found.reasons or objective.classes is not None:
         return ()
     return tuple(hardly_told_apart(objective.layout.numbers, theta, found.inverse * found.scale * found.scale))
+
+
+def _tied(objective: Objective, theta: Array, found: _Errors, touched: NDArray[np.bool_]) -> tuple[Array, float] | None:
+    if not (found.reasons and found.definition) or objective.kind is not LossKind.SQUARES or objective.family:
+        return None
+    factor = objective.triangle(theta)[: len(theta), : len(theta)]
+    return np.where(touched, 0.0, factor), found.scale
 
 
 def _of_free(found: _Errors, free: NDArray[np.bool_]) -> _Errors:

@@ -59,6 +59,17 @@ def test_small_and_large_numbers_keep_their_errors() -> None:
     assert fit.derived["d"]["stderr"] == pytest.approx(2 * fit.stderr["a"])
 
 
+@pytest.mark.parametrize("sigma", [None, np.linspace(0.01, 0.03, 40)])
+def test_a_combination_may_be_known_though_its_parameters_are_not(sigma: Any) -> None:
+    found = ad.fit("y ~ a*d*exp(-b*x) + c", DATA, sigma=sigma, derive=["p = a*d", "half = ln(2)/b", "q = a + d"])
+    alone = ad.fit("y ~ p*exp(-b*x) + c", DATA, sigma=sigma)
+    assert found.stderr["a"] is None
+    assert found.derived["p"]["value"] == pytest.approx(alone.parameters["p"], rel=1e-6)
+    assert found.derived["p"]["stderr"] == pytest.approx(alone.stderr["p"] * math.sqrt(alone.dof / found.dof), rel=1e-6)
+    assert found.derived["half"]["stderr"] > 0
+    assert found.derived["q"]["stderr"] is None
+
+
 def test_without_an_error_of_a_parameter_there_is_none_of_what_depends_on_it() -> None:
     fit = ad.fit(MODEL, DATA, bounds={"b": (0, 1.1)}, derive=["half = ln(2)/b", "top = a + c"])
     assert fit.derived["half"] == {"value": pytest.approx(math.log(2) / 1.1), "stderr": None}
