@@ -273,13 +273,13 @@ def fitted_objective(
 def _pictured(
     objective: Objective, method: str, progress: Progress, outcome: Outcome, options: Options, quantities: Quantities
 ) -> FittedModel:
-    found = _concluded(objective, method, progress, outcome, options, quantities)
+    found = concluded(objective, method, progress, outcome, options, quantities)
     if not options.report.plot:
         return found
     return dataclasses.replace(found, picture=picture(found, objective, outcome.theta, options.method.seed))
 
 
-def _concluded(
+def concluded(
     objective: Objective,
     method: str,
     progress: Progress,
@@ -342,7 +342,7 @@ def _concluded(
         figures=found.figures,
         interval_dof=found.interval_dof,
         confidence_level=options.report.confidence,
-        terms=_terms(objective, options.data),
+        terms=terms(objective, options.data),
         penalty=_penalty(objective, outcome.theta),
         scale=objective.scale if objective.kind is LossKind.ROBUST else None,
         diagnosis=_diagnosis(objective, progress, outcome) if options.report.diagnosis else None,
@@ -350,7 +350,7 @@ def _concluded(
     )
 
 
-def _terms(objective: Objective, rows: DataOptions) -> Terms:
+def terms(objective: Objective, rows: DataOptions) -> Terms:
     weights, sigma = (canonical(given) if isinstance(given, str) else None for given in (rows.weights, rows.sigma))
     is_absolute = rows.absolute_sigma
     return Terms(objective.is_likelihood, objective.weighted, weights, sigma, is_absolute)

@@ -19,7 +19,7 @@ from autodiff_cli.training.result.statistics import statistics
 
 Array = NDArray[np.float64]
 
-_POOR = 0.9  # R² below which default starts are not trusted
+POOR = 0.9  # R² below which default starts are not trusted
 _PERFECT = 0.999999  # R² above which no other start can help
 CLEARLY = 0.99  # of the loss: the most that another start may leave to be preferred
 
@@ -47,7 +47,7 @@ def least_squares(objective: Objective, options: MethodOptions, progress: Progre
         first = _searched(objective, options, progress, first)
     if isinstance(first, Diverged):
         raise first
-    _doubt(objective, progress, first)
+    doubt(objective, progress, first)
     return first
 
 
@@ -99,13 +99,13 @@ def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
         return False
     if not outcome.converged or (found.reasons and not objective.is_penalised):
         return True
-    return bool(guessed(objective)) and explained < _POOR
+    return bool(guessed(objective)) and explained < POOR
 
 
-def _doubt(objective: Objective, progress: Progress, outcome: Outcome) -> None:
+def doubt(objective: Objective, progress: Progress, outcome: Outcome) -> None:
     """Say so if a fit explains little of what there is to explain."""
     explained = statistics(objective, outcome.theta).r_squared
-    if outcome.failure or explained is None or not explained < _POOR or not are_systematic(objective, outcome.theta):
+    if outcome.failure or explained is None or not explained < POOR or not are_systematic(objective, outcome.theta):
         return
     share = f"{100 * max(explained, 0):.2g} % of the target's variation"
     model, names = objective.model, objective.parameters

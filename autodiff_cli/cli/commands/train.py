@@ -193,6 +193,12 @@ def train(
         str | None,
         typer.Option("--plot", metavar="[FILE]", help="Draw data, fit, residuals, losses; to FILE.svg, png, html."),
     ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="One fit for each group of rows with the same label.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE.csv", help="With --by: write the table to a file.")
+    ] = None,
     every: Annotated[int | None, typer.Option("--every", min=1, metavar="N", help="Show every N-th epoch.")] = None,
     digits: Digits = None,
     json: Json = False,
@@ -209,6 +215,8 @@ def train(
       autodiff train "y ~ a*exp(-b*x)" decay.csv --a 2 --b 0.5 --sigma error
       autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --epochs 500 --lr 0.05 --page learning.html
       autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
+      autodiff train "y ~ a*exp(-b*x)" sites.csv --by site -o parameters.csv
+      autodiff train "y ~ a[site]*exp(-b*x)" sites.csv
       autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
       autodiff train "y ~ f*exp(-x/s) + (1-f)" mix.csv --bounds "0 < f < 1" --bounds s=0:
       autodiff train "y ~ a*x + b" big.parquet --optimizer adam --lr 0.05 --batch-size 256
@@ -218,6 +226,7 @@ def train(
     """
     from autodiff_cli.cli import inputs, options
     from autodiff_cli.cli.data import bad_input, data_files, writing
+    from autodiff_cli.cli.grouped import check_goes_with_groups, fitted_by_group
     from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fits.report import fit_report
     from autodiff_cli.render.plots.files import check_picture, save_picture
@@ -232,6 +241,10 @@ def train(
     environment = call.environment
     if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
+    if by is not None:
+        check_goes_with_groups(save=save, page=page, plot=plot, every=every)
+    elif output is not None:
+        raise BadInput("-o is for --by, which writes a table; --save keeps a model, --json > FILE a report")
     given = options.assignments(call.values, assignments or ())
     kept = _kept(fix or (), given)
     with bad_input():
@@ -253,9 +266,11 @@ def train(
         _check_names(named, read, context)
         fixed = inputs.constant_values({name: text for name, text in kept.items() if text})
         values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed, limited)
+        choices = Options(values, rows, losses, method, held_out, report, keeping)
+        if by is not None:
+            return fitted_by_group(read, file, by, choices, environment, output, digits, json)
         table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
         try:
-            choices = Options(values, rows, losses, method, held_out, report, keeping)
             objective = Objective.of(read, file, choices)
             recorder = None if page is None else Recorder.of(objective)
             with writing(keeping.checkpoint or ""):

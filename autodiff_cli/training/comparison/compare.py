@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from autodiff_cli.data.table import Dataset, Table
-from autodiff_cli.language.lexer import canonical
+from autodiff_cli.data.table import Dataset
 from autodiff_cli.training.comparison.cross_validation import cross_validated
 from autodiff_cli.training.comparison.nested import why_not_nested
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.fit import fitted_objective
-from autodiff_cli.training.levels.indicators import load_with_labels
+from autodiff_cli.training.levels.shared import SharedRows
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.model import Model
@@ -144,7 +143,7 @@ def compared(models: Sequence[str], dataset: Dataset, options: Options, folds: i
     for name in start:
         if not any(name in model.parameters for model in read):
             raise OptionError(f"no model has the parameter `{name}`")
-    shared = _SharedRows(dataset, read, options.data)
+    shared = SharedRows(dataset, read, options.data)
     objectives = [Objective.of(model, shared, _options_of(model, options)) for model in read]
     fits = [fitted_objective(one, options) for one in objectives]
     folds = min(folds, objectives[0].rows)
@@ -168,23 +167,6 @@ def compared(models: Sequence[str], dataset: Dataset, options: Options, folds: i
         if objectives[i].layout.size < objectives[j].layout.size
     ]
     return Comparison(tuple(sorted(found, key=_standing)), tuple(tests), objectives[0].rows, folds)
-
-
-class _SharedRows:
-    """A dataset of the rows that all models can use, read once."""
-
-    def __init__(self, dataset: Dataset, models: Sequence[Model], options: DataOptions) -> None:
-        self.names = dataset.names
-        classes = models[0].class_column
-        labels = dict.fromkeys([*([] if classes is None else [classes]), *(n for m in models for n in m.labelled)])
-        columns = {name for model in models for name in model.numeric} | {canonical(name) for name in options.columns}
-        self._table, self._labels = load_with_labels(dataset, columns - {classes}, [*labels], options.drop_missing)
-
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:  # noqa: ARG002
-        """See `Dataset.load`. What is missing has been seen to."""
-        columns = {name: values for name, values in self._table.columns.items() if name in wanted}
-        named = None if labels is None else self._labels[labels]
-        return Table(columns, self._table.rows, self._table.dropped if labels is None else 0, named)
 
 
 def _check_targets(models: Sequence[Model]) -> None:

@@ -132,6 +132,13 @@ class Kernels:
         return self._backend.rows(self._of(outputs, [*self._shapes, ()] * len(self.graphs.residuals)))
 
     @cached_property
+    def residuals_and_slopes_of_groups(self) -> RowKernel:
+        """The same where every row has parameters of its own: the free ones, all numbers, are columns."""
+        outputs = [part for residual in self.graphs.residuals for part in _slopes_first(self._with_slopes(residual))]
+        columns = {*self.columns, *(leaf.text for leaf in self._parameters)}
+        return self._backend.rows(RowGraphs(outputs, columns, self.graphs.leaves))
+
+    @cached_property
     def target(self) -> RowKernel:
         """What stands left of `~`."""
         assert self.graphs.target is not None
@@ -175,6 +182,11 @@ class Kernels:
 
     def _of(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> RowGraphs:
         return RowGraphs(outputs, self.columns, self.graphs.leaves, filled)
+
+
+def _slopes_first(value_and_slopes: Sequence[Node]) -> list[Node]:
+    value, *slopes = value_and_slopes
+    return [*slopes, value]
 
 
 def _product(factors: Sequence[Node]) -> Node:

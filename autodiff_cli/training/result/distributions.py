@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ def normal_quantile(level: float) -> float:
     return math.sqrt(2) * erfinv(level)
 
 
+@functools.lru_cache(1024)
 def student_quantile(level: float, dof: float) -> float:
     """The same of Student's distribution.
 

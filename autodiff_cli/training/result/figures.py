@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,8 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
         return Figures(rmse=length / math.sqrt(count), **_of_residuals(objective, theta))
     with quiet():
         if objective.kind is LossKind.SQUARES and length is not None:
-            return _of_squares(objective, theta, length, count, dof, absolute)
+            variation = 0.0 if objective.kernels.graphs.x_errors else objective.target_variation()
+            return of_squares(length, count, dof, variation, absolute, _of_residuals(objective, theta))
         if objective.kind is LossKind.LIKELIHOOD:
             return _of_likelihood(objective, theta, count, dof)
     if objective.kind is LossKind.ROBUST and length is not None:
@@ -85,9 +86,16 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
     return Figures()
 
 
-def _of_squares(objective: Objective, theta: Array, length: float, count: int, dof: int, absolute: bool) -> Figures:
+def of_squares(
+    length: float, count: int, dof: int, variation: float, absolute: bool, of_residuals: Mapping[str, Any]
+) -> Figures:
+    """The figures of least squares.
+
+    Args:
+        variation: the sum of squares of the target about its mean; 0 where it means nothing.
+        of_residuals: the figures that look at each of them, by name.
+    """
     free = count - dof
-    variation = 0.0 if objective.kernels.graphs.x_errors else objective.target_variation()
     logarithm = 2 * math.log(length) - math.log(count) if length != 0 else -math.inf
     log_likelihood = -count / 2 * (logarithm + 1 + math.log(2 * math.pi))
     scaled = length / math.sqrt(dof) if dof > 0 else None
@@ -100,7 +108,7 @@ def _of_squares(objective: Objective, theta: Array, length: float, count: int, d
         reduced_chi_squared=None if scaled is None else scaled * scaled,
         chi_squared_p=chi_squared_tail(length * length, dof) if absolute and dof > 0 else None,
         **_criteria(log_likelihood, free + 1, count),
-        **_of_residuals(objective, theta),
+        **of_residuals,
     )
 
 

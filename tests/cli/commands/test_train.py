@@ -259,3 +259,38 @@ def test_levels_have_parameters_of_their_own(tmp_path: Path) -> None:
     expect_refusal(run_cli(["predict", saved, "-"], stdin="site,x\nw,0\n"), "`w` is no level that was fitted")
     expect_refusal(run_cli([*line, "--set", "a[w]=3"]), "there is no `a[w]`")
     expect_refusal(run_cli([*line, "--set", "z[u]=3"]), "no parameter `z[u]`")
+
+
+# --- one fit per group
+
+
+def test_groups_are_a_table_csv_and_documents(tmp_path: Path) -> None:
+    rows = "".join(f"{x},{a + b * x},{name}\n" for name, a, b in (("u", 2, 1), ("v", 3, -1)) for x in range(4))
+    (tmp_path / "sites.csv").write_text(f"x,y,site\n{rows}7,1,w\n")
+    line = ["train", "y ~ a + b*x", str(tmp_path / "sites.csv"), "--by", "site"]
+    output = run_cli(line)
+    assert output.status == 0
+    assert "by `site`: 3 groups, 9 rows" in output
+    first, second, third = run_cli([*line, "--json"]).json["groups"]
+    assert (first["by"], second["by"], third["by"]) == ("u", "v", "w")
+    assert second["parameters"] == pytest.approx({"a": 3, "b": -1})
+    assert {"stderr", "loss", "rss", "dof", "converged", "history", "warnings"} <= {*first}
+    path = tmp_path / "table.csv"
+    assert run_cli([*line, "-o", str(path)]) == ""
+    header, _, second_line, _ = (text.split(",") for text in path.read_text().splitlines())
+    assert header[:6] == ["site", "rows", "a", "a_stderr", "b", "b_stderr"]
+    assert float(second_line[4]) == pytest.approx(-1)
+    assert "group" in run_cli([*line, "--save", "m.json"]).stderr
+    expect_refusal(run_cli([*line[:-1], "sit"]), "did you mean `site`")
+    expect_refusal(run_cli([*line[:-2], "-o", "x.csv"]), "-o is for --by")
+
+
+def test_groups_that_fail_are_said_and_the_others_stand(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{x},{y},{name}\n" for name, s in (("u", 1), ("v", -9)) for x, y in ((s, 1), (s + 1, 2), (s + 2, 4))
+    )
+    (tmp_path / "sites.csv").write_text(f"x,y,site\n{rows}")
+    output = run_cli(["train", "y ~ a*log(x) + b", str(tmp_path / "sites.csv"), "--by", "site", "--json"])
+    assert output.status == 0
+    assert "1 of 2 groups failed; the first is v" in output.stderr
+    assert [group["converged"] for group in output.json["groups"]] == [True, False]

@@ -1,0 +1,164 @@
+"""The fits of groups of rows: a table, CSV, or a document with that of each."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from autodiff_cli.render.documents import number
+from autodiff_cli.render.fits.document import fit_document
+from autodiff_cli.render.fits.report import UNKNOWN
+from autodiff_cli.render.fits.rounding import Rounding
+from autodiff_cli.render.numbers import in_full, shows
+from autodiff_cli.render.paper import Column, Paper, Style, TextTable
+from autodiff_cli.render.report import Report
+from autodiff_cli.render.text import counted
+from autodiff_cli.training.groups.by_group import FittedGroup, FittedGroups
+from autodiff_cli.training.result.fit import FittedModel
+
+_NAMED = 10  # of the groups of which there is something to say
+
+
+def groups_report(groups: FittedGroups, digits: int | None) -> Report:
+    """The parameters of each group with their standard errors, and what went wrong."""
+    return Report(lambda paper: _write(paper, groups, digits), lambda: [_document(groups)])
+
+
+def groups_table(groups: FittedGroups) -> Report:
+    """CSV: a line for each group, numbers in full; or the document."""
+
+    def write(paper: Paper) -> None:
+        writer = csv.writer(paper.stream, lineterminator="\n")
+        numbers = _numbers(groups)
+        errors = [f"{name}_stderr" for name in numbers]
+        named = [name for pair in zip(numbers, errors, strict=True) for name in pair]
+        writer.writerow([groups.column, "rows", *named, *_FIGURES, "converged", "warnings"])
+        for group in groups:
+            writer.writerow(_line(group, numbers))
+
+    return Report(write, lambda: [_document(groups)], is_data=True)
+
+
+_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
+
+
+def _line(group: FittedGroup, numbers: list[str]) -> list[str]:
+    fit = group.fit
+    if fit is None:
+        return [str(group.by), "", *[""] * (2 * len(numbers)), *[""] * len(_FIGURES), "false", group.error]
+    values, errors = _elements(fit.parameters) | _elements(fit.fixed), _elements(fit.stderr)
+    pairs = [_cell(of.get(name)) for name in numbers for of in (values, errors)]
+    figures = [_cell(getattr(fit, name)) for name in _FIGURES]
+    return [str(group.by), str(fit.rows), *pairs, *figures, str(fit.converged).lower(), "; ".join(fit.warnings)]
+
+
+def _cell(value: Any) -> str:
+    if value is None or math.isnan(value):
+        return ""
+    return str(value) if isinstance(value, int) else in_full(float(value))
+
+
+def _numbers(groups: FittedGroups) -> list[str]:
+    """The names of all numbers, those of arrays one by one."""
+    fit = next((group.fit for group in groups if group.fit is not None), None)
+    return [*groups.parameters] if fit is None else [*(_elements(fit.parameters) | _elements(fit.fixed))]
+
+
+def _elements(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters by name, arrays element by element."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if not np.ndim(value):
+            found[name] = value
+            continue
+        for place in np.ndindex(np.shape(value)):
+            found[f"{name}[{', '.join(map(str, place))}]"] = float(value[place])
+    return found
+
+
+def _write(paper: Paper, groups: FittedGroups, digits: int | None) -> None:
+    many = counted(len(groups), "group")
+    paper.line(f"{groups.model}, by `{groups.column}`: {many}, {counted(groups.rows, 'row')}", Style.STRONG)
+    paper.line()
+    first, last = paper.shown(len(groups))
+    shown = [*groups.groups[:first], *(groups.groups[-last:] if last else ())]
+    paper.table(_table(groups, shown, digits))
+    paper.left_out(len(groups) - len(shown), "group")
+    definitions = dict.fromkeys(group.fit.definition for group in groups if group.fit is not None)
+    for definition in filter(None, [*definitions][:1]):
+        paper.line(f"  standard errors: {definition}", Style.FAINT)
+    bad = sum(1 for group in groups if group.fit is None or not group.fit.converged)
+    paper.line()
+    paper.line(f"  converged: {len(groups) - bad} of {len(groups)}")
+    said = [(group, text) for group in groups for text in _said(group)]
+    if groups.dropped:
+        paper.line(f"  rows left out because a cell is missing: {groups.dropped}")
+    if said:
+        paper.heading("warnings")
+        for group, text in said[:_NAMED]:
+            paper.line(f"  {group.by}: {text}", Style.WARNING)
+        if len(said) > _NAMED:
+            paper.line(f"  … {len(said) - _NAMED} more; --json and -o FILE.csv have all", Style.FAINT)
+
+
+def _said(group: FittedGroup) -> Iterator[str]:
+    if group.fit is None:
+        yield group.error
+    else:
+        yield from group.fit.warnings
+
+
+def _table(groups: FittedGroups, shown: list[FittedGroup], digits: int | None) -> TextTable:
+    columns = [Column(groups.column), Column("rows", is_number=True)]
+    for name in groups.parameters:
+        columns += [Column(name, is_number=True), Column("± ", is_number=True, is_dispensable=True)]
+    columns.append(Column(_figure(groups), is_number=True))
+    return TextTable(tuple(columns), [tuple(_cells(group, groups, digits)) for group in shown])
+
+
+def _figure(groups: FittedGroups) -> str:
+    """What a fit is judged by in the table."""
+    known = (group.fit for group in groups if group.fit is not None)
+    return "R²" if any(fit.r_squared is not None for fit in known) else "loss"
+
+
+def _cells(group: FittedGroup, groups: FittedGroups, digits: int | None) -> Iterator[str]:
+    yield str(group.by)
+    fit = group.fit
+    if fit is None or fit.failure:
+        yield "" if fit is None else str(fit.rows)
+        yield from [UNKNOWN] * (2 * len(groups.parameters) + 1)
+        return
+    yield str(fit.rows)
+    for name in groups.parameters:
+        yield from _value(fit, name, digits)
+    judged = fit.loss if fit.r_squared is None else fit.r_squared
+    yield UNKNOWN if math.isnan(judged) else shows(digits)[1](judged)
+
+
+def _value(fit: FittedModel, name: str, digits: int | None) -> tuple[str, str]:
+    if name in fit.fixed:
+        return shows(digits)[1](fit.fixed[name]), "fixed"
+    value, error = fit.parameters[name], fit.stderr[name]
+    rounding = Rounding.of(value, error, digits)
+    return rounding.of_value(value), UNKNOWN if error is None else rounding.of_error(error)
+
+
+def _document(groups: FittedGroups) -> dict[str, Any]:
+    return {
+        "model": groups.model,
+        "by": groups.column,
+        "rows": groups.rows,
+        "groups": [_of_group(group) for group in groups],
+    }
+
+
+def _of_group(group: FittedGroup) -> dict[str, Any]:
+    label = number(float(group.by)) if isinstance(group.by, float) else group.by
+    if group.fit is None:
+        return {"by": label, "error": group.error, "converged": False, "warnings": [group.error]}
+    return {"by": label, **fit_document(group.fit)}

@@ -1,0 +1,1 @@
+"""One fit per group of rows, all with the same kernels."""
