@@ -182,6 +182,13 @@ def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page, tmp_p
     assert page.locator("svg .edge.on-path").count() == 2
 
 
+def test_more_paths_than_atoms_are_counted_exactly(page: Page, tmp_path: Path) -> None:
+    links = "; ".join(f"a{k + 1} = a{k} + sin(a{k})" for k in range(60))
+    opened(page, tmp_path, [f"a0 = x; {links}; a60", "--x", "0.1"])
+    page.evaluate("panel.show(0)")
+    assert f"{2**60} paths to the output, the 6 largest" in panel(page, "Why this number?").inner_text()
+
+
 def test_why_of_a_node_that_is_chosen_away_or_takes_no_gradient(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["where(x > 0, x^2, log(y))", "--x", "2", "--y", "3"])
     document = run_cli(["trace", "where(x > 0, x^2, log(y))", "--x", "2", "--y", "3", "--json"]).json

@@ -43,6 +43,7 @@ class TooLongError(Exception):
 
 class _Kept(NamedTuple):
     model: str
+    values: str
     parameters: Mapping[str, Any]
     content: bytes
 
@@ -63,27 +64,36 @@ class Handlers:
         if len(formula) + len(values) > MOST_TYPED:
             message = f"error: the formula is too long to be drawn here: {MOST_TYPED} characters at most"
             return HTMLResponse(home(formula[:MOST_TYPED], "", message), 413)
-        return await self._page({"ask": "trace", "formula": formula, "values": values}, b"")
+        return await self._page({"ask": "trace", "formula": formula, "values": values}, b"", self._limits.trace)
+
+    async def learn(self, request: Request) -> Response:
+        """The page that shows a fit learning, of a file that was fitted."""
+        kept = self._kept.get(request.path_params["token"])
+        if kept is None:
+            return _lost()
+        question = {"ask": "learn", "model": kept.model, "values": kept.values}
+        return await self._page(question, kept.content, self._limits.fit)
 
     async def row(self, request: Request) -> Response:
         """The page of a row's loss, of a file that was fitted."""
         kept = self._kept.get(request.path_params["token"])
         if kept is None:
-            return HTMLResponse(home("", "", "error: this file is no longer kept; fit it again"), 404)
+            return _lost()
         text = request.query_params.get("row", "")
         if not text.isascii() or not text.isdigit() or len(text) > 12:
             return HTMLResponse(home("", "", f"error: a row is a whole number from 1 on, not `{text[:40]}`"), 400)
         question = {"ask": "row", "model": kept.model, "parameters": kept.parameters, "row": int(text)}
-        return await self._page(question, kept.content)
+        return await self._page(question, kept.content, self._limits.trace)
 
-    async def _page(self, question: Mapping[str, Any], content: bytes) -> Response:
-        typed = question.get("formula", ""), question.get("values", "")
+    async def _page(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Response:
+        formula = question.get("formula", "")
+        values = question["values"] if formula else ""
         try:
-            answer = await self._ask(question, content, self._limits.trace)
+            answer = await self._ask(question, content, seconds)
         except TooLongError as error:
-            return HTMLResponse(home(*typed, f"error: {error}"), 504)
+            return HTMLResponse(home(formula, values, f"error: {error}"), 504)
         if "error" in answer:
-            return HTMLResponse(home(*typed, answer["error"]))  # an answer too: what a terminal would say
+            return HTMLResponse(home(formula, values, answer["error"]))  # an answer too: what a terminal would say
         return HTMLResponse(answer["page"])
 
     async def fit(self, request: Request) -> Response:
@@ -104,7 +114,7 @@ class Handlers:
         if "error" in answer:
             return JSONResponse(answer, 400)
         token = secrets.token_urlsafe(16)
-        self._kept[token] = _Kept(model, answer.pop("parameters"), content)
+        self._kept[token] = _Kept(model, values, answer.pop("parameters"), content)
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
         return JSONResponse({**answer, "token": token})
@@ -141,6 +151,10 @@ class Handlers:
         return json.loads(written) if written else {"error": "error: there are not enough time and memory for this"}
 
 
+def _lost() -> Response:
+    return HTMLResponse(home("", "", "error: this file is no longer kept; fit it again"), 404)
+
+
 def _error(message: str, status: int) -> Response:
     return JSONResponse({"error": f"error: {message}"}, status)
 
@@ -151,6 +165,7 @@ def application(port: int, limits: Limits | None = None) -> Application:
     routes = [
         Route("/", handlers.home),
         Route("/row/{token}", handlers.row),
+        Route("/learn/{token}", handlers.learn),
         Route("/fit", handlers.fit, methods=["POST"]),
     ]
     return guarded(Starlette(routes=routes), port)

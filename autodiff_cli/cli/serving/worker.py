@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
+    from autodiff_cli.cli.environment import Environment
+    from autodiff_cli.data.several import DataFiles
     from autodiff_cli.explain.record import Trace
     from autodiff_cli.formula.formula import Formula
 
@@ -32,7 +34,7 @@ def answer(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     from autodiff_cli.render.drawing.layout import TooLarge
     from autodiff_cli.training.errors import OptionError
 
-    asked = {"trace": _traced, "fit": _fitted, "row": _row}[question["ask"]]
+    asked = {"trace": _traced, "fit": _fitted, "row": _row, "learn": _learning}[question["ask"]]
     try:
         return asked(question, data)
     except (BadInput, ExpressionError, DataError, OptionError, TooLarge) as error:
@@ -137,13 +139,11 @@ def _model(text: str) -> str:
 
 def _run(words: list[str], content: bytes) -> tuple[int, str, str]:
     """A command line's status, and what it wrote on standard output and on standard error."""
-    from autodiff_cli.cli.environment import Environment
     from autodiff_cli.cli.running import run
 
     stdout, stderr = io.StringIO(), io.StringIO()
-    stdin = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-        status = run(words, Environment(stdin, stdout, stderr))
+        status = run(words, _environment(content)._replace(stdout=stdout, stderr=stderr))
     return status, stdout.getvalue().replace(_STDIN, _FILE), stderr.getvalue().replace(_STDIN, _FILE)
 
 
@@ -151,7 +151,6 @@ def _row(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """The page of the loss of a row of data, at the parameters of a fit."""
     import numpy as np
 
-    from autodiff_cli.data.files import DataFile
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.training.options import LossOptions
     from autodiff_cli.training.row import row_of_model
@@ -160,10 +159,42 @@ def _row(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
         name: np.array(value) if isinstance(value, list) else float(value)
         for name, value in question["parameters"].items()
     }
-    file = DataFile("-", io.BytesIO(data.read()))
-    found = row_of_model(_model(question["model"]), file, question["row"], values, LossOptions(None))
+    found = row_of_model(_model(question["model"]), _files(data), question["row"], values, LossOptions(None))
     notes = [f"note: the loss of row {question['row']} at the fitted parameters", *found.notes]
     return _page(trace(found.formula, found.point, found.wrt), question["model"], "", notes)
+
+
+def _learning(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
+    """The page of the fit that shows it learning."""
+    from autodiff_cli.cli.inputs import constant_values
+    from autodiff_cli.cli.tracing.learning import learning_page
+    from autodiff_cli.training.fit import fitted_objective
+    from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.options import LossOptions, Options, ParameterOptions
+    from autodiff_cli.training.recording import Recorder
+
+    files, start = _files(data), constant_values(values_of(question["values"]))
+    choices = Options(ParameterOptions(start))
+    objective = Objective.of(Model.read(_model(question["model"]), files.names, start), files, choices)
+    recorder = Recorder.of(objective)
+    fit = fitted_objective(objective, choices, recorder.add)
+    return {"page": learning_page(objective, recorder, fit, LossOptions(), None)}
+
+
+def _files(data: BinaryIO) -> DataFiles:
+    """The data, read as it is."""
+    from autodiff_cli.cli.data import data_files
+    from autodiff_cli.data.options import AS_IT_IS
+
+    return data_files(["-"], _environment(data.read()), AS_IT_IS)
+
+
+def _environment(content: bytes) -> Environment:
+    """An environment with this on standard input, and nobody to tell anything."""
+    from autodiff_cli.cli.environment import Environment
+
+    return Environment(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"), io.StringIO(), io.StringIO())
 
 
 def _limit(seconds: float) -> None:

@@ -116,6 +116,14 @@ def test_a_row_is_walked_through_at_the_fitted_parameters() -> None:
     assert "there is no row 9" in asked("row", DECAY, model=MODEL, parameters=parameters, row=9)["error"]
 
 
+def test_a_fit_is_watched_learning() -> None:
+    page = asked("learn", DECAY, model=MODEL, values="a=1")["page"]
+    course = record_of(page)["addition"]
+    assert course["names"] == ["a", "b"]
+    assert course["epochs"][0]["theta"][0] == 1
+    assert course["epochs"][-1]["theta"] == pytest.approx([*asked("fit", DECAY, model=MODEL)["parameters"].values()])
+
+
 def test_the_process_writes_no_file(tmp_path: Path) -> None:
     question = {"ask": "fit", "model": MODEL, "values": "", "seconds": 60}
     before = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}

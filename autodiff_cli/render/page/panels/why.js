@@ -146,7 +146,7 @@ function latexNumber(x) {
 
 /** How many paths lead from a node to the output, and the largest of them; null where arrays travel. */
 function pathsFrom(start) {
-  const counts = new Map([[record.output, 1]]);
+  const counts = new Map([[record.output, 1n]]);
   const best = new Map([[record.output, 1]]);
   const onward = (i) => users[i].map(({ node, position }) => ({ node, given: walk.computation.handed(node, position) }))
     .filter(({ node, given }) => counts.has(node) && given && !given.nothing);
@@ -154,13 +154,13 @@ function pathsFrom(start) {
     const ways = onward(i);
     if (ways.length === 0) continue;
     if (i === start && ways.some(({ given }) => typeof given.local !== "number")) return null;
-    counts.set(i, ways.reduce((total, { node }) => total + counts.get(node), 0));
+    counts.set(i, ways.reduce((total, { node }) => total + counts.get(node), 0n));
     best.set(i, Math.max(...ways.map(({ node, given }) => Math.abs(given.local) * best.get(node))));
   }
   const waiting = [{ nodes: [start], locals: [], product: 1, hope: best.get(start) ?? 0 }];
   const found = [];
   for (let tries = 0; waiting.length && found.length < MOST_PATHS && tries < MOST_TRIED; tries++) {
-    const at = waiting.reduce((top, path, k) => (path.hope > waiting[top].hope ? k : top), 0);
+    const at = waiting.reduce((top, path, k) => (path.hope >= waiting[top].hope ? k : top), 0);
     const [path] = waiting.splice(at, 1);
     const last = path.nodes.at(-1);
     if (last === record.output) {
@@ -174,7 +174,7 @@ function pathsFrom(start) {
       waiting.push({ nodes: [...path.nodes, node], locals: [...path.locals, local], product, hope: hope || 0 });
     }
   }
-  return { count: counts.get(start) ?? 0, found };
+  return { count: counts.get(start) ?? 0n, found };
 }
 
 function lightPath(nodes) {

@@ -37,6 +37,7 @@
     event.preventDefault();
     location.assign(`/row/${token}?${new URLSearchParams({ row: part("row").value })}`);
   });
+  part("learn").addEventListener("click", () => location.assign(`/learn/${token}`));
   for (const name of ["dragover", "dragleave", "drop"]) {
     part("drop").addEventListener(name, (event) => {
       event.preventDefault();
