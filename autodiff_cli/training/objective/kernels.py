@@ -53,6 +53,7 @@ class Kernels:
         self._stepping = stepping or backend
         self.radii: Sequence[str] = ()  # the leaves that say how far corners are rounded
         self._corners: Sequence[Node] = ()
+        self._curvatures: dict[int, SumKernel] = {}
 
     @cached_property
     def without_corners(self) -> Kernels | None:
@@ -156,6 +157,11 @@ class Kernels:
         Args:
             which: its position. A number moves by 1, an array by the leaf `DIRECTION`, which has its shape.
         """
+        if which not in self._curvatures:
+            self._curvatures[which] = self._curvature(which)
+        return self._curvatures[which]
+
+    def _curvature(self, which: int) -> SumKernel:
         loss, *leaves = share([self.graphs.weighted, *self._parameters])
         leaf = leaves[which]
         shapes = dict(self.graphs.leaves)

@@ -204,3 +204,10 @@ def test_models_that_are_none() -> None:
         Objective("a*x", data(3), loss="mae")
     with pytest.raises(OptionError, match="the loss mse compares two things"):
         Objective("a*x", data(3), loss="mse")
+
+
+def test_second_derivatives_are_made_once() -> None:
+    objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
+    before = objective.kernels.curvatures(0)
+    objective.hessian([3])
+    assert objective.restricted(slice(1)).kernels.curvatures(0) is before
