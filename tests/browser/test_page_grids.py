@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.support import opened, press
+from tests.support import run_cli
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -105,3 +106,29 @@ def test_a_large_array_is_shades(page: Page, tmp_path: Path) -> None:
         assert shade == pytest.approx(0.06 + 0.84 * abs(number) / 3, abs=1e-6)
         assert is_negative == (number < 0)
     assert point_at(page, nodes["A"], "value", 2, 0) == f"A[2, 0] = {large[2][0]}"
+
+
+def test_arrays_can_be_seen_as_scalars(page: Page, tmp_path: Path) -> None:
+    nodes = walked(page, tmp_path, SOFTMAX)
+    page.get_by_label("x", exact=True).fill("[1, -1, 3]")
+    press(page, "Scalars")
+    page.get_by_label("x[2]", exact=True).wait_for()
+    assert page.get_by_label("x[2]", exact=True).input_value() == "3"
+    press(page, "Backward pass")
+    document = run_cli(["trace", *SOFTMAX[:3], "--x", "[1, -1, 3]", *SOFTMAX[5:], "--json"]).json
+    gradient = page.evaluate("""Object.fromEntries(record.variables.map(({ name, node }) =>
+      [name, Number(document.querySelector(`[data-node='${node}']`).dataset.adjoint)]))""")
+    flat = {f"W[{i}, {j}]": x for i, row in enumerate(document["gradient"]["W"]) for j, x in enumerate(row)}
+    flat |= {f"{name}[{k}]": x for name in "xb" for k, x in enumerate(document["gradient"][name])}
+    assert gradient == pytest.approx(flat, rel=1e-9)
+    page.get_by_label("W[0, 1]", exact=True).fill("5")
+    press(page, "Scalars")
+    page.get_by_label("W", exact=True).wait_for()
+    assert page.get_by_label("W", exact=True).input_value() == "[[1, 5, 0.5], [3, 4, -1]]"
+    assert page.get_by_label("x", exact=True).input_value() == "[1, -1, 3]"
+    assert len(nodes) == page.locator("[data-node]").count()
+
+
+def test_there_is_no_switch_where_all_are_scalars(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+    assert page.get_by_role("button", name="Scalars").count() == 0

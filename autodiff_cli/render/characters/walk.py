@@ -10,12 +10,13 @@ import io
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace
+from autodiff_cli.explain.record import BackwardStep, ForwardStep, Handed, Trace
 from autodiff_cli.explain.words import Words
 from autodiff_cli.render.characters.cells import Extent
 from autodiff_cli.render.characters.ink import Ink, Line, Run, cut, is_drawable, written
 from autodiff_cli.render.characters.scenes import Scenes, middle_left_out
 from autodiff_cli.render.characters.sketch import ASCII, UNICODE, Look, Sketch
+from autodiff_cli.render.grids import PLAIN_SHADES, SHADES, going_in, grid, is_grid
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.render.reports.gradient import write_result, write_title, write_warnings
@@ -165,13 +166,14 @@ class Walk:
         """Lines of any length, each in its ink."""
         step = moment.step
         if isinstance(step, ForwardStep):
-            return [(self._words.forward(step), Ink.PLAIN)]
+            arrays = [line for label, x in going_in(self._trace, step) for line in self._rows(x, label)]
+            return [(self._words.forward(step), Ink.PLAIN), *arrays]
         if isinstance(step, BackwardStep):
             handed = step.contributions if self._words.hands_on(step) else ()
             return [
                 (f"{self._trace.labels[step.node]}, adjoint {self._brief(step.adjoint)}", Ink.STRONG),
                 (self._words.backward(step), Ink.PLAIN),
-                *((f"  {self._words.contribution(step, given)}", Ink.PLAIN) for given in handed),
+                *(line for given in handed for line in self._contribution(step, given)),
             ]
         page = io.StringIO()
         paper = Paper(page)
@@ -184,6 +186,14 @@ class Walk:
             paper.line("The forward pass computes every node from its inputs.")
             paper.line("The backward pass then tells how fast the output changes with each.")
         return [(line, Ink.PLAIN) for line in page.getvalue().strip().splitlines()]
+
+    def _contribution(self, step: BackwardStep, given: Handed) -> list[tuple[str, Ink]]:
+        rows = self._rows(given.amount) if is_grid(given.amount) else []
+        return [(f"  {self._words.contribution(step, given)}", Ink.PLAIN), *rows]
+
+    def _rows(self, array: Any, label: str = "") -> list[tuple[str, Ink]]:
+        shades = SHADES if self._charset is UNICODE else PLAIN_SHADES
+        return [(f"  {line}", Ink.PLAIN) for line in grid(array, self._brief, label, shades)]
 
     def _panel(self, view: Viewpoint, extent: Extent) -> list[Line]:
         """The words that there is room for, and how many lines are below."""

@@ -60,16 +60,17 @@ _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
 
 
-def evaluator(trace: Trace, tangents: bool = False) -> str:
+def evaluator(trace: Trace, tangents: bool = False, name: str = "evaluator") -> str:
     """The evaluator of a trace's formula, as a JavaScript statement that may stand in a script element.
 
     Args:
         tangents: whether it has forward mode too.
+        name: what to call it.
 
     Raises:
         NotImplementedError: for an operation that JavaScript's table lacks and that is no composite.
     """
-    return _Program(trace).text(tangents)
+    return f"const {name} = {_Program(trace).text(tangents)}"
 
 
 @cache
@@ -114,7 +115,7 @@ class _Program:
         needed, lifted = self._needed(result)
         library = (_COMMENT.sub("", text) for text in self._pen.library.texts.values())
         parts = [*needed, *library, *self._printed.values(), *(f"const ${name} = lift({name});\n" for name in lifted)]
-        return f'const evaluator = (() => {{\n"use strict";\n{"".join(parts)}{result}\n}})();\n'
+        return f'(() => {{\n"use strict";\n{"".join(parts)}{result}\n}})();\n'
 
     def _step(self, i: int, op: Op) -> str:
         """A node's operation, as `passes.js` reads it."""

@@ -28,6 +28,7 @@ from autodiff_cli.explain.sentences import (
     name,
     slope_formula,
 )
+from autodiff_cli.explain.views.scalars import in_scalars
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.documents import number
 from autodiff_cli.render.drawing.diagrams import EVERYTHING, Drawing, View, drawable, drawing
@@ -57,11 +58,14 @@ _SCRIPTS = (
     "page.details.js",
     "page.values.js",
 )
-_PANELS = tuple(f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "descend", "tangents", "why", "link"))
+_PANELS = tuple(
+    f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "descend", "tangents", "why", "scalars", "link")
+)
 _LONGEST_TITLE = 100
 _MOST_PARTS = 25  # numbers and pieces between them, of a local derivative as a formula
 _ROOM = 9  # characters kept for a number that may change
 _MARGIN = 16  # around the graph, in pixels
+_SHORT = 15  # characters of what a node is called where there is little room
 
 
 class Addition(NamedTuple):
@@ -101,10 +105,14 @@ def to_html(
     opened = drawing(trace, view._replace(fold=False))
     above = addition or Addition("", "", "", "", {})
     style = STYLE + _part("page.css") + _part("panels/panels.css") + above.style
-    parts = [*map(_part, _SCRIPTS), evaluator(trace, tangents=True), methods(), _part("page.js"), *map(_part, _PANELS)]
+    scalars = in_scalars(trace) if view == EVERYTHING and seed is None else None
+    rules = _rules(trace, scalars)
+    parts = [*map(_part, _SCRIPTS), rules, methods(), _part("page.js"), *map(_part, _PANELS)]
     script = "\n".join([*parts, f"(() => {{\n{above.script}\n}})();"])
     opening = {"drawn": _drawn(opened), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data
+    if scalars is not None:
+        opening["scalars"] = _in_scalars(scalars) | {name: opening[name] for name in ("digits", "seed", "isFolded")}
     title = above.title or shortened(drawable(trace.expression.text), _LONGEST_TITLE)
     return _part("page.html").format(
         policy=policy(script, style),
@@ -116,6 +124,21 @@ def to_html(
         data=_data(_document(trace) | panels.document(trace) | opening),
         script=script,
     )
+
+
+def _rules(trace: Trace, scalars: Trace | None) -> str:
+    """What the page computes with: of the formula, or of its elements where the reader wants these."""
+    if scalars is None:
+        return evaluator(trace, tangents=True)
+    both = [evaluator(trace, tangents=True, name="arrays"), evaluator(scalars, tangents=True, name="scalars")]
+    return "\n".join([*both, "const evaluator = isInScalars ? scalars : arrays;"])
+
+
+def _in_scalars(scalars: Trace) -> dict[str, Any]:
+    """The record of the elements of arrays, called `W[0, 1]` without the marks that the language wants there."""
+    whole = _document(scalars) | panels.document(scalars) | {"drawn": _drawn(drawing(scalars))}
+    plain: dict[str, Any] = json.loads(json.dumps(whole).replace("`", ""))
+    return plain
 
 
 def policy(script: str, style: str, *more: str) -> str:
@@ -154,8 +177,10 @@ def _drawn(opened: Drawing) -> dict[str, Any]:
         given[arrow.target] = position + 1
         ends = {"from": arrow.source, "to": arrow.target, "position": position}
         arrows.append(ends | ({"isLit": True} if arrow.is_highlighted else {}))
+    naming = opened.trace.naming
     boxes = [
-        {"id": box.id, "title": box.title, "role": box.role.value} | ({"isLit": True} if box.is_highlighted else {})
+        {"id": box.id, "title": box.title, "short": drawable(naming.own(box.id, _SHORT)), "role": box.role.value}
+        | ({"isLit": True} if box.is_highlighted else {})
         for box in opened.boxes
     ]
     frames = [{"label": frame.label, "outer": frame.outer, "members": frame.members} for frame in opened.frames]

@@ -4,10 +4,14 @@
 
 const byId = (id) => document.getElementById(id);
 
-/** What the page shows, as it was written into it. */
-const record = JSON.parse(byId("record").textContent, (key, value) =>
+/** What was written into the page: a record of both passes, and where there are arrays one of their elements. */
+const records = JSON.parse(byId("record").textContent, (key, value) =>
   key === "value" || key === "adjoint" || key === "local" || key === "amount" || key === "jacobian"
     ? read(value) : value);
+
+/** What the page shows: of arrays whole ones, or each element as a node of its own. */
+const isInScalars = Boolean(records.scalars) && new URLSearchParams(location.hash.slice(1)).get("view") === "scalars";
+const record = isInScalars ? { ...records.scalars, addition: records.addition } : records;
 
 /** A number or an array of the data. */
 function read(value) {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace
 from autodiff_cli.explain.words import Words
 from autodiff_cli.render.documents import trace_document
+from autodiff_cli.render.grids import going_in, grid, is_grid
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Paper, Style
 from autodiff_cli.render.report import Report
@@ -23,15 +24,25 @@ def trace_report(trace: Trace, digits: int | None) -> Report:
 
 def _write(paper: Paper, trace: Trace, digits: int | None) -> None:
     in_full, brief = shows(digits)
-    words = Words(trace, brief)
+    words, known = Words(trace, brief), set[str]()
+
+    def rows(array: Any, label: str = "") -> None:
+        for line in grid(array, brief, label):
+            paper.line(f"       {line}")
 
     def forward(step: ForwardStep) -> None:
         paper.line(f"  {step.step}. {words.forward(step)}")
+        for label, array in going_in(trace, step):
+            if label not in known:
+                known.add(label)
+                rows(array, label)
 
     def backward(step: BackwardStep) -> None:
         paper.line(f"  {step.step}. {trace.labels[step.node]}, adjoint {brief(step.adjoint)}: {words.backward(step)}")
         for given in step.contributions if words.hands_on(step) else ():
             paper.line(f"       {words.contribution(step, given)}")
+            if is_grid(given.amount):
+                rows(given.amount)
 
     write_title(paper, trace, in_full)
     paper.heading("forward pass: from the inputs to the output")

@@ -95,7 +95,8 @@ class Parts {
     const counts = new Map(folds.map((members) => [members.at(-1), members.length]));
     const kept = boxes.filter(({ id }) => of(id) === id).map((box) => {
       if (!counts.has(box.id)) return box;
-      return { ...box, role: "folded", title: label.get(box.id) ?? box.title, inside: counts.get(box.id) };
+      const names = label.has(box.id) ? { title: label.get(box.id), short: label.get(box.id) } : {};
+      return { ...box, ...names, role: "folded", inside: counts.get(box.id) };
     });
     const seen = new Set();
     const left = arrows.filter(({ from, to }) => of(from) !== of(to)).map((arrow) => {
@@ -182,8 +183,7 @@ class Parts {
       folds.push(members);
     }
     folds.push(...drawing.folds.filter((members) => !unit.has(members.at(-1))));
-    const labels = new Map(drawing.boxes.map(({ id, title }) => [id, title]));
-    const joined = this.#joined({ boxes: drawing.boxes, arrows: drawing.arrows, folds }, unit, labels);
+    const joined = this.#joined({ boxes: drawing.boxes, arrows: drawing.arrows, folds }, unit);
     const drawn = new Set(joined.boxes.map(({ id }) => id));
     joined.frames = drawing.frames.map((frame) => ({ ...frame, members: frame.members.filter((i) => drawn.has(i)) }));
     return joined;

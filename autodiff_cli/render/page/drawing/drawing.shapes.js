@@ -6,7 +6,7 @@ const LINE = 17; // the height of a line
 const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const ROOM = 9; // characters kept for a number that may change
-const LONGEST = { roomy: 26, brief: 15 }; // characters of a box's title
+const LONGEST = { roomy: 30, brief: 15 }; // characters of a box's title
 const MOST_NUMBERS = 5; // on edges into one box, to be always seen
 const STRETCH = 100; // pixels
 const CROWDED = 0.3; // of the room of a number that others may take
@@ -37,8 +37,8 @@ function cut(text, most) {
 }
 
 /** What a box says: its title, how much it stands for, and whether lines for value and adjoint follow. */
-function said({ id, title, inside }, isBrief) {
-  const lines = [cut(title, isBrief ? LONGEST.brief : LONGEST.roomy)];
+function said({ id, title, short, inside }, isBrief) {
+  const lines = [isBrief ? cut(short, LONGEST.brief) : cut(title, LONGEST.roomy)];
   if (inside) lines.push(isBrief ? `${inside} inside` : `${inside} nodes inside`);
   const isItsValue = record.nodes[id].op === "constant" && !inside;
   const grid = Array.isArray(record.nodes[id].value) ? gridOf(record.nodes[id].value) : null;

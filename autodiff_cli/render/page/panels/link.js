@@ -4,6 +4,7 @@
 function fragment() {
   const values = JSON.stringify(walk.point, (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
   const state = new URLSearchParams({ formula: record.text, values, step: String(walk.position) });
+  if (isInScalars) state.set("view", "scalars");
   if (walk.tangents) state.set("forward", forwardMode.seed.name);
   return `#${state}`;
 }

@@ -1,0 +1,35 @@
+// The switch between arrays and their elements: the same page, opened on the other record.
+
+/** The values of the other view: of arrays their elements, `W[0, 1]`; of elements their arrays. */
+function valuesElsewhere() {
+  const found = {};
+  for (const { variable: { key }, input } of fields) {
+    const value = valueOf(input.value, record.variables.find((one) => one.key === key).value);
+    if (isInScalars) {
+      const [, name, place] = /^(.*)\[([\d, ]+)\]$/.exec(key) ?? [null, key, null];
+      const whole = records.variables.find((one) => one.key === name);
+      if (place === null) found[name] = value;
+      else {
+        found[name] ??= structuredClone(whole.value);
+        const at = place.split(", ").map(Number);
+        element(found[name], at.slice(0, -1))[at.at(-1)] = value;
+      }
+    } else spreadOut(found, key, value);
+  }
+  return found;
+}
+
+function spreadOut(found, name, value, at = []) {
+  if (Array.isArray(value)) value.forEach((part, k) => spreadOut(found, name, part, [...at, k]));
+  else found[at.length ? `${name}[${at.join(", ")}]` : name] = value;
+}
+
+byId("scalars").hidden = !records.scalars;
+byId("scalars").setAttribute("aria-pressed", String(isInScalars));
+byId("scalars").addEventListener("click", () => {
+  const values = JSON.stringify(valuesElsewhere(), (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
+  const formula = (isInScalars ? records : records.scalars).text;
+  const state = new URLSearchParams({ ...(isInScalars ? {} : { view: "scalars" }), formula, values, step: "0" });
+  location.hash = String(state);
+  location.reload();
+});
