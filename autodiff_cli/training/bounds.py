@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,9 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical, is_name, is_name_of_level
 from autodiff_cli.language.lowering import read
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import Limits
 
 Array = NDArray[np.float64]
-Limits: TypeAlias = tuple[float, float]  # the least and the greatest value, infinite where there is none
 
 _FORMS = "bounds are written NAME=LOW:HIGH, as a=0:1 or a=0:, or as a condition, 0 < a < 1"
 _BELOW, _ABOVE = ("lt", "le"), ("gt", "ge")
@@ -104,31 +103,6 @@ class Bounds:
         return Bounds(low, high)
 
 
-def checked_limits(name: str, given: Any) -> Limits:
-    """The bounds of a parameter as two floats; None stands for no bound.
-
-    Raises:
-        OptionError: if they are not two numbers, the lower one first.
-
-    >>> checked_limits("a", (0, None))
-    (0.0, inf)
-    """
-    try:
-        low, high = given
-        low, high = -math.inf if low is None else float(low), math.inf if high is None else float(high)
-    except (TypeError, ValueError):
-        raise OptionError(f"the bounds of `{name}` are a pair of numbers, (low, high), not {given!r}") from None
-    if math.isnan(low) or math.isnan(high):
-        raise OptionError(f"the bounds of `{name}` are {in_words((low, high))}: nan is no bound")
-    if low == high:
-        raise OptionError(
-            f"the bounds of `{name}` leave it no choice; to keep it at {low:g}, fix it (--fix {name}={low:g})"
-        )
-    if low > high or low == math.inf or high == -math.inf:
-        raise OptionError(f"the bounds of `{name}` leave nothing between them: {low:g} to {high:g}")
-    return low, high
-
-
 def limits(texts: Iterable[str]) -> dict[str, Limits]:
     """Bounds as they are written: `NAME=LOW:HIGH`, where one side may be missing, or conditions such as `0 < a < 1`.
 
@@ -199,18 +173,6 @@ def _constant(node: Node, text: str) -> float:
     if np.ndim(value):
         raise OptionError(f"bounds `{text}`: a bound is a number, not an array")
     return float(value)
-
-
-def in_words(limits: Limits) -> str:
-    """Bounds in a sentence.
-
-    >>> in_words((0, 1)), in_words((-math.inf, 5))
-    ('0 to 1', 'at most 5')
-    """
-    low, high = limits
-    if high == math.inf:
-        return f"at least {low:g}"
-    return f"at most {high:g}" if low == -math.inf else f"{low:g} to {high:g}"
 
 
 def of_parameters(places: Mapping[str, slice], size: int, given: Mapping[str, Limits]) -> Bounds:

@@ -123,11 +123,16 @@ def _conditioning(objective: Objective, theta: Array) -> tuple[list[str], list[s
 def _advice(runaways: list[str], tied: list[str]) -> str:
     ways = ["other starts (--starts 20)"]
     if runaways:
-        ways.append(f"bounds for what ran away (--bounds {runaways[0]}=LOW:HIGH)")
+        ways.append(f"bounds for what ran away (--bounds {_parameter(runaways[0])}=LOW:HIGH)")
     if len(tied) > 1:
-        ways.append(f"a value for one of those that hang together (--fix {tied[0]}=VALUE)")
+        ways.append(f"a value for one of those that hang together (--fix {_parameter(tied[0])}=VALUE)")
     *others, last = [*ways, "a simpler model"]
     return f"what to try: {', '.join(others)}, or {last}"
+
+
+def _parameter(number: str) -> str:
+    """The parameter that a number belongs to: options know elements of arrays by the name of the array."""
+    return number.partition("[")[0]
 
 
 def _listed(names: list[str], last: str = "and") -> str:

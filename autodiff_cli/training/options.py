@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.backends.choice import NAMES, compiles
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.training.bounds import Limits, checked_limits
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 from autodiff_cli.training.methods.schedules import read_schedule
@@ -21,6 +20,45 @@ if TYPE_CHECKING:
 METHODS = ("auto", "lm", "lbfgs", *OPTIMIZERS)
 EPOCHS = 100  # of the gradient methods, where no number is given
 LEARNING_RATE = 0.01  # likewise
+
+Limits: TypeAlias = tuple[float, float]  # the least and the greatest value, infinite where there is none
+
+
+def checked_limits(name: str, given: Any) -> Limits:
+    """The bounds of a parameter as two floats; None stands for no bound.
+
+    Raises:
+        OptionError: if they are not two numbers, the lower one first.
+
+    >>> checked_limits("a", (0, None))
+    (0.0, inf)
+    """
+    try:
+        low, high = given
+        low, high = -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    except (TypeError, ValueError):
+        raise OptionError(f"the bounds of `{name}` are a pair of numbers, (low, high), not {given!r}") from None
+    if math.isnan(low) or math.isnan(high):
+        raise OptionError(f"the bounds of `{name}` are {in_words((low, high))}: nan is no bound")
+    if low == high:
+        raise OptionError(
+            f"the bounds of `{name}` leave it no choice; to keep it at {low:g}, fix it (--fix {name}={low:g})"
+        )
+    if low > high or low == math.inf or high == -math.inf:
+        raise OptionError(f"the bounds of `{name}` leave nothing between them: {low:g} to {high:g}")
+    return low, high
+
+
+def in_words(limits: Limits) -> str:
+    """Bounds in a sentence.
+
+    >>> in_words((0, 1)), in_words((-math.inf, 5))
+    ('0 to 1', 'at most 5')
+    """
+    low, high = limits
+    if high == math.inf:
+        return f"at least {low:g}"
+    return f"at most {high:g}" if low == -math.inf else f"{low:g} to {high:g}"
 
 
 def checked_level(level: float) -> float:

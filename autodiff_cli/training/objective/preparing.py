@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from autodiff_cli.backends.choice import suited
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.data.table import Dataset, Table
-from autodiff_cli.training.bounds import Bounds, Limits, in_words, of_parameters
+from autodiff_cli.training.bounds import Bounds, of_parameters
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.levels.expansion import check_not_many
 from autodiff_cli.training.levels.indicators import indicators, levels_of
@@ -26,7 +26,7 @@ from autodiff_cli.training.objective.losses import L1, L2
 from autodiff_cli.training.objective.meanings import check_reads_a_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout, checked
-from autodiff_cli.training.options import EPOCHS, Options
+from autodiff_cli.training.options import EPOCHS, Limits, Options, in_words
 
 Array = NDArray[np.float64]
 
