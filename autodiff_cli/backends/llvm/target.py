@@ -49,8 +49,9 @@ class Processor:
     def machine(self) -> Any:
         """LLVM's own idea of it."""
         _started()
+        # More than the first level takes half as long again, and what it makes is not faster.
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="default", jit=True
+            cpu=self.cpu, features=self.features, opt=1, reloc="pic", codemodel="default", jit=True
         )
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
+from autodiff_cli.backends.choice import backend
 from autodiff_cli.backends.protocol import Backend, Descent, EpochKernel, RowGraphs, RowKernel, SumKernel
 from autodiff_cli.backends.update import Update
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
@@ -141,9 +142,9 @@ class Kernels:
 
     @cached_property
     def target(self) -> RowKernel:
-        """What stands left of `~`."""
+        """What stands left of `~`, a column as a rule: nothing that would be worth compiling."""
         assert self.graphs.target is not None
-        return self._backend.rows(self._of([self.graphs.target]))
+        return backend().rows(self._of([self.graphs.target]))
 
     @cached_property
     def target_and_prediction(self) -> RowKernel:

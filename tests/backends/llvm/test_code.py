@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -65,11 +66,11 @@ def test_products_and_sums_are_fused() -> None:
 def test_what_several_formulas_have_in_common_is_called_once() -> None:
     loop = inner_loop("(y - a*exp(-b*x) - c*sin(d*x))^2", host())
     called = re.findall(r"_ZGV\w+_(\w+)", loop)
-    assert sorted(called) == ["cos", "cos", "exp", "exp", "sin", "sin"]  # for two vectors side by side
+    assert Counter(called) == {"cos": 4, "exp": 4, "sin": 4}  # for four vectors side by side
     # a tanh and its slope, a softplus of both signs and its slopes: one exponential each
-    assert re.findall(r"_ZGV\w+_(\w+)", inner_loop("(y - a*tanh(b*x))^2", host())) == ["exp", "exp"]
+    assert re.findall(r"_ZGV\w+_(\w+)", inner_loop("(y - a*tanh(b*x))^2", host())) == ["exp"] * 4
     loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", host())
-    assert sorted(re.findall(r"_ZGV\w+_(\w+)", loop)) == ["exp", "exp", "log1p", "log1p"]
+    assert Counter(re.findall(r"_ZGV\w+_(\w+)", loop)) == {"exp": 4, "log1p": 4}
 
 
 @X86
@@ -78,7 +79,7 @@ def test_one_division_by_each_divisor() -> None:
     text = text_of("(y - (a + b*x + c*x^2)/(1 + d*x + f*x^2))^2", host())
     assert len(re.findall("= fdiv", text)) - len(re.findall("^  br i1 .*\n.*:\n.*= fdiv", text, re.M)) == 1
     loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", host())
-    assert len(re.findall(r"\tv?divpd", loop)) == 2  # of two vectors
+    assert len(re.findall(r"\tv?divpd", loop)) == 4  # of four vectors
 
 
 def test_no_flag_assumes_that_nothing_is_nan_or_infinite() -> None:

@@ -38,7 +38,9 @@ _COMBINE: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 
 _TILE = 4  # by as many: sums of products over rows that share their factors
 _SPARE = 8  # registers for all else than sums
-_UNROLLED = 300  # instructions of a loop with calls that is written twice
+# A call waits for the one whose result it takes, so several vectors side by side keep the processor busy: at most so
+# many, as long as they come to so many instructions together.
+_ABREAST, _TOGETHER = 4, 600
 
 
 class Deed(NamedTuple):
@@ -173,13 +175,13 @@ def _carry_out(memory: Memory, level: Stage, deeds: Sequence[Deed]) -> None:
             _do_once(memory, deed, listing.name(deed.value))
         return
     row_loop = _RowLoop(memory, deeds, order, listing)
-    if not order.early or order.size > _UNROLLED:
+    count = min(_ABREAST, 2 ** max(0, int(math.log2(_TOGETHER / order.size)))) if order.early else 1
+    if count == 1:
         row_loop.write("0", "%span", 1)
         return
-    # A call waits for the one whose result it takes: two vectors side by side keep the processor busy.
-    whole = memory.text.put(f"and i64 %span, {-2 * memory.target.width}")
+    whole = memory.text.put(f"and i64 %span, {-count * memory.target.width}")
     with memory.text.when(memory.text.put(f"icmp ne i64 {whole}, 0")):
-        row_loop.write("0", whole, 2)
+        row_loop.write("0", whole, count)
     with memory.text.when(memory.text.put(f"icmp ne i64 {whole}, %span")):
         row_loop.write(whole, "%span", 1)
 
