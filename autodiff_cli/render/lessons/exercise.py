@@ -79,6 +79,7 @@ class _Sheet:
             "adjoint, and what it hands to each of its inputs: local derivative × adjoint. The key is at the end.</p>",
             self._drawing(0, is_first=True),
             '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
+            level=1,
         )
         for step in self._forward:
             yield self._page_forward(step)
@@ -186,8 +187,8 @@ class _Sheet:
         return f"<li>{label}, adjoint {escape(self._brief(step.adjoint))}: {said}<ul>{handed}</ul></li>"
 
 
-def _page(title: str, *parts: str, kind: str = "") -> str:
-    return "\n".join([f'<section class="page {kind}">', f"<h2>{title}</h2>", *_filled(parts), "</section>"])
+def _page(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
+    return "\n".join([f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *_filled(parts), "</section>"])
 
 
 def _filled(parts: Iterable[str]) -> Iterator[str]:
