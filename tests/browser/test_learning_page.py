@@ -104,6 +104,7 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
     saved = json.loads((tmp_path / "m.json").read_text())["parameters"]
     shown = page.locator('[data-parameter="mlp.0.weight"]').get_attribute("data-value") or ""
     assert json.loads(shown) == saved["mlp.0.weight"]
+    assert parameter(page, "mlp.0.weight[2, 1]") == saved["mlp.0.weight"][2][1]
     assert page.locator("#fit-picture path[class*=class-]").count() > 1
     assert page.locator("#network-picture .connection").count() == 2 * 4 + 4
     data = np.loadtxt(SETS / "moons.csv", delimiter=",", skiprows=1)

@@ -5,13 +5,28 @@ const LEAST_FRAME = 40;
 let playing = 0;
 let frame = 0; // milliseconds that the last one took
 
-const valueCells = Object.keys(parametersAt(0)).map((name) => {
+const MOST_COLUMNS = 8; // of a vector; a matrix has its own
+const LARGEST_GRID = 64; // numbers of an array that are shown one by one
+
+const valueCells = Object.entries(parametersAt(0)).map(([name, begun]) => {
   const value = made("td");
   value.dataset.parameter = name;
+  const at = Array.isArray(begun) ? places(begun) : [];
+  const elements = at.length > LARGEST_GRID ? [] : at.map((position) => {
+    const element = made("span");
+    element.dataset.parameter = `${name}[${position.join(", ")}]`;
+    return { position, element };
+  });
+  if (elements.length) {
+    const grid = made("div", elements.map(({ element }) => element), "grid");
+    grid.style.setProperty("--columns", begun[0].length ?? Math.min(MOST_COLUMNS, begun.length));
+    byId("parameters").closest(".of-parameters").classList.add("wide");
+    value.append(grid);
+  }
   const [title, slope] = [made("th", name), made("td", "", "slope")];
   title.scope = "row";
   byId("parameters").tBodies[0].append(made("tr", [title, value, slope]));
-  return { name, value, slope };
+  return { name, value, elements, slope };
 });
 
 /** The place on the page of the row of a number, or of the nearest that it has. */
@@ -36,9 +51,14 @@ function showCourse() {
   const which = course.rows[chosen] === typed ? "" : isRow ? `row ${course.rows[chosen]} is the nearest here: ` : `rows are 1 to ${course.count}; here is row ${course.rows[chosen]}: `;
   byId("row-said").textContent = `${which}${cells.join(", ")}`;
   setValues({ ...parameters, ...row });
-  for (const { name, value, slope } of valueCells) {
+  for (const { name, value, elements, slope } of valueCells) {
     value.dataset.value = inFull(parameters[name]);
-    value.textContent = brief(parameters[name]);
+    if (!elements.length) value.textContent = brief(parameters[name]);
+    for (const { position, element } of elements) {
+      const number = elementAt(parameters[name], position);
+      element.dataset.value = inFull(number);
+      element.textContent = brief3(number);
+    }
     value.title = shapeOf(parameters[name]);
     const gradient = gradientOf(name);
     slope.textContent = Object.hasOwn(course.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`;
