@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from autodiff_cli.fitting import Fit as Fit
     from autodiff_cli.fitting import compare as compare
     from autodiff_cli.fitting import fit as fit
+    from autodiff_cli.fitting import fit_by as fit_by
     from autodiff_cli.fitting import load as load
     from autodiff_cli.front import Expression as Expression
     from autodiff_cli.front import parse as parse
@@ -39,6 +40,7 @@ _HOMES = {
     "Fit": "autodiff_cli.fitting",
     "compare": "autodiff_cli.fitting",
     "fit": "autodiff_cli.fitting",
+    "fit_by": "autodiff_cli.fitting",
     "load": "autodiff_cli.fitting",
     "ModelFileError": "autodiff_cli.training.result.model_file",
     "Objective": "autodiff_cli.training.objective.objective",

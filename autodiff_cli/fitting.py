@@ -11,12 +11,13 @@ import dataclasses
 import functools
 import io
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from autodiff_cli.render.fits.report import fit_report
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.training import fit as training
 from autodiff_cli.training.comparison import compare as comparison
+from autodiff_cli.training.groups import by_group
 from autodiff_cli.training.result import fit as result
 from autodiff_cli.training.result import model_file
 
@@ -65,6 +66,14 @@ def _fronted(make: Callable[P, result.FittedModel]) -> Callable[P, Fit]:
     return fronted
 
 
+@functools.wraps(by_group.fit_by)
+def _fit_by(*arguments: Any, **options: Any) -> by_group.FittedGroups:
+    found = by_group.fit_by(*arguments, **options)
+    shown = (dataclasses.replace(one, fit=None if one.fit is None else _shown(one.fit)) for one in found)
+    return dataclasses.replace(found, groups=tuple(shown))
+
+
 compare = comparison.compare
+fit_by: Callable[..., by_group.FittedGroups] = _fit_by
 fit = _fronted(training.fit)
 load = _fronted(model_file.load)

@@ -49,11 +49,15 @@ _FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
 def _line(group: FittedGroup, numbers: list[str]) -> list[str]:
     fit = group.fit
     if fit is None:
-        return [str(group.by), "", *[""] * (2 * len(numbers)), *[""] * len(_FIGURES), "false", group.error]
+        return [_label(group), "", *[""] * (2 * len(numbers)), *[""] * len(_FIGURES), "false", group.error]
     values, errors = _elements(fit.parameters) | _elements(fit.fixed), _elements(fit.stderr)
     pairs = [_cell(of.get(name)) for name in numbers for of in (values, errors)]
     figures = [_cell(getattr(fit, name)) for name in _FIGURES]
-    return [str(group.by), str(fit.rows), *pairs, *figures, str(fit.converged).lower(), "; ".join(fit.warnings)]
+    return [_label(group), str(fit.rows), *pairs, *figures, str(fit.converged).lower(), "; ".join(fit.warnings)]
+
+
+def _label(group: FittedGroup) -> str:
+    return in_full(group.by) if isinstance(group.by, float) else str(group.by)
 
 
 def _cell(value: Any) -> str:
@@ -100,7 +104,7 @@ def _write(paper: Paper, groups: FittedGroups, digits: int | None) -> None:
     if said:
         paper.heading("warnings")
         for group, text in said[:_NAMED]:
-            paper.line(f"  {group.by}: {text}", Style.WARNING)
+            paper.line(f"  {_label(group)}: {text}", Style.WARNING)
         if len(said) > _NAMED:
             paper.line(f"  … {len(said) - _NAMED} more; --json and -o FILE.csv have all", Style.FAINT)
 
@@ -127,7 +131,7 @@ def _figure(groups: FittedGroups) -> str:
 
 
 def _cells(group: FittedGroup, groups: FittedGroups, digits: int | None) -> Iterator[str]:
-    yield str(group.by)
+    yield _label(group)
     fit = group.fit
     if fit is None or fit.failure:
         yield "" if fit is None else str(fit.rows)

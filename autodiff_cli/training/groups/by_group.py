@@ -20,13 +20,23 @@ from autodiff_cli.training.groups.conclusions import Conclusions
 from autodiff_cli.training.groups.together import GroupedRows, Together, fit_together
 from autodiff_cli.training.levels.shared import SharedRows
 from autodiff_cli.training.methods.loop import Epoch, Outcome
+from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.parameters import by_canonical_name
 from autodiff_cli.training.objective.structure import linear
-from autodiff_cli.training.options import MethodOptions, Options, ReportOptions, ValidationOptions
+from autodiff_cli.training.options import (
+    DataOptions,
+    LossOptions,
+    MethodOptions,
+    Options,
+    ParameterOptions,
+    ReportOptions,
+    ValidationOptions,
+)
 from autodiff_cli.training.progress import Progress
-from autodiff_cli.training.result.derived import Quantities
+from autodiff_cli.training.result.derived import Quantities, written
 from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.run import chosen
 from autodiff_cli.training.squares import POOR, doubt
@@ -49,7 +59,7 @@ class FittedGroup:
         fit: None where there is none, for the `error`.
     """
 
-    by: int | str
+    by: float | str
     fit: FittedModel | None
     error: str = ""
 
@@ -82,7 +92,7 @@ class FittedGroups:
     def __len__(self) -> int:
         return len(self.groups)
 
-    def __getitem__(self, by: int | str) -> FittedModel:
+    def __getitem__(self, by: float | str) -> FittedModel:
         """The fit of the group with this label. Raises KeyError if there is none."""
         for group in self.groups:
             if group.by == by and group.fit is not None:
@@ -93,16 +103,7 @@ class FittedGroups:
 def fit_groups(
     model: str | Model, data: Mapping[str, ArrayLike] | Dataset, by: str, options: Options | None = None
 ) -> FittedGroups:
-    """Fit a model to each group of rows by itself. A group that fails does not stop the others.
-
-    Args:
-        by: the column whose labels, whole numbers or texts, are the groups.
-
-    Raises:
-        ExpressionError, DataError, OptionError: for what is wrong with the model, the data as a whole and the options.
-    """
-    from autodiff_cli.training.objective.loading import as_dataset
-
+    """The same as `fit_by`, with the options in their groups."""
     asked = options or Options()
     _check_options(asked)
     dataset = as_dataset(data)
@@ -134,6 +135,49 @@ def fit_groups(
     ]
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.table.dropped)
+
+
+def fit_by(
+    model: str,
+    data: Mapping[str, ArrayLike] | Dataset,
+    by: str,
+    *,
+    start: Mapping[str, ArrayLike] | None = None,
+    fixed: Mapping[str, ArrayLike | None] | None = None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+    loss: str | None = None,
+    family: str | None = None,
+    weights: ArrayLike | str | None = None,
+    sigma: ArrayLike | str | None = None,
+    absolute_sigma: bool = False,
+    optimizer: str = "auto",
+    seed: int = 0,
+    drop_missing: bool = False,
+    confidence: float = 0.95,
+    derive: Mapping[str, str] | Sequence[str] = (),
+) -> FittedGroups:
+    """Fit a model to each group of rows by itself. A group that fails does not stop the others.
+
+    Args:
+        model: see `fit`, also for the other options.
+        by: the column whose labels, texts or numbers, are the groups.
+
+    Raises:
+        ExpressionError, DataError, OptionError: for what is wrong with the model, the data as a whole and the options.
+
+    >>> data = {"x": [1, 2, 3, 1, 2, 3], "y": [2, 4, 6, 5, 10, 15.3], "site": ["u", "u", "u", "v", "v", "v"]}
+    >>> found = fit_by("y ~ a*x", data, "site")
+    >>> [(group.by, round(group.fit.parameters["a"], 3)) for group in found]
+    [('u', 2.0), ('v', 5.064)]
+    """
+    options = Options(
+        ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
+        DataOptions(weights, sigma, absolute_sigma, drop_missing),
+        LossOptions(loss, family=family),
+        MethodOptions(optimizer, seed=seed),
+        report=ReportOptions(confidence=confidence, derive=written(derive)),
+    )
+    return fit_groups(model, data, by, options)
 
 
 def _check_options(options: Options) -> None:
@@ -170,7 +214,7 @@ def _fits_together(objective: Objective, method: str, options: Options, sizes: N
 
 
 class _Several:
-    """FittedGroups that are fitted together."""
+    """Groups that are fitted together."""
 
     def __init__(
         self, ordered: Objective, parts: Sequence[Objective], sizes: NDArray[np.intp], options: Options

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from autodiff_cli.data.table import Dataset, Table
+from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.levels.indicators import load_with_labels
 from autodiff_cli.training.objective.model import Model
@@ -19,7 +19,7 @@ class SharedRows:
 
     Args:
         models: whose columns are needed.
-        more: a column of labels besides.
+        more: a column of labels besides, or of any numbers.
 
     Attributes:
         labels: of each column that is read by them.
@@ -36,7 +36,29 @@ class SharedRows:
         read = [*classes, *(name for model in models for name in model.labelled), more]
         columns = {name for model in models for name in model.numeric} | {canonical(name) for name in options.columns}
         wanted = [name for name in dict.fromkeys(read) if name is not None]
-        self._table, self.labels = load_with_labels(dataset, columns - classes, wanted, options.drop_missing)
+        columns -= classes
+        try:
+            self._table, self.labels = load_with_labels(dataset, columns, wanted, options.drop_missing)
+        except DataError as error:
+            if more is None or more in classes or error.missing:
+                raise
+            self._take_numbers(dataset, columns, [name for name in wanted if name != more], options, more, error)
+
+    def _take_numbers(
+        self,
+        dataset: Dataset,
+        columns: set[str],
+        labels: Sequence[str],
+        options: DataOptions,
+        more: str,
+        error: DataError,
+    ) -> None:
+        """The same where the column of labels holds numbers that are not whole. Raises the error if it does not."""
+        try:
+            self._table, self.labels = load_with_labels(dataset, columns | {more}, labels, options.drop_missing)
+        except DataError:
+            raise error from None
+        self.labels[more] = self._table.columns[more]
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:  # noqa: ARG002
         """See `Dataset.load`. What is missing has been seen to."""

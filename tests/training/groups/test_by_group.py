@@ -161,3 +161,15 @@ def test_many_groups_take_their_steps_together() -> None:
     taken = time.process_time() - before
     assert all(group.fit is not None and group.fit.converged for group in found)
     assert taken < 2.5  # 0.3 s here; one after the other they take 5 s
+
+
+def test_from_python_groups_have_summaries_and_labels_of_any_kind() -> None:
+    data = {"x": [1, 2, 3, 1, 2, 3], "y": [2, 4, 6, 5, 10, 15.3], "t": [0.5, 0.5, 0.5, 20, 20, 20]}
+    found = ad.fit_by("y ~ a*x", data, "t")
+    assert [group.by for group in found] == [0.5, 20.0]
+    assert found[20].parameters["a"] == pytest.approx(5.0643, rel=1e-4)
+    assert "a" in found[20].summary()
+    with pytest.raises(KeyError):
+        found[1]
+    with pytest.raises(DataError, match="no label"):
+        ad.fit_by("y ~ a*x", {**data, "t": [None, "u", "u", "v", "v", "v"]}, "t")
