@@ -144,10 +144,11 @@ class Delimited:
                 )
             except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
                 return None
-        return {
-            name: as_texts(table.column(position)) if name in texts else as_floats(table.column(position))
-            for name, position in chosen.items()
-        }
+        found = {}
+        for name, position in chosen.items():
+            found[name] = (as_texts if name in texts else as_floats)(table.column(position))
+            table = table.drop_columns([position])  # what was read makes room for the next
+        return found
 
     def _rows(self, stream: BinaryIO) -> Any:
         """The bytes of the rows, without comments, and with one blank where cells are separated by blanks."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from autodiff_cli.data.table import Columns, DataError
+from autodiff_cli.data.table import Columns, DataError, as_floats
 
 
 def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_if_not() -> None:
@@ -66,3 +69,23 @@ def test_rows_with_missing_cells_can_be_left_out() -> None:
     assert (table.rows, table.dropped, table.columns["x"].tolist()) == (2, 2, [1, 4])
     with pytest.raises(DataError, match="no row is left"):
         Columns({"x": [np.nan]}).load({"x"}, drop_missing=True)
+
+
+def test_an_arrow_column_is_read_as_it_lies() -> None:
+    import pyarrow as pa
+
+    whole = pa.array([None, 1.5, 2.5, None, *range(20), None], pa.float64())
+    column = pa.chunked_array([whole.slice(1, 9), pa.array([], pa.float64()), whole.slice(11)])
+    expected = [1.5, 2.5, np.nan, 0, 1, 2, 3, 4, 5, *range(7, 20), np.nan]
+    assert np.array_equal(as_floats(column), expected, equal_nan=True)
+
+
+def test_reading_numbers_from_a_file_imports_no_pandas(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("x,y\n1,2\n,3\n", encoding="utf-8")
+    script = """
+import sys
+from autodiff_cli.data.files import DataFile
+print(DataFile(sys.argv[1]).load({"x", "y"}, drop_missing=True).columns["y"], "pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "data.csv")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[2.] False\n"
