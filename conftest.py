@@ -7,10 +7,15 @@ python -m pytest tests/graph      some of it, in this process
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.support")
+
+# Its examples are run where the extra is there that it needs.
+collect_ignore = [] if importlib.util.find_spec("sklearn") else ["autodiff_cli/sklearn.py"]
 
 # No deadline, since a busy machine is no error; always the same examples, since tests/fuzz looks for new ones.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=40)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from autodiff_cli.data.frames import named_columns
 from autodiff_cli.language.errors import in_brief
 from autodiff_cli.language.lexer import canonical
 
@@ -99,10 +100,10 @@ class Dataset(Protocol):
 
 
 class Columns:
-    """A mapping of names to sequences of numbers (a dict, a data frame) as a Dataset."""
+    """Columns in memory (a mapping, a data frame, a table: see `named_columns`) as a Dataset."""
 
     def __init__(self, data: Mapping[str, ArrayLike]) -> None:
-        self._data = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118 (data frames)
+        self._data = {canonical(name): values for name, values in named_columns(data).items()}
         self.names = tuple(self._data)
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:

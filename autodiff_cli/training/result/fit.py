@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.backends.evaluate import evaluate
+from autodiff_cli.data.frames import named_columns
 from autodiff_cli.language.errors import MissingValueError, in_brief
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.errors import OptionError
@@ -366,7 +367,7 @@ class FittedModel:
         return {**self.parameters, **self.fixed, **columns}
 
     def _columns(self, data: Mapping[str, ArrayLike], names: Sequence[str]) -> dict[str, Array]:
-        given = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118 (data frames)
+        given = {canonical(name): values for name, values in named_columns(data).items()}
         missing = [name for name in names if name not in given]
         if missing:
             raise MissingValueError(f"no value for {in_brief(missing, '`')}")
@@ -383,7 +384,7 @@ class FittedModel:
         terms = self.terms
         if not terms.weighted:
             return 1.0
-        given = {canonical(str(name)): data[name] for name in data.keys()}  # noqa: SIM118
+        given = {canonical(name): values for name, values in named_columns(data).items()}
         if terms.weighing not in given:
             return None
         values = np.asarray(given[terms.weighing], dtype=np.float64)
@@ -393,4 +394,4 @@ class FittedModel:
 
 def _batch(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
     """The shape of the first column."""
-    return np.shape(data[next(iter(data.keys()))]) if len(data.keys()) else ()
+    return next((np.shape(values) for values in named_columns(data).values()), ())

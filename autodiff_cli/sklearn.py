@@ -1,0 +1,233 @@
+"""Formulas as scikit-learn estimators: in pipelines, in searches over options, and scored as others are.
+
+They need the extra `sklearn`. The columns of an array are `x0`, `x1` and so on, those of a data frame have its names.
+
+>>> import numpy as np
+>>> X = np.linspace(0, 2, 21).reshape(-1, 1)
+>>> model = FormulaRegressor("a*exp(-b*x0)").fit(X, 2.5*np.exp(-1.3*X[:, 0]))
+>>> round(model.parameters_["b"], 6), round(model.score(X, 2.5*np.exp(-1.3*X[:, 0])), 6)
+(1.3, 1.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autodiff_cli.fitting import Fit, fit
+from autodiff_cli.language.lexer import canonical, is_name
+from autodiff_cli.language.lowering import read
+from autodiff_cli.ops.structural import softmax
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+except ImportError as error:
+    raise ImportError("autodiff_cli.sklearn needs scikit-learn: pip install 'autodiff-cli[sklearn]'") from error
+
+__all__ = ["FormulaClassifier", "FormulaRegressor"]
+
+_TARGET = "target"
+
+
+class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
+    """What both have: a formula, and how it is fitted.
+
+    Args:
+        formula: the prediction, in the expression language; statements before it may bind names and declare shapes.
+        start, fixed, bounds: of parameters, by name: see `autodiff_cli.fit`.
+        optimizer, loss, learning_rate, epochs, batch_size, l1, starts, backend, threads: see `autodiff_cli.fit`.
+        l2: the weight of the sum of the parameters' squares; None for 0 with a formula of one's own and, without one,
+            for so little that there is one answer where there would be many.
+        random_state: the seed of all that is drawn at random.
+    """
+
+    _ridge = 0.0
+
+    def __init__(
+        self,
+        formula: str | None = None,
+        *,
+        start: Mapping[str, ArrayLike] | None = None,
+        fixed: Mapping[str, ArrayLike | None] | None = None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+        optimizer: str = "auto",
+        loss: str | None = None,
+        learning_rate: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        l1: float = 0.0,
+        l2: float | None = None,
+        starts: int | None = None,
+        random_state: int = 0,
+        backend: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        self.formula = formula
+        self.start = start
+        self.fixed = fixed
+        self.bounds = bounds
+        self.optimizer = optimizer
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.l1 = l1
+        self.l2 = l2
+        self.starts = starts
+        self.random_state = random_state
+        self.backend = backend
+        self.threads = threads
+
+    @property
+    def parameters_(self) -> dict[str, Any]:
+        """The fitted parameters, by name."""
+        return self.fit_.parameters
+
+    @property
+    def stderr_(self) -> dict[str, Any]:
+        """Their standard errors; None for those that are not known."""
+        return self.fit_.stderr
+
+    def _columns(self, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
+        return {canonical(str(name)): np.ascontiguousarray(X[:, k], dtype=np.float64) for k, name in enumerate(names)}
+
+    def _fitted(
+        self, X: NDArray[Any], target: NDArray[Any], prediction: str, loss: str | None, sample_weight: ArrayLike | None
+    ) -> None:
+        columns = self._columns(X)
+        name = _TARGET
+        while name in columns or name in prediction:
+            name += "_"
+        rows: NDArray[np.bool_] | slice = slice(None)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            rows = weights > 0
+            weights = weights[rows]
+        *statements, last = prediction.rstrip("; \n").rpartition("\n" if "\n" in prediction else ";")
+        self.fit_: Fit = fit(
+            f"{''.join(statements)}{name} ~ {last.strip()}",
+            {**{own: values[rows] for own, values in columns.items()}, name: target[rows]},
+            start=self.start,
+            fixed=self.fixed,
+            bounds=self.bounds,
+            optimizer=self.optimizer,
+            loss=loss,
+            learning_rate=self.learning_rate,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            l1=self.l1,
+            l2=(0.0 if self.formula else self._ridge) if self.l2 is None else self.l2,
+            starts=self.starts,
+            seed=self.random_state,
+            weights=weights,
+            backend=self.backend,
+            threads=self.threads,
+        )
+        self.n_iter_ = self.fit_.epochs
+
+    def _written(self, X: NDArray[Any]) -> list[str]:
+        """The columns as a formula names them."""
+        return [name if is_name(name) else f"`{name}`" for name in self._columns(X[:0])]
+
+    def _probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
+        check_is_fitted(self, "fit_")
+        checked = validate_data(self, X, reset=False, dtype=np.float64)
+        found: NDArray[np.float64] = self.fit_.probabilities(self._columns(checked))
+        return found
+
+
+class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
+    """A formula that predicts numbers; without one, a line in all columns.
+
+    After `fit`, `parameters_` and `stderr_` have what was found, and `fit_` all else: see `autodiff_cli.Fit`.
+    """
+
+    _ridge = 1e-10
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the parameters.
+
+        Args:
+            X: of shape (rows, columns), or a data frame.
+            y: of shape (rows,).
+            sample_weight: of shape (rows,); they multiply squared residuals.
+
+        Raises:
+            ValueError: for what cannot be fitted; `ExpressionError`, `DataError` and `OptionError` are such.
+        """
+        rows: NDArray[np.float64]
+        rows, target = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        formula = self.formula
+        if formula is None:
+            terms = (f"slope_{k}*{name}" for k, name in enumerate(self._written(rows)))
+            formula = " + ".join(["intercept", *terms])
+        self._fitted(rows, np.asarray(target, dtype=np.float64), formula, self.loss, sample_weight)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The predictions, of shape (rows,)."""
+        return self._probabilities(X)
+
+
+class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[misc]
+    """A formula that tells classes apart: `softmax(…)` gives a probability for each, in their order; of two, a formula
+    may give that of the second alone, as `sigmoid(a*x0 + b)` does. Without one, a softmax of lines.
+
+    After `fit`, `parameters_` and `stderr_` have what was found, and `fit_` all else: see `autodiff_cli.Fit`.
+    """
+
+    _ridge = 1e-4
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the parameters.
+
+        Args:
+            X: of shape (rows, columns), or a data frame.
+            y: labels, of shape (rows,).
+            sample_weight: of shape (rows,); they multiply the losses of rows.
+
+        Raises:
+            ValueError: as `FormulaRegressor.fit` does, and for one class alone.
+        """
+        rows: NDArray[np.float64]
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        labels = column_or_1d(labels, warn=True)
+        check_classification_targets(labels)
+        if sample_weight is not None:  # a class all of whose rows count for nothing is not there
+            weights: NDArray[np.float64] = _check_sample_weight(sample_weight, rows)
+            kept = weights > 0
+            rows, labels, sample_weight = rows[kept], labels[kept], weights[kept]
+        self.classes_: NDArray[Any]
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"a classifier needs two classes at least; here is 1 class, {self.classes_[0]}")
+        formula = self.formula
+        if formula is None:
+            formula = f"softmax(dense([{', '.join(self._written(rows))}], {len(self.classes_)}))"
+        if read(formula).output.op is softmax:
+            self._fitted(rows, codes, formula, self.loss, sample_weight)
+        elif len(self.classes_) == 2:
+            self._fitted(rows, codes.astype(np.float64), formula, self.loss or "bce", sample_weight)
+        else:
+            raise ValueError(
+                f"the formula gives one number, and there are {len(self.classes_)} classes: use softmax(…)"
+            )
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The probability of each class, of shape (rows, classes), in the order of `classes_`."""
+        found = self._probabilities(X)
+        return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable class of each row."""
+        probabilities = self.predict_proba(X)  # also says what is not fitted
+        classes: NDArray[Any] = self.classes_[np.argmax(probabilities, axis=1)]
+        return classes

@@ -1,0 +1,103 @@
+"""Formulas as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+
+sklearn = pytest.importorskip(
+    "sklearn", reason="scikit-learn is not installed; `pip install -e '.[sklearn]'` brings it"
+)
+
+X = np.linspace(0, 3, 60).reshape(-1, 1)
+Y = 2.5 * np.exp(-1.3 * X[:, 0])
+
+
+def estimators() -> list[Any]:
+    from autodiff_cli.sklearn import FormulaClassifier, FormulaRegressor
+
+    return [FormulaRegressor(), FormulaRegressor("a + b*x0 + c*x0^2"), FormulaClassifier()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [0, 2])
+def test_what_scikit_learn_asks_of_an_estimator(k: int) -> None:
+    from sklearn.utils.estimator_checks import check_estimator
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of checks that it skips
+        found = check_estimator(estimators()[k], on_fail=None)
+    assert [(one["check_name"], one["exception"]) for one in found if one["status"] == "failed"] == []
+    assert sum(one["status"] == "passed" for one in found) > 50
+
+
+def test_a_formula_is_fitted_searched_and_kept() -> None:
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    model = FormulaRegressor("a*exp(-b*x0)").fit(X, Y)
+    assert model.parameters_ == pytest.approx({"a": 2.5, "b": 1.3})
+    assert model.score(X, Y) == pytest.approx(1)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    formulas = {"formula": ["a + b*x0", "a*exp(-b*x0)"]}
+    assert GridSearchCV(FormulaRegressor(), formulas, cv=3).fit(X, Y).best_params_["formula"] == "a*exp(-b*x0)"
+    scaled = make_pipeline(StandardScaler(), FormulaRegressor("a*exp(-b*x0) + c")).fit(X, Y)
+    np.testing.assert_allclose(scaled.predict(X), Y, atol=1e-8)
+
+
+def test_columns_of_a_frame_have_its_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    frame = pandas.DataFrame({"t": X[:, 0], "Temp [°C]": X[:, 0] ** 2})
+    model = FormulaRegressor("a*exp(-b*t) + c*`Temp [°C]`").fit(frame, Y + 0.5 * X[:, 0] ** 2)
+    assert model.parameters_ == pytest.approx({"a": 2.5, "b": 1.3, "c": 0.5})
+
+
+def test_classes() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    from autodiff_cli.sklearn import FormulaClassifier
+
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(200, 2))
+    labels = np.where(rows @ [1.0, -2.0] + random.normal(size=200) > 0, "yes", "no")
+    binary = FormulaClassifier("sigmoid(a*x0 + b*x1 + c)").fit(rows, labels)
+    reference = LogisticRegression(C=np.inf, tol=1e-10).fit(rows, labels)
+    np.testing.assert_allclose(binary.predict_proba(rows), reference.predict_proba(rows), atol=1e-6)
+    of_all = FormulaClassifier().fit(rows, labels)
+    assert of_all.score(rows, labels) == pytest.approx(reference.score(rows, labels), abs=0.02)
+    with pytest.raises(ValueError, match=r"one number, and there are 3 classes: use softmax"):
+        FormulaClassifier("sigmoid(a*x0)").fit(rows, np.arange(200) % 3)
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['sklearn'] = None; import autodiff_cli.sklearn"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.rstrip().endswith("pip install 'autodiff-cli[sklearn]'")
+
+
+def test_frames_tables_and_structured_arrays() -> None:
+    pandas, polars, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    columns = {"x": X[:, 0], "y": Y}
+    structured = np.zeros(len(X), dtype=[("x", float), ("y", float)])
+    structured["x"], structured["y"] = X[:, 0], Y
+    expected = ad.fit("y ~ a*exp(-b*x)", columns)
+    for data in (pandas.DataFrame(columns), polars.DataFrame(columns), pa.table(columns), structured):
+        found = ad.fit("y ~ a*exp(-b*x)", data)
+        assert found.parameters == expected.parameters
+        np.testing.assert_array_equal(found.predict(data), expected.predict(columns))
+    with pytest.raises(TypeError, match="an array has no names of columns"):
+        ad.fit("y ~ a*x", np.ones((3, 2)))  # type: ignore[arg-type]
