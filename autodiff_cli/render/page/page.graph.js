@@ -8,7 +8,8 @@ const TALLER = [1.5, 2, 2.7]; // where nothing is folded
 const LEAST = 160; // pixels
 const [WIDE, FOLDED] = [600, 1.5]; // panels of such widths are not higher than that, where anything can be folded
 const FEWER = [20, 12, 8]; // boxes, where more cannot be read
-const SHEET = { width: 690, height: 930 }; // pixels of a printed page, with room for what else is on it
+const SHEET = { width: 690, height: 930 }; // pixels of a printed page
+const PRINTED = 0.8; // the least scale there
 const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // what may stand in place of an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -98,13 +99,22 @@ class Graph {
     reachable(this.svg.querySelector("[data-node]"));
   }
 
-  /** Show the drawing on as many sheets of paper as it needs. */
+  /** Show the drawing on a sheet of paper, with fewer boxes if that helps, else on as many sheets as it needs. */
   print(redraw) {
-    const ways = new Arrangements(this.parts.shown, sizeOf);
-    const found = [1, 2, 3, 4].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(({ scale }) => scale >= 0.8);
+    const { parts } = this;
+    const isReadable = ({ scale }) => scale >= PRINTED;
+    const [opened, closed] = [parts.opened, parts.closed];
+    let ways = new Arrangements(parts.shown, sizeOf);
+    for (const most of parts.boxes.length > BOXES ? FEWER : []) {
+      if (isReadable(ways.best(SHEET.width, SHEET.height))) break;
+      parts.fold(most);
+      ways = new Arrangements(parts.shown, sizeOf);
+    }
+    const found = [1, 2, 3, 4].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
     this.use(found ?? ways.best(SHEET.width, Infinity), ways.shown);
     redraw();
-    this.stage.replaceChildren(...sheets(this.svg, this.#found));
+    this.stage.replaceChildren(...sheets(this.svg, this.#found, SHEET));
+    Object.assign(parts, { opened, closed });
   }
 
   /** The ids of the nodes that are drawn. */
@@ -350,29 +360,6 @@ function drawnEdge(element) {
 function placeOf(rectangle) {
   const names = ["x", "y", "width", "height"];
   return Object.fromEntries(names.map((name) => [name, Number(rectangle.getAttribute(name))]));
-}
-
-/** A drawing in parts that fit on sheets of paper, cut between its layers. */
-function sheets(svg, { places, width, height, scale }) {
-  const least = Math.min(scale, 1);
-  const room = SHEET.height / least;
-  const bounds = [...places.values()].map(({ y, height: tall }) => [y - tall / 2 - 20, y + tall / 2 + 4]);
-  const found = [];
-  for (let top = 0; top < height - 1;) {
-    let bottom = Math.min(top + room, height);
-    if (bottom < height) {
-      const crossed = () => bounds.filter(([from, to]) => from < bottom && to > bottom).map(([from]) => from);
-      for (let at = crossed(); at.length && Math.min(...at) > top; at = crossed()) bottom = Math.min(...at);
-      if (bottom <= top) bottom = top + room;
-    }
-    const sheet = svg.cloneNode(true);
-    sheet.setAttribute("viewBox", `0 ${top} ${width} ${bottom - top}`);
-    sheet.style.width = `${width * least}px`;
-    sheet.style.height = `${(bottom - top) * least}px`;
-    found.push(sheet);
-    top = bottom;
-  }
-  return found;
 }
 
 /** Let the tab key reach this node of the drawing, and no other. */

@@ -112,9 +112,9 @@ function behindAdjoint(i, at) {
   return null;
 }
 
-/** A number, or few; of more only how many, for where there is little room. */
+/** A number; of more only how many, for where there is little room. */
 function compact(x) {
-  if (!Array.isArray(x) || x.flat(Infinity).length <= 2) return brief(x);
+  if (!Array.isArray(x) || x.flat(Infinity).length <= 1) return brief(x);
   return shape(x).length === 1 ? `${x.length} numbers` : shape(x).join("x");
 }
 

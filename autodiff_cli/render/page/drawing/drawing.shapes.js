@@ -112,7 +112,7 @@ function edgeShape({ from, to, position, isLit }, points, isDown, spots, isCrowd
   const element = drawnShape("g", { class: `edge${isLit ? " lit" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
   if (takesGradient(from)) {
-    const size = { width: (ROOM + 1) * COLUMN, height: 2 * LINE - 4 };
+    const size = { width: (ROOM + 2) * COLUMN, height: 2 * LINE - 4 };
     const { spot, isFree } = spots.beside(line, size);
     element.append(rectangle("room empty", { ...spot, ...size }), textShape("", spot.x, spot.y - 8, "local"));
     element.classList.toggle("crowded", isCrowded || !isFree);
@@ -185,4 +185,26 @@ function stretches({ y, height }) {
 function overlap(a, b) {
   const [x, y] = [["x", "width"], ["y", "height"]].map(([at, size]) => (a[size] + b[size]) / 2 - Math.abs(a[at] - b[at]));
   return x > 0 && y > 0 ? x * y : 0;
+}
+
+/** A drawing in parts that fit on sheets of paper, cut where the fewest boxes are. */
+function sheets(svg, { places, width, height, scale }, sheet) {
+  const least = Math.min(scale, 1);
+  const room = sheet.height / least;
+  const isCut = (at) => [...places.values()].filter(({ y, height: tall }) => Math.abs(y - at) < tall / 2 + 6).length;
+  const found = [];
+  for (let top = 0; top < height - 1;) {
+    let bottom = Math.min(top + room, height);
+    if (bottom < height) {
+      const heights = Array.from({ length: 60 }, (_, k) => top + room * (1 - k / 120));
+      bottom = heights.reduce((a, b) => (isCut(b) < isCut(a) ? b : a));
+    }
+    const part = svg.cloneNode(true);
+    part.setAttribute("viewBox", `0 ${top} ${width} ${bottom - top}`);
+    part.style.width = `${width * least}px`;
+    part.style.height = `${(bottom - top) * least}px`;
+    found.push(part);
+    top = bottom;
+  }
+  return found;
 }

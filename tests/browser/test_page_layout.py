@@ -1,0 +1,137 @@
+"""The drawing opens as a whole, in a size to read, whatever the formula and the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.support import in_document, numbers, opened, press
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_WEIGHTS = {"w1": 1, "w2": -1, "b1": 0.1, "w3": -1, "w4": 1, "b2": 0.2, "v1": 1, "v2": 1, "c": -0.5}
+XOR = [
+    "n(a, b) = sigmoid(v1*tanh(w1*a + w2*b + b1) + v2*tanh(w3*a + w4*b + b2) + c); "
+    "(n(0, 0) - 0)^2 + (n(0, 1) - 1)^2 + (n(1, 0) - 1)^2 + (n(1, 1) - 0)^2",
+    *(word for name, x in _WEIGHTS.items() for word in (f"--{name}", str(x))),
+]
+PAGES = {
+    "xy": ["x*y + sin(x)", "--x", "2", "--y", "3"],
+    "named": ["f(t) = t^2 + 1; a = x*y; b = relu(f(a) - x); b*f(y) + log(a)", "--x", "2", "--y", "3"],
+    "softmax": [
+        *["-log(softmax(W @ x + b)[0])", "--W", "[[1, 2, 0.5], [3, 4, -1]]"],
+        *["--x", "[1, -1, 2]", "--b", "[0, 1]"],
+    ],
+    "xor": XOR,
+    "chain": ["sin(" * 25 + "x" + ")" * 25, "--x", "1"],
+    "sum": ["+".join(f"sin({k}*x)^2*y" for k in range(12)), "--x", "1", "--y", "2"],
+}
+SEEN = """() => {
+  const box = document.getElementById("stage").getBoundingClientRect();
+  const nodes = [...document.querySelectorAll("#stage [data-node]")].map((node) => node.getBoundingClientRect());
+  const texts = [...document.querySelectorAll("#stage text")].filter((text) => text.textContent);
+  return {
+    outside: nodes.filter(({ left, right, top, bottom }) =>
+      left < box.left - 1 || right > box.right + 1 || top < box.top - 1 || bottom > box.bottom + 1).length,
+    overlapping: nodes.filter((a, k) => nodes.slice(k + 1).some((b) =>
+      a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)).length,
+    least: Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)),
+    count: nodes.length,
+  };
+}"""
+
+
+def seen(page: Page) -> Any:
+    """How many nodes stand outside the panel, or on another; the height of the smallest text; how many there are."""
+    return page.evaluate(SEEN)
+
+
+@pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("window", [(390, 844), (1280, 800), (1920, 1080)], ids=str)
+def test_a_drawing_opens_as_a_whole_and_can_be_read(
+    page: Page, tmp_path: Path, words: list[str], window: tuple[int, int]
+) -> None:
+    page.set_viewport_size({"width": window[0], "height": window[1]})
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, words)
+    assert seen(page)["outside"] == seen(page)["overlapping"] == 0
+    press(page, "Backward pass")
+    found = seen(page)
+    assert found["outside"] == found["overlapping"] == 0
+    assert found["least"] >= 11
+    assert found["count"] <= 30
+
+
+def test_the_drawing_follows_the_window(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, PAGES["softmax"])
+    across = page.evaluate("graph.size.width/graph.size.height")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(300)
+    assert seen(page)["outside"] == 0
+    assert page.evaluate("graph.size.width/graph.size.height") < across
+
+
+def test_large_graphs_begin_folded_and_a_click_opens_one_part(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    wanted = in_document(opened(page, tmp_path, XOR))
+    press(page, "Backward pass")
+    folded = numbers(page)
+    assert folded == {i: wanted[i] for i in folded}
+    box = page.locator(".node.folded").first
+    inside = int((box.locator("text").nth(1).text_content() or "").split()[0])
+    box.click()
+    opened_ = numbers(page)
+    assert len(folded) < len(opened_) <= len(folded) + inside
+    assert opened_ == {i: wanted[i] for i in opened_}
+    assert seen(page)["least"] >= 11
+    press(page, "Fold")
+    assert numbers(page) == wanted
+    assert seen(page)["least"] >= 11
+    press(page, "Fold")
+    assert len(numbers(page)) <= 30
+
+
+def test_fit_keeps_it_readable(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, XOR)
+    press(page, "Fold")
+    for _ in range(3):
+        press(page, "Zoom out")
+    press(page, "Fit")
+    assert seen(page)["least"] >= 11
+
+
+def test_what_is_not_seen_is_on_the_map(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, PAGES["named"])
+    overview = page.locator("#map")
+    assert overview.is_hidden()
+    for _ in range(3):
+        press(page, "Zoom in")
+    assert overview.is_visible()
+    assert overview.locator(".place").count() == seen(page)["count"]
+    overview.scroll_into_view_if_needed()
+    place = overview.bounding_box()
+    assert place is not None
+    page.mouse.click(place["x"] + place["width"] - 3, place["y"] + place["height"] - 3)
+    left, top = page.evaluate("""(() => {
+      const { scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight } = graph.stage;
+      return [scrollWidth - clientWidth - scrollLeft, scrollHeight - clientHeight - scrollTop];
+    })()""")
+    assert max(left, top) <= 2
+
+
+def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, XOR)
+    before = seen(page)["count"]
+    page.emulate_media(media="print", reduced_motion="reduce")
+    page.locator("table").wait_for(state="visible")
+    assert seen(page)["least"] >= 0.8 * 12 - 0.1
+    widths = page.locator("#stage svg").evaluate_all("svgs => svgs.map((svg) => svg.getBoundingClientRect())")
+    assert all(box["width"] <= 700 and box["height"] <= 940 for box in widths)
+    page.emulate_media(media="screen", reduced_motion="reduce")
+    page.locator("table").wait_for(state="hidden")
+    assert seen(page)["count"] == before
