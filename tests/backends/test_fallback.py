@@ -57,6 +57,16 @@ def test_a_fit_that_cannot_compile_is_numpys_and_says_so_once(options: dict[str,
     assert "\n" not in note
 
 
+@pytest.mark.parametrize("what", ["planned", "epoch_written"])
+def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(f"autodiff_cli.backends.llvm.epochs.{what}", _raises)
+    options: dict[str, Any] = {"optimizer": "rmsprop", "batch_size": 50, "epochs": 3}
+    found, wanted = (ad.fit(MODEL, DATA, backend=name, **options) for name in ("llvm", "numpy"))
+    assert [record["loss"] for record in found.history] == pytest.approx([record["loss"] for record in wanted.history])
+    (note,) = [each for each in found.warnings if each not in wanted.warnings]
+    assert "LLVM is not what it was" in note
+
+
 @pytest.mark.usefixtures("broken")
 def test_the_command_line_says_so_too() -> None:
     rows = "x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(DATA["x"], DATA["y"], strict=True))

@@ -31,6 +31,7 @@ OUTSIDE = ("tests/ops/test_rules.py", "-k", "outside_the_domain")
 PREDICATES = ("tests/ops/test_predicates.py",)
 ZEROS = ("tests/autodiff/test_structural_zeros.py", "tests/autodiff/test_conventions.py")
 LOOPS = ("tests/autodiff/test_programs.py", "tests/autodiff/test_structural_zeros.py", "tests/autodiff/test_depth.py")
+EPOCHS = ("tests/backends/llvm/test_epochs.py", "tests/backends/test_descent.py")
 TOTALS = ("tests/backends/test_totals.py",)
 OPTIMIZERS = ("tests/training/methods/test_optimizers.py",)
 FITS = ("tests/training/test_fit.py",)
@@ -89,6 +90,11 @@ MUTATIONS = [
     # sums over rows
     Mutation("autodiff_cli/backends/fold.py", "combine(waiting.pop()[1], part)", "combine(part, waiting.pop()[1])", ("tests/backends",)),
     Mutation("autodiff_cli/backends/fold.py", "min(start + size, rows)", "min(start + size, rows - 1)", ("tests/backends/test_blocks.py",)),
+    Mutation("autodiff_cli/backends/descent.py", "windows += (within % _STRETCH)", "windows += (within // 2 % _STRETCH)", EPOCHS),
+    Mutation("autodiff_cli/backends/descent.py", "    generator.shuffle(rest)\n", "", EPOCHS),
+    Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "fcmp une double {weight}, 0.0", "fcmp uno double {weight}, 0.0", EPOCHS),
+    Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "sub i64 {count}, {batch.index}", "sub i64 {job['end']}, {batch.index}", EPOCHS),
+    Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "fcmp ogt double {norm}", "fcmp olt double {norm}", EPOCHS),
     Mutation("autodiff_cli/backends/totals.py", "else x * rows", "else x", TOTALS),
     Mutation("autodiff_cli/backends/totals.py", "return rows if a.shape[-1]", "return 1 if a.shape[-1]", TOTALS),
     # fits
