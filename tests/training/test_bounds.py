@@ -33,6 +33,15 @@ def test_a_fit_between_bounds_is_that_of_another_program(optimizer: str) -> None
     assert [*fit.parameters.values()] == pytest.approx(reference.x, rel=1e-6)
 
 
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_lower_bounds_hold_as_upper_ones_do(optimizer: str) -> None:
+    fit = ad.fit(MODEL, {"x": X, "y": Y}, optimizer=optimizer, bounds={"b": (2, None), "c": (0.3, 3)})
+    held = ad.fit(MODEL, {"x": X, "y": Y}, fixed={"b": 2, "c": 0.3})
+    assert fit.converged
+    assert fit.on_bounds == ("b", "c")
+    assert fit.parameters["a"] == pytest.approx(held.parameters["a"], rel=1e-8)
+
+
 @pytest.mark.parametrize("batch_size", [None, 8])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_gradient_methods_never_leave_the_bounds(optimizer: str, batch_size: int | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from autodiff_cli.render.numbers import TABLE_DIGITS, shows
 
+_MEANINGLESS = 1e6  # values: an error so large says nothing of how to round
 _LEAST, _MOST = 1e-4, 1e7  # sizes that are written without an exponent
 
 
@@ -32,6 +33,8 @@ class Rounding:
         '5.49998e-07'
         >>> Rounding.of(12345.6, 1234.5, None).of_value(12345.6)
         '12300'
+        >>> Rounding.of(2.0, 1e30, None).of_value(2.0)
+        '2'
         >>> Rounding.of(2.0, None, None).of_value(2 / 3)
         '0.666667'
         """
@@ -40,6 +43,8 @@ class Rounding:
         if not isinstance(value, float) or not isinstance(error, float) or not 0 < error < math.inf:
             brief = shows(TABLE_DIGITS)[1]
             return cls(brief, brief)
+        if error > _MEANINGLESS * abs(value) > 0:
+            return cls(shows(TABLE_DIGITS)[1], _with_exponent(math.floor(math.log10(error)) - 1))
         error = float(f"{error:.1e}")
         place = math.floor(math.log10(error)) - 1  # of the last digit that is shown
         if _LEAST <= max(abs(value), error) < _MOST:
