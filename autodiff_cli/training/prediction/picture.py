@@ -75,10 +75,10 @@ def picture(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> 
         values = part.per_row(part.kernels.target_and_prediction, theta)
     targets, predictions = values[: objective.components], values[objective.components :]
     residuals = targets - predictions
-    names = [name for name in objective.model.predictors() if name in objective.table.columns]
+    names = objective.model.predictors()
     target = ", ".join(fit.targets)
-    column = objective.table.columns[names[0]] if len(names) == 1 else np.empty(0)
-    if len(names) != 1 or objective.components != 1 or column.min() == column.max() or column.ndim > 1:
+    column = objective.table.columns.get(names[0], np.empty(0)) if len(names) == 1 else np.empty(0)
+    if not column.size or objective.components != 1 or column.min() == column.max() or column.ndim > 1:
         ends = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
         flat = predictions.ravel(), targets.ravel(), residuals.ravel()
         return Picture(ShownRows("", target, *flat, objective.rows, ends, ends, None, None, fit.confidence_level))
