@@ -178,8 +178,12 @@ def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page, tmp_p
     products = [text.rpartition("= ")[2] for text in shown.locator("li").all_inner_texts()]
     assert products == [f"{path['product']:.6g}" for path in document["paths"]["x"]]
     assert page.locator("svg .edge.on-path").count() == page.locator("svg .edge").count() - 1  # all but that from y
+    page.set_viewport_size({"width": 1100, "height": 700})
+    assert page.locator("svg .edge.on-path").count() == page.locator("svg .edge").count() - 1
     shown.get_by_role("button", name="x → a → a + sin(a)*x", exact=True).hover()
     assert page.locator("svg .edge.on-path").count() == 2
+    press(page, "Step")
+    assert page.locator("svg .edge.on-path").count() == 0
 
 
 def test_more_paths_than_atoms_are_counted_exactly(page: Page, tmp_path: Path) -> None:

@@ -34,17 +34,15 @@ function chart(name, [x, xRange], [y, yRange]) {
   const [toX, toY] = [scale(xRange, [left, width - right]), scale(yRange, [height - bottom, top])];
   svg.append(
     drawnElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
-    drawnElement("text", { x: left, y: height - bottom + 16 }, brief3(xRange[0])),
-    drawnElement("text", { x: width - right, y: height - bottom + 16, "text-anchor": "end" }, brief3(xRange[1])),
+    drawnElement("text", { x: left, y: height - bottom + 16 }, inShort(xRange[0])),
+    drawnElement("text", { x: width - right, y: height - bottom + 16, "text-anchor": "end" }, inShort(xRange[1])),
     drawnElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, x),
-    drawnElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, brief3(yRange[0])),
-    drawnElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, brief3(yRange[1])),
+    drawnElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, inShort(yRange[0])),
+    drawnElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, inShort(yRange[1])),
     drawnElement("text", { x: left - 6, y: (top + height - bottom) / 2, "text-anchor": "end" }, y),
   );
   return { svg, toX, toY };
 }
-
-const brief3 = (x) => toDigits(x, 3);
 
 /** A line through points; it is broken where one of them is not finite. */
 function line(points) {

@@ -8,6 +8,9 @@ function elementwise(f, x, ...others) {
 
 const difference = (a, b) => elementwise((x, y) => (Object.is(x, y) ? 0 : x - y), a, b);
 
+/** A number where there is little room. */
+const inShort = (x) => (Array.isArray(x) ? brief(x) : toDigits(x, 3));
+
 /** A number behind a sign: in brackets if it has one of its own. */
 function factor(x) {
   const text = brief(x);

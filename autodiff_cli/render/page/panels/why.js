@@ -5,9 +5,11 @@ const MOST_TRIED = 4000; // beginnings of paths that are looked at
 
 class Why {
   #node = record.output;
+  #isLit = false;
 
   constructor() {
     document.addEventListener("chosen", ({ detail }) => {
+      this.#isLit &&= detail === this.#node;
       this.#node = detail;
       this.show();
     });
@@ -30,9 +32,10 @@ class Why {
   show() {
     const i = this.#node;
     document.querySelector(".panels").hidden = walk.quiz !== null;
-    if (walk.quiz) return;
-    byId("latex-copied").replaceChildren();
     unlight();
+    if (walk.quiz) return;
+    if (this.#isLit) this.#lightAll();
+    byId("latex-copied").replaceChildren();
     byId("copy-latex").hidden = !takesGradient(i) || record.latex === undefined;
     const name = slopeName(record.nodes[i].label);
     if (!takesGradient(i)) {
@@ -94,8 +97,10 @@ class Why {
   }
 
   #light(target) {
-    if (target.closest("[data-node]") === null || walk.quiz) return;
-    this.#lightAll();
+    if (walk.quiz) return;
+    this.#isLit = target.closest("[data-node]") !== null;
+    if (this.#isLit) this.#lightAll();
+    else unlight();
   }
 
   /** Light up all that lies on a path from the node to the output. */

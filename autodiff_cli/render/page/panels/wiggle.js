@@ -132,7 +132,7 @@ function rest(change, told, now, before) {
 /** What a drawn node shows of its change, in words and in full. */
 function noted({ change, told, left }) {
   return {
-    text: `Δ ${brief(change)} ≈ ${brief(told)}`,
+    text: `Δ ${inShort(change)} ≈ ${inShort(told)}`,
     data: { "data-change": inFull(change), "data-told": inFull(told), "data-left": inFull(left) },
   };
 }
