@@ -39,7 +39,7 @@ print(found, np.sqrt(np.diag(covariance)))
 """
 GNUPLOT = """
 set datafile separator ","
-set fit quiet
+set fit quiet logfile "/dev/null"
 a = 1; b = 1; c = 1; d = 3
 f(x) = a*exp(-b*x) + c*sin(d*x)
 fit f(x) "{path}" skip 1 using 1:2 via a, b, c, d

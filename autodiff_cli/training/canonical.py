@@ -50,8 +50,8 @@ def _without_gauge(objective: Objective, theta: Array) -> tuple[Array, list[str]
 
 class _Symmetries:
     def __init__(self, objective: Objective, theta: Array, bounds: Bounds) -> None:
-        rows = np.unique(np.linspace(0, objective.rows - 1, min(objective.rows, _ROWS)).astype(np.intp))
-        self._objective = objective.restricted(rows)
+        count = min(objective.rows, _ROWS)
+        self._objective = objective.restricted(np.arange(count) * objective.rows // count)
         self._names = objective.layout.names
         self._theta = theta
         self._bounds = bounds

@@ -35,6 +35,8 @@ def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, Initial], s
         seed: of the generator. All arrays are drawn, whether their values are used or not, so that fixing one leaves
             the others as they are.
     """
+    if not any(shapes.values()):
+        return {}  # most fits draw nothing, and need not import what draws
     generator = np.random.default_rng(seed)
     return {name: _drawn(generator, shape, layers.get(name)) for name, shape in shapes.items() if shape}
 
