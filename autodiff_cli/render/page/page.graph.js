@@ -2,7 +2,7 @@
 
 const MOST_TRAVELLERS = 24; // that can be followed with the eye
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
-const LARGEST = 1.15; // scale at which a drawing opens
+const LARGEST = 1.35; // scale at which a drawing opens
 const HEIGHTS = [0.72, 0.9, 1.1]; // of the drawing, in those of the window: the first in which it can be read
 const TALLER = [1.5, 2, 2.7]; // where nothing is folded
 const LEAST = 160; // pixels

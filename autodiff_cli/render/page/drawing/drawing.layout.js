@@ -7,7 +7,7 @@ const READABLE = LEAST_TEXT / TEXT;
 const MOST_LAYERED = 60; // boxes for which there is time to compare arrangements in layers; more stand in a column
 const MOST_BANDS = 12;
 const GAPS = {
-  across: { layers: 80, boxes: 16, edges: 12 }, // between layers that stand side by side, with room for numbers on edges
+  across: { layers: 96, boxes: 16, edges: 12 }, // between layers that stand side by side, with room for numbers on edges
   down: { layers: 44, boxes: 18, edges: 14 },
 };
 const FRAME = { title: 18, room: 9 };
@@ -87,13 +87,15 @@ function layered({ boxes, arrows, frames }, sizes, isDown) {
     return [id, { x, y, ...sizes.get(id) }];
   }));
   const layers = layersOf([...places.values()], along, length);
-  const entries = entriesOf(arrows, places, across, breadth);
+  const isInLayer = (at) => layers.some(({ from: a, to: b }) => at[along] > a && at[along] < b);
+  const bends = arrows.map(({ from, to }, k) =>
+    graph.edge(String(from), String(to), String(k)).points.slice(1, -1).filter(isInLayer));
+  const entries = entriesOf(arrows, places, across, breadth, bends);
   const routes = arrows.map(({ from, to }, k) => {
     const [start, end] = [places.get(from), places.get(to)];
-    const bends = graph.edge(String(from), String(to), String(k)).points.slice(1, -1);
     const first = { [along]: start[along] + start[length] / 2, [across]: start[across] };
     const last = { [along]: end[along] - end[length] / 2, [across]: entries[k] };
-    return [first, ...bends.filter((at) => layers.some(({ from: a, to: b }) => at[along] > a && at[along] < b)), last];
+    return [first, ...bends[k], last];
   });
   return settled({ places, routes, frames, layers, isDown, boxes, arrows });
 }
@@ -111,12 +113,13 @@ function layersOf(places, along, length) {
 }
 
 /** Where each edge enters its target: beside each other, in the order of where they come from. */
-function entriesOf(arrows, places, across, breadth) {
+function entriesOf(arrows, places, across, breadth, bends = []) {
   const entries = [];
+  const before = ({ from, k }) => (bends[k]?.at(-1) ?? places.get(from))[across];
   const into = Map.groupBy(arrows.map((arrow, k) => ({ ...arrow, k })), ({ to }) => to);
   for (const [to, edges] of into) {
     const target = places.get(to);
-    const sorted = [...edges].sort((a, b) => places.get(a.from)[across] - places.get(b.from)[across] || a.k - b.k);
+    const sorted = [...edges].sort((a, b) => before(a) - before(b) || a.k - b.k);
     const gap = Math.min(16, (target[breadth] - 12) / sorted.length);
     sorted.forEach(({ k }, n) => { entries[k] = target[across] + (n - (sorted.length - 1) / 2) * gap; });
   }
