@@ -15,15 +15,17 @@ from autodiff_cli.export.latex import symbol
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.straight import TIGHTEST, Fragment
 from autodiff_cli.graph.tape import topological
-from autodiff_cli.targets.latex import LATEX, PRODUCT, SIGN, LatexLibrary
+from autodiff_cli.targets.latex import LATEX, POWER, PRODUCT, SIGN, LatexLibrary
 from autodiff_cli.targets.pen import Pen
 
 WIDEST = 78  # signs of a formula on one line, as `width` counts them
 _MOST_OPERANDS = 8  # of an operation, such as a maximum, that are all set
+_LEFT = 18  # signs for what stands left of a matrix
 _LARGEST = 8  # rows, and columns, of an array that is set as one
 _PLAIN_NAME = re.compile(r"[^\W\d_][\w\u0300-\u036f\u20d7]*(?:\[[\w, ]*\])?")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?")
 _FRACTION = re.compile(r"\\frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ENVIRONMENT = re.compile(r"\\begin\{\w+\}((?:(?!\\begin|\\end).)*)\\end\{\w+\}", re.DOTALL)
 _FIGURE = re.compile(r"(-?[\d.]+)e([-+]\d+)")
 _WORDS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -95,8 +97,11 @@ def barred(symbol_: str) -> str:
     return rf"\{'bar' if short else 'overline'}{{{stem}}}{low}{index}"
 
 
-def number(x: Any, show: Callable[[Any], str]) -> Fragment:
+def number(x: Any, show: Callable[[Any], str], shorter: Callable[[Any], str] | None = None) -> Fragment:
     r"""A number, or an array as a matrix; a large one by its shape and range.
+
+    Args:
+        shorter: how numbers are written in a matrix that would be too wide.
 
     >>> number(-1.5e-7, lambda x: f"{x:.3g}").text
     '-1.5 \\cdot 10^{-7}'
@@ -105,13 +110,21 @@ def number(x: Any, show: Callable[[Any], str]) -> Fragment:
     if not shape:
         return _figure(show(x))
     if len(shape) > 2 or max(shape) > _LARGEST:
-        size, least, most = r" \times ".join(map(str, shape)), float(x.min()), float(x.max())
-        return Fragment(
-            rf"\text{{${size}$ numbers, from ${_figure(show(least)).text}$ to ${_figure(show(most)).text}$}}"
-        )
+        return _summary(x, show)
     rows = [[item] for item in x.tolist()] if len(shape) == 1 else x.tolist()
-    body = r" \\ ".join(" & ".join(_figure(show(item)).text for item in row) for row in rows)
-    return Fragment(rf"\begin{{pmatrix}} {body} \end{{pmatrix}}")
+    for written in filter(None, (show, shorter)):
+        body = r" \\ ".join(" & ".join(_figure(written(item)).text for item in row) for row in rows)
+        matrix = rf"\begin{{pmatrix}} {body} \end{{pmatrix}}"
+        if width(matrix) <= WIDEST - _LEFT:
+            return Fragment(matrix)
+    return _summary(x, shorter or show)
+
+
+def _summary(x: Any, show: Callable[[Any], str]) -> Fragment:
+    """An array by its shape and range."""
+    size, least, most = r" \times ".join(map(str, x.shape)), float(x.min()), float(x.max())
+    ends = f"${_figure(show(least)).text}$ to ${_figure(show(most)).text}$"
+    return Fragment(rf"\text{{${size}$ numbers, from {ends}}}")
 
 
 def _figure(text: str) -> Fragment:
@@ -140,6 +153,8 @@ def operation(node: Node, operands: Sequence[Fragment]) -> Fragment:
     assert node.op is not None
     if len(operands) > _MOST_OPERANDS:
         operands = [*operands[: _MOST_OPERANDS - 2], Fragment(r"\dots"), operands[-1]]
+    if node.op.name == "index" and operands[0].text.endswith("}") and operands[0].binding > POWER:
+        operands = [Fragment(rf"\left({operands[0].text}\right)"), *operands[1:]]  # TeX takes one index only
     return _PEN.write(node, operands)
 
 
@@ -188,9 +203,9 @@ def width(text: str) -> int:
     while (found := _FRACTION.search(text)) is not None:
         above, below = found.groups()
         text = text[: found.start()] + (above if width(above) > width(below) else below) + text[found.end() :]
-    rows = re.split(r"\\\\", text)
-    if len(rows) > 1:
-        text = max(rows, key=len)
+    while (inner := _ENVIRONMENT.search(text)) is not None:
+        rows = inner[1].split(r"\\")
+        text = text[: inner.start()] + "xxx" + max(rows, key=len).replace("&", "xxx") + text[inner.end() :]
     text = text.replace(r"\left", "").replace(r"\right", "").replace(r"\,", "")
     names = re.sub(r"\\(?:operatorname|mathrm|text)\{([^}]*)\}", r"\1", text)
     signs = re.sub(r"(?<=[^({])[-+=<>]", "   ", re.sub(r"[{}^_ ]", "", _COMMAND.sub("xx", names)))  # space around them

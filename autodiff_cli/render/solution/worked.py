@@ -97,6 +97,7 @@ class _Solution:
         yield _PREAMBLE
         for title, rows in (
             ("The formula", self._formula()),
+            ("The point", self._point()),
             ("The steps of its graph", self._forward()),
             (_BACK, self._backward()),
             ("The gradient", self._gradient()),
@@ -119,7 +120,7 @@ class _Solution:
         return number(x, self._brief)
 
     def _formula(self) -> Iterator[str]:
-        """The formula, the names in it, and the point."""
+        """The formula, and the names in it."""
         trace, index = self._trace, self._trace.tape.index
         leaves = {node: Fragment(self._called[i]) for i, node in enumerate(self._nodes) if node.op is None}
         named = {node: Fragment(self._called[index[node]]) for node in self._nodes if node in trace.expression.names}
@@ -139,8 +140,11 @@ class _Solution:
             yield f"{self._called[index[node]]} &= {text}"
             if node is self._nodes[trace.tape.outputs[0]]:
                 break
-        for name, x in trace.point.items():
-            yield f"{self._symbols.of(name)} &= {number(x, self._full).text}"
+
+    def _point(self) -> Iterator[str]:
+        """What the variables are."""
+        for name, x in self._trace.point.items():
+            yield f"{self._symbols.of(name)} &= {number(x, self._full, self._brief).text}"
 
     def _forward(self) -> Iterator[str]:
         """Each operation in symbols, with its numbers filled in, and what comes out."""
@@ -267,7 +271,7 @@ class _Solution:
             rows = formulas.get(name, [])
             for k, row in enumerate(rows):
                 yield f"{'' if k else own} {row}"
-            yield f"{'' if rows else own} &= {number(slope_, self._full).text}"
+            yield f"{'' if rows else own} &= {number(slope_, self._full, self._brief).text}"
 
 
 def _constant(node: Node) -> str:
