@@ -50,7 +50,8 @@ def _line(group: FittedGroup, numbers: list[str]) -> list[str]:
     fit = group.fit
     if fit is None:
         return [_label(group), "", *[""] * (2 * len(numbers)), *[""] * len(_FIGURES), "false", group.error]
-    values, errors = _elements(fit.parameters) | _elements(fit.fixed), _elements(fit.stderr)
+    values = _elements(fit.parameters) | _elements(fit.fixed) | {name: q["value"] for name, q in fit.derived.items()}
+    errors = _elements(fit.stderr) | {name: q["stderr"] for name, q in fit.derived.items()}
     pairs = [_cell(of.get(name)) for name in numbers for of in (values, errors)]
     figures = [_cell(getattr(fit, name)) for name in _FIGURES]
     return [_label(group), str(fit.rows), *pairs, *figures, str(fit.converged).lower(), "; ".join(fit.warnings)]
@@ -67,9 +68,9 @@ def _cell(value: Any) -> str:
 
 
 def _numbers(groups: FittedGroups) -> list[str]:
-    """The names of all numbers, those of arrays one by one."""
+    """The names of all numbers, those of arrays one by one, and of derived quantities."""
     fit = next((group.fit for group in groups if group.fit is not None), None)
-    return [*groups.parameters] if fit is None else [*(_elements(fit.parameters) | _elements(fit.fixed))]
+    return [*groups.parameters] if fit is None else [*(_elements(fit.parameters) | _elements(fit.fixed)), *fit.derived]
 
 
 def _elements(values: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def _said(group: FittedGroup) -> Iterator[str]:
 
 def _table(groups: FittedGroups, shown: list[FittedGroup], digits: int | None) -> TextTable:
     columns = [Column(groups.column), Column("rows", is_number=True)]
-    for name in groups.parameters:
+    for name in _shown(groups):
         columns += [Column(name, is_number=True), Column("± ", is_number=True, is_dispensable=True)]
     columns.append(Column(_figure(groups), is_number=True))
     return TextTable(tuple(columns), [tuple(_cells(group, groups, digits)) for group in shown])
@@ -135,19 +136,28 @@ def _cells(group: FittedGroup, groups: FittedGroups, digits: int | None) -> Iter
     fit = group.fit
     if fit is None or fit.failure:
         yield "" if fit is None else str(fit.rows)
-        yield from [UNKNOWN] * (2 * len(groups.parameters) + 1)
+        yield from [UNKNOWN] * (2 * len(_shown(groups)) + 1)
         return
     yield str(fit.rows)
-    for name in groups.parameters:
+    for name in _shown(groups):
         yield from _value(fit, name, digits)
     judged = fit.loss if fit.r_squared is None else fit.r_squared
     yield UNKNOWN if math.isnan(judged) else shows(digits)[1](judged)
 
 
+def _shown(groups: FittedGroups) -> list[str]:
+    """The parameters and the derived quantities of a table."""
+    fit = next((group.fit for group in groups if group.fit is not None), None)
+    return [*groups.parameters, *(() if fit is None else fit.derived)]
+
+
 def _value(fit: FittedModel, name: str, digits: int | None) -> tuple[str, str]:
     if name in fit.fixed:
         return shows(digits)[1](fit.fixed[name]), "fixed"
-    value, error = fit.parameters[name], fit.stderr[name]
+    if name in fit.derived:
+        value, error = fit.derived[name]["value"], fit.derived[name]["stderr"]
+    else:
+        value, error = fit.parameters[name], fit.stderr[name]
     rounding = Rounding.of(value, error, digits)
     return rounding.of_value(value), UNKNOWN if error is None else rounding.of_error(error)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support import ROOT, expect_refusal, run_cli
@@ -102,3 +104,16 @@ def test_fix_ties_a_parameter_to_others() -> None:
     expect_refusal(train("--fix", "b=2*x"), "`x` is a column")
     expect_refusal(train("--fix", "z=2*a"), "the model has no parameter `z` to tie")
     expect_refusal(train("--fix", "b=a/2", "--fix", "b=3"), "--fix b is given twice")
+
+
+def test_groups_have_their_derived_quantities_too(tmp_path: Path) -> None:
+    rows = "".join(f"{x},{a * x},{name}\n" for name, a in (("u", 2), ("v", 3)) for x in range(1, 5))
+    path = tmp_path / "sites.csv"
+    path.write_text(f"x,y,site\n{rows}")
+    line = ["train", "y ~ a*x", str(path), "--by", "site", "--derive", "twice = 2*a"]
+    assert [group["derived"]["twice"]["value"] for group in run_cli([*line, "--json"]).json["groups"]] == [4, 6]
+    assert "twice" in run_cli(line)
+    run_cli([*line, "-o", str(tmp_path / "table.csv")])
+    header, first, _ = (text.split(",") for text in (tmp_path / "table.csv").read_text().splitlines())
+    assert float(first[header.index("twice")]) == 4
+    assert "twice_stderr" in header
