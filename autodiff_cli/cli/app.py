@@ -18,6 +18,7 @@ from autodiff_cli.version import __version__
 
 COMMANDS = (
     "grad", "trace", "lesson", "serve", "train", "predict", "compare", "data", "check", "ops", "doctor", "export",
+    "completion",
 )  # fmt: skip
 
 _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to data.
@@ -35,6 +36,7 @@ _HELP = """Type a formula: get its gradient, watch backpropagation, fit it to da
   autodiff check "x*y + sin(x)" --x 2 --y 3     is the gradient right?
   autodiff ops tanh                             an operation, its derivative, where it kinks
   autodiff doctor                               what this installation computes with, and why
+  autodiff completion bash                      completion for bash, zsh or fish
   autodiff export "x*y + sin(x)" --to c         value and gradient in another language
 
 `autodiff COMMAND --help` says more, with examples.
