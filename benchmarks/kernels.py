@@ -2,10 +2,11 @@
 
     python benchmarks/kernels.py [--threads 1 2] [--cases a b c d] [--rows 1000 100000 1000000] [--peers C NumPy …]
 
-C needs gcc and glibc's libmvec; JAX and torch come with `pip install autodiff-cli[peers]`, and what is missing is left
-out. For each number of threads a process of its own is bound to so many cores. All take turns there, so that whatever
-else the machine does hits all alike; times are the least of many, in microseconds a call, and `/X` is the time of
-autodiff divided by that of X. Set-up is the time from a text (or a function) to the first result, nothing being cached.
+C needs gcc and glibc's libmvec; JAX and torch come with `pip install --group peers` in a checkout; what is missing is
+left out. For each number of threads a process of its own is bound to so many cores. All take turns there, so that
+whatever else the machine does hits all alike; times are the least of many, in microseconds a call, and the figure
+after each is the time of autodiff divided by it. Set-up is the time from a text (or a function) to the first result,
+nothing being cached.
 """
 
 from __future__ import annotations
@@ -92,10 +93,6 @@ def by_torch(case: Any, columns: Any, y: Any, p: Any, compiled: bool) -> Call:
         return [value.item(), *q.grad.tolist()]
 
     return call
-
-
-def median(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def measured(calls: dict[str, Call]) -> dict[str, float]:
@@ -215,7 +212,7 @@ def main() -> None:
     peers = [peer for peer in given.peers if here(peer)]
     for peer in given.peers:
         if peer not in peers:
-            how = "needs gcc" if peer == "C" else "is not installed: pip install autodiff-cli[peers]"
+            how = "needs gcc" if peer == "C" else "is not installed: pip install --group peers (in a checkout)"
             print(f"{peer} {how}")
     print(f"{'case':4}{'rows':>9}{'th':>3}{'autodiff':>10}" + "".join(f"{peer:>11}{'/':>7}" for peer in peers))
     with tempfile.TemporaryDirectory() as folder:
