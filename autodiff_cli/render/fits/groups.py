@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.render.documents import number
 from autodiff_cli.render.fits.document import fit_document
 from autodiff_cli.render.fits.report import UNKNOWN
@@ -163,12 +164,9 @@ def _value(fit: FittedModel, name: str, digits: int | None) -> tuple[str, str]:
 
 
 def _document(groups: FittedGroups) -> dict[str, Any]:
-    return {
-        "model": groups.model,
-        "by": groups.column,
-        "rows": groups.rows,
-        "groups": [_of_group(group) for group in groups],
-    }
+    with collector_paused():  # for many groups, all of which is kept
+        documents = [_of_group(group) for group in groups]
+    return {"model": groups.model, "by": groups.column, "rows": groups.rows, "groups": documents}
 
 
 def _of_group(group: FittedGroup) -> dict[str, Any]:

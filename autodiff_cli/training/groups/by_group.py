@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.data.table import DataError, Dataset
+from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.language.errors import ExpressionError, in_brief, suggest
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.errors import OptionError
@@ -125,14 +127,17 @@ def fit_groups(
     sizes = np.bincount(codes)
     ordered = objective.restricted(order)
     ends = np.cumsum(sizes)
-    parts = [
-        ordered.restricted(slice(end - size, end)) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)
-    ]
-    together = _Several(ordered, parts, sizes, asked) if _fits_together(objective, method, asked, sizes) else None
-    groups = [
-        _group(label, part, asked, None if together is None else together.fitted(k))
-        for k, (label, part) in enumerate(zip(labels.tolist(), parts, strict=True))
-    ]
+
+    def part(which: int) -> Objective:
+        return ordered.restricted(slice(int(ends[which] - sizes[which]), int(ends[which])))
+
+    together = _Several(ordered, part, sizes, asked) if _fits_together(objective, method, asked, sizes) else None
+    groups: list[FittedGroup] = []
+    # With many groups, most of what is made is kept.
+    with contextlib.nullcontext() if together is None else collector_paused():
+        for which, label in enumerate(labels.tolist()):
+            fit = None if together is None else together.fitted(which)
+            groups.append(_group(label, part(which), asked) if fit is None else FittedGroup(label, fit))
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.table.dropped)
 
@@ -185,9 +190,7 @@ def _check_options(options: Options) -> None:
         raise OptionError("a checkpoint keeps one fit, not those of groups: leave checkpoint and resume out")
 
 
-def _group(label: Any, part: Objective, options: Options, found: FittedModel | None) -> FittedGroup:
-    if found is not None:
-        return FittedGroup(label, found)
+def _group(label: Any, part: Objective, options: Options) -> FittedGroup:
     try:
         return FittedGroup(label, fitted_objective(part, options))
     except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
@@ -217,9 +220,9 @@ class _Several:
     """Groups that are fitted together."""
 
     def __init__(
-        self, ordered: Objective, parts: Sequence[Objective], sizes: NDArray[np.intp], options: Options
+        self, ordered: Objective, part: Callable[[int], Objective], sizes: NDArray[np.intp], options: Options
     ) -> None:
-        self._parts, self._options = parts, options
+        self._part, self._options, self._layout = part, options, ordered.layout
         self._quantities = Quantities(options.report.derive, ordered.model, ordered.layout)
         leaves = [ordered.model.program.leaves[name] for name in ordered.parameters]
         names = linear(ordered.model.program.output, leaves, ordered.model.shapes)
@@ -240,7 +243,7 @@ class _Several:
             return None
         if self._conclusions.plain[which] and not self._poor[which] and not self._options.report.derive:
             return self._conclusions.fit(which)
-        part, theta = self._parts[which], found.theta[which].copy()
+        part, theta = self._part(which), found.theta[which].copy()
         triangle = found.triangles[which]
         triangle.setflags(write=False)
         part._triangles = {theta.tobytes(): triangle}
@@ -278,10 +281,10 @@ class _Several:
             if not len(waiting):
                 return
             which = int(waiting[len(waiting) // 2])
-            single = _group(which, self._parts[which], self._options, None).fit
+            single = _group(which, self._part(which), self._options).fit
             if single is None or single.failure:
                 return
-            yield self._parts[which].layout.gather([*single.parameters.values()])
+            yield self._layout.gather([*single.parameters.values()])
 
     def _take(self, which: Order, again: Together) -> None:
         """Of each group, what left clearly less."""

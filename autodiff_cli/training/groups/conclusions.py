@@ -52,7 +52,8 @@ class Conclusions:
         self._objective, self._options, self._found, self._variations = ordered, options, found, variations
         self._sizes = rows.sizes
         size = ordered.layout.size
-        self._count = rows.sizes * ordered.components
+        self._components = ordered.components
+        self._count = rows.sizes * self._components
         self._dof = self._count - size
         with quiet():
             squares = np.sum(np.square(found.triangles[:, :, -1]), axis=1)
@@ -75,7 +76,7 @@ class Conclusions:
         length, dof, count = float(self._lengths[which]), int(self._dof[which]), int(self._count[which])
         absolute, variation = options.data.absolute_sigma, float(self._variations[which])
         covariance = self._covariances[which]
-        per_square = 1 / (float(self._weights[which]) * objective.components)
+        per_square = 1 / (float(self._weights[which]) * self._components)
         of_residuals: dict[str, Any] = {"residual_quantiles": tuple(self._quantiles[which].tolist())}
         ratio = float(self._ratios[which])
         of_residuals["durbin_watson"] = None if math.isnan(ratio) else ratio
