@@ -57,7 +57,7 @@ function showCourse() {
     for (const { position, element } of elements) {
       const number = elementAt(parameters[name], position);
       element.dataset.value = inFull(number);
-      element.textContent = brief3(number);
+      element.textContent = toDigits(number, 3);
     }
     value.title = shapeOf(parameters[name]);
     const gradient = gradientOf(name);
