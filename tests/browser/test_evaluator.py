@@ -324,6 +324,12 @@ def test_tangents_of_arrays_are_the_directional_derivative(tab: Page, text: str,
     assert float(found[-1] or 0) == pytest.approx(f.jvp(seeds, **point)[1], rel=1e-12, abs=1e-14, nan_ok=True)
 
 
+def test_no_tangent_goes_through_what_a_literal_zero_multiplies(tab: Page) -> None:
+    at = trace(ad.parse("0/x + y"), {"x": 0.0, "y": 2.0})
+    sent = {"source": evaluator(at, tangents=True), "point": at.point, "seeds": {"x": 1.0, "y": 1.0}}
+    assert tab.evaluate(RATES, sent)[-1] == at.expression.jvp({"x": 1, "y": 1}, **at.point)[1] == 1
+
+
 @WITH_TAB
 @given(st.lists(st.tuples(graphs(EXACT), SPECIAL, SPECIAL, SPECIAL), max_size=20))
 def test_tangents_of_random_graphs_are_those_of_forward_mode(tab: Page, drawn: list[Any]) -> None:

@@ -148,6 +148,9 @@ MUTATIONS = [
     Mutation("autodiff_cli/cli/main.py", "return 130", "return 1", STATUSES),
     Mutation("autodiff_cli/cli/running.py", "return _fail(environment, str(error), ExitStatus.FAILED)", "return _fail(environment, str(error), ExitStatus.DONE)", ("tests/cli/test_main.py", "tests/cli/commands/test_trace.py", "tests/cli/commands/test_check.py", "tests/cli/commands/test_predict.py")),
     # the page
+    Mutation("autodiff_cli/render/page/panels/descend.js", "rate, step, this.#memory.get(label));", "rate, step, undefined);", ("tests/browser/test_page_panels.py", "-k", "steps_of_the_fit")),
+    Mutation("autodiff_cli/render/page/primitives/tangents.js", "live.has(position) && rates[to] !== null", "rates[to] !== null", ("tests/browser/test_evaluator.py", "-k", "tangents")),
+    Mutation("autodiff_cli/cli/serving/guard.py", 'origin.lower() != b"http://" + host', "not origin", ("tests/cli/serving/test_application.py", "-k", "others")),
     Mutation(PASSES, "given.amount : plus(arrived[to], given.amount)", "given.amount : given.amount", PAGE),
     Mutation(PASSES, "arrived[arrived.length - 1] = 1;", "arrived[arrived.length - 1] = 2;", PAGE),
     Mutation(PASSES, "times(local, adjoint)", "local", PAGE),

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -23,6 +24,7 @@ from tests.tools import missing
 if TYPE_CHECKING:
     from autodiff_cli.cli.serving.application import Limits
 
+T = TypeVar("T")
 PORT = 8765
 HOST = {"host": f"127.0.0.1:{PORT}"}
 DECAY = b"x,y\n0,2\n1,1.2\n2,0.75\n3,0.44\n4,0.27\n"
@@ -38,6 +40,12 @@ class Response(NamedTuple):
 def _extra() -> None:
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         missing("the server was not tested; `pip install -e '.[serve]'` brings what it needs")
+
+
+def run(asked: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What a coroutine gives, in a thread of its own: a browser of other tests may have a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(asked())).result()
 
 
 def scope(path: str, method: str = "GET", headers: Mapping[str, str] = HOST) -> dict[str, Any]:
@@ -56,7 +64,7 @@ def call(*requests: Any, limits: Limits | None = None) -> list[Response]:
         server = application(PORT, limits)
         return [await _one(server, *request) for request in requests]
 
-    return asyncio.run(answered())
+    return run(answered)
 
 
 async def _one(server: guard.Application, asked: dict[str, Any], pieces: Iterable[bytes] = ()) -> Response:
@@ -148,7 +156,7 @@ class TestApplication:
             token = json.loads(fit.text)["token"]
             return fit, await _one(server, scope(f"/row/{token}?row=2")), await _one(server, scope("/row/other?row=2"))
 
-        fit, row, lost = asyncio.run(both())
+        fit, row, lost = run(both)
         assert json.loads(fit.text)["rows"] == 5
         assert 'data-node="4"' in row.text
         assert (lost.status, "no longer kept" in lost.text) == (404, True)
@@ -189,7 +197,7 @@ class TestApplication:
             await application(PORT, Limits(upload=0.05))(scope("/fit?model=y~a*x", "POST"), never, send)
             return sent[0]["status"]
 
-        assert asyncio.run(asked()) == 408
+        assert run(asked) == 408
 
     @pytest.mark.parametrize(
         ("path", "method"), [("/fit", "GET"), ("/", "PUT"), ("/../etc/passwd", "GET"), ("/x", "GET")]
