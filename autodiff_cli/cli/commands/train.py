@@ -347,10 +347,9 @@ def _ties(kept: dict[str, str]) -> dict[str, str]:
 
 def _check_names(given: Iterable[str], model: Model, context: typer.Context) -> None:
     from autodiff_cli.cli import inputs
-    from autodiff_cli.training.levels.expansion import base_of
 
     for name in given:
-        if base_of(name, model.parameters) not in (*model.parameters, *model.columns):
+        if not model.takes(name) and name not in model.columns:
             bound = model.program.source.names.values()
             raise inputs.unknown(name, model.parameters, bound, "model has no parameter", context)
 

@@ -141,7 +141,7 @@ def compared(models: Sequence[str], dataset: Dataset, options: Options, folds: i
     read = [Model.read(text, dataset.names, start) for text in models]
     _check_targets(read)
     for name in start:
-        if not any(name in model.parameters for model in read):
+        if not any(model.takes(name) for model in read):
             raise OptionError(f"no model has the parameter `{name}`")
     shared = SharedRows(dataset, read, options.data)
     objectives = [Objective.of(model, shared, _options_of(model, options)) for model in read]
@@ -178,7 +178,7 @@ def _check_targets(models: Sequence[Model]) -> None:
 
 
 def _options_of(model: Model, options: Options) -> Options:
-    start = {name: value for name, value in options.parameters.start.items() if name in model.parameters}
+    start = {name: value for name, value in options.parameters.start.items() if model.takes(name)}
     return dataclasses.replace(options, parameters=dataclasses.replace(options.parameters, start=start))
 
 

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.data.table import Columns, DataError, Dataset, Table, numbers
 from autodiff_cli.language.errors import UnknownNameError, in_brief, suggest
-from autodiff_cli.training.levels.expansion import base_of
 from autodiff_cli.training.levels.indicators import load_with_labels
 from autodiff_cli.training.objective.graphs import WEIGHT, x_error
 from autodiff_cli.training.objective.model import Model
@@ -30,7 +29,7 @@ def check_names(given: Collection[str], model: Model) -> None:
     for name in given:
         if name in model.columns:
             raise UnknownNameError(f"`{name}` is a column of the data; only parameters take a value")
-        if name not in model.parameters and base_of(name, model.parameters) == name:
+        if not model.takes(name):
             raise UnknownNameError(f"the model has no parameter `{name}`", suggestion=suggest(name, model.parameters))
 
 

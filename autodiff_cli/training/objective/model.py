@@ -111,6 +111,12 @@ class Model:
             self, program=program, parameters=parameter_names(program, self.columns), levels=dict(levels)
         )
 
+    def takes(self, name: str) -> bool:
+        """Whether a value can be given for a name: a parameter, one that has levels, or what may be a level of one."""
+        leveled = {*check_levels(self.program, self.columns)}
+        leveled |= {known.partition("[")[0] for known in self.parameters if known.endswith("]")}
+        return name in self.parameters or name in leveled or base_of(name, leveled) != name
+
     @property
     def leveled(self) -> tuple[str, ...]:
         """The columns whose levels have parameters, where these are not known yet."""

@@ -61,6 +61,9 @@ def test_starts_bounds_and_fixed_values_are_for_all_levels_or_for_one() -> None:
     assert [*everything.parameters] == ["b"]
     with pytest.raises(UnknownNameError, match=r"no `a\[west\]`"):
         ad.fit("y ~ a[site]*exp(-b*x)", DATA, start={"a[west]": 1})
+    for given in ({"start": {"b[north]": 1}}, {"fixed": {"b[0]": 1}}, {"bounds": {"b[0]": (0, 1)}}):
+        with pytest.raises(UnknownNameError, match=r"no parameter `b\["):
+            ad.fit("y ~ a[site]*exp(-b*x)", DATA, **given)
 
 
 def test_quantities_are_derived_of_levels() -> None:
@@ -110,7 +113,7 @@ def test_classes_and_comparisons_go_with_levels() -> None:
     fit = ad.fit("kind ~ softmax([a[site] + b*x, 0])", {**DATA, "kind": kind})
     assert fit.classes == ("early", "late")
     assert "a[north]" in fit.parameters
-    found = ad.compare(["y ~ a*exp(-b*x)", "y ~ a[site]*exp(-b*x)"], DATA)
+    found = ad.compare(["y ~ a*exp(-b*x)", "y ~ a[site]*exp(-b*x)"], DATA, start={"a[north]": 2})
     assert found.models[0].fit.model == "y ~ a[site]*exp(-b*x)"
 
 
