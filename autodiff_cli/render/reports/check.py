@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autodiff_cli.explain.digits.check import Check, Finding, Verdict
+from autodiff_cli.export.referees import Referee
 from autodiff_cli.render.documents import number, numbers
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Column, Paper, Style, TextTable
@@ -25,12 +26,23 @@ TITLES = (
 _SHOWN = 20  # characters of a reference in the table
 
 
-def check_report(check: Check) -> Report:
-    """The table, the notes, and whether the gradient holds."""
-    return Report(lambda paper: _write(paper, check), lambda: [_document(check)])
+def check_report(check: Check, referee: Referee | None = None) -> tuple[Report, bool]:
+    """The table, the notes, and whether the gradient holds; that is told too.
+
+    Args:
+        referee: what a framework finds; where there is a kink, it may have another convention.
+    """
+    sided = referee is None or all(
+        referee.agrees(finding.variable, finding.gradient) or finding.verdict in (Verdict.KINK, Verdict.UNDEFINED)
+        for finding in check.findings
+    )
+    agrees = check.agrees and sided
+    return Report(
+        lambda paper: _write(paper, check, referee, agrees), lambda: [_document(check, referee, agrees)]
+    ), agrees
 
 
-def _write(paper: Paper, check: Check) -> None:
+def _write(paper: Paper, check: Check, referee: Referee | None, agrees: bool) -> None:
     in_full, _ = shows(None)
     write_title(paper, check.trace, in_full)
     paper.line()
@@ -50,8 +62,21 @@ def _write(paper: Paper, check: Check) -> None:
     if check.better is not None:
         paper.heading("written so that it keeps more digits here")
         paper.line(f"  {check.better}")
+    if referee is not None:
+        paper.heading(f"{referee.framework} {referee.version}")
+        paper.table(
+            TextTable(
+                (Column("variable"), Column("gradient", is_number=True), Column("ours", is_number=True), Column("")),
+                [
+                    (name, in_full(theirs), in_full(found.gradient), "the same" if same else "differs")
+                    for found in check.findings
+                    for name, theirs in [(found.variable, referee.gradient[found.variable])]
+                    for same in [referee.agrees(name, found.gradient)]
+                ],
+            )
+        )
     paper.line()
-    paper.line("The gradient holds." if check.agrees else "The gradient does not hold.", Style.STRONG)
+    paper.line("The gradient holds." if agrees else "The gradient does not hold.", Style.STRONG)
 
 
 def _write_notes(paper: Paper, findings: Sequence[Finding]) -> None:
@@ -65,15 +90,26 @@ def _write_notes(paper: Paper, findings: Sequence[Finding]) -> None:
     paper.left_out(len(findings) - first - last, "note")
 
 
-def _document(check: Check) -> dict[str, Any]:
+def _document(check: Check, referee: Referee | None, agrees: bool) -> dict[str, Any]:
     """An order is null where it cannot be told, and "inf" where no remainder is left."""
     return {
         "expression": check.trace.expression.text,
         "variables": numbers(check.trace.point),
         "value": number(check.trace.value),
-        "agrees": check.agrees,
+        "agrees": agrees,
         **({"better": check.better} if check.better is not None else {}),
+        **({} if referee is None else {"against": _against(check, referee)}),
         "checks": {finding.variable: _finding(finding) for finding in check.findings},
+    }
+
+
+def _against(check: Check, referee: Referee) -> dict[str, Any]:
+    return {
+        "framework": referee.framework,
+        "version": referee.version,
+        "value": number(referee.value),
+        "gradient": numbers(referee.gradient),
+        "agrees": {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings},
     }
 
 
