@@ -15,6 +15,7 @@ import argparse
 import ctypes
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,7 +33,7 @@ Call = Callable[[], Any]
 def here(peer: str) -> bool:
     """Whether a peer can be run."""
     if peer == "C":
-        return subprocess.run(["gcc", "--version"], capture_output=True, check=False).returncode == 0
+        return shutil.which("gcc") is not None
     return peer == "NumPy" or importlib.util.find_spec(NEEDS[peer]) is not None
 
 
@@ -197,9 +198,9 @@ def main() -> None:
     global ROWS
     parser = argparse.ArgumentParser(description="Value and gradient, beside others, in one run.")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--cases", nargs="+", default=["a", "b", "c", "d"])
+    parser.add_argument("--cases", nargs="+", choices="abcd", default=list("abcd"))
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
-    parser.add_argument("--peers", nargs="+", default=list(PEERS))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     given = parser.parse_args()
     if len(given.threads) > 1:
         for threads in given.threads:
