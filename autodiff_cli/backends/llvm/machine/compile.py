@@ -14,6 +14,7 @@ from autodiff_cli.backends.protocol import NotCompiled
 from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.version import __version__
 
+_LONG = 500_000  # characters of a text that would take seconds to optimise
 _LOCK = threading.Lock()  # LLVM's own state is one for all threads
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -51,7 +52,7 @@ def _object(text: str, target: Processor) -> bytes:
     name = entry_name("kernel", text, target.triple, target.cpu, target.features, *versions)
     code = load(name)
     if code is None:
-        code = target.machine().emit_object(_parsed(text))
+        code = target.machine(in_haste=len(text) > _LONG).emit_object(_parsed(text))
         store(name, code)
     return code
 
