@@ -14,8 +14,9 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.support")
 
-# Its examples are run where the extra is there that it needs.
-collect_ignore = [] if importlib.util.find_spec("sklearn") else ["autodiff_cli/sklearn.py"]
+# What needs an extra is looked at for examples where that is there.
+EXTRAS = {"sklearn": "autodiff_cli/sklearn.py", "starlette": "autodiff_cli/cli/serving/application.py"}
+collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find_spec(module) is None]
 
 # No deadline, since a busy machine is no error; always the same examples, since tests/fuzz looks for new ones.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=40)

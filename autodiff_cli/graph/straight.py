@@ -58,10 +58,10 @@ class Notation(NamedTuple):
     brackets: tuple[str, str] = ("(", ")")
 
     def extended(self, arity: int) -> Notation:
-        """The same of another number of operands: what stands between two is repeated."""
-        before, between, *_, after = self.texts
+        """The same of another number of operands: what stands between two is repeated; a comma, where there was one."""
+        before, *between, after = self.texts
         return self._replace(
-            texts=(before, *[between] * (arity - 1), after),
+            texts=(before, *[between[0] if between else ", "] * (arity - 1), after),
             least=(self.least[0], *[self.least[-1]] * (arity - 1)),
             conditions=tuple(range(arity)) if self.conditions else (),
         )

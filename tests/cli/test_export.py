@@ -29,9 +29,9 @@ def test_a_document_has_the_source() -> None:
 
 
 def test_every_language_is_a_choice() -> None:
-    assert [language.value for language in Language] == [*EXPORTERS]
-    for language in Language:
-        assert run_cli(["export", "x*y + sin(x)", "--to", language.value]).status == 0
+    assert [language.value for language in Language] == [*EXPORTERS, "onnx"]
+    for language in EXPORTERS:
+        assert run_cli(["export", "x*y + sin(x)", "--to", language]).status == 0
 
 
 def test_expressions_come_from_files_and_begin_with_a_minus(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ SUM_OF_300 = " + ".join(f"x{k}^2" for k in range(300))
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["x"], "say in which language: --to c|fortran|python|numpy|jax|torch|js|latex"),
-        (["x", "--to", "pascal"], "--to takes c, fortran, python, numpy, jax, torch, js or latex, not `pascal`"),
+        (["x"], "say in which language: --to c|fortran|python|numpy|jax|torch|js|latex|onnx"),
+        (["x", "--to", "pascal"], "--to takes c, fortran, python, numpy, jax, torch, js, latex or onnx, not `pascal`"),
         (["x", "-o", "f.txt"], "-o f.txt: its ending names no language"),
         (["x", "--to", "c", "--name", "2f"], "`2f` cannot name a function in C"),
         (["x*y", "--to", "c", "--wrt", "z"], "the expression has no variable `z`"),
@@ -72,3 +72,7 @@ def test_a_file_that_cannot_be_written_is_a_failure() -> None:
     result = run_cli(["export", "x", "-o", "/nowhere/f.c"])
     assert result.status == 1
     assert "cannot write /nowhere/f.c" in result.stderr
+
+
+def test_an_operation_with_more_operands_than_its_sign_has() -> None:
+    assert r"\Phi\left(x, y, z\right)" in run_cli(["export", "normal_cdf(x, y, z)", "--to", "latex"])

@@ -74,7 +74,7 @@ def file_of(content: bytes, tmp_path: Path) -> DataFile:
 )
 def test_the_rows_of_a_file_come_back_as_they_are(content: bytes, at_once: bool, tmp_path: Path) -> None:
     file = file_of(content, tmp_path)
-    wanted = [record.cells for record in file._format.records()]
+    wanted = [record.cells for record in file.format.records()]
     numbers = np.arange(9000) / 3
     found, start = "", 0
     for block in file.blocks(["x", "y"], 4000):
