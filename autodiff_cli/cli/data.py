@@ -69,5 +69,7 @@ def writing(path: str) -> Iterator[None]:
     """A file that cannot be written is a failure, with status 1."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # whoever reads the report has seen enough
     except OSError as error:
         raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
