@@ -15,6 +15,7 @@ from typing import Any, ParamSpec
 
 from autodiff_cli.render.fits.report import fit_report
 from autodiff_cli.render.paper import Paper
+from autodiff_cli.render.plots.files import body
 from autodiff_cli.training import fit as training
 from autodiff_cli.training.comparison import compare as comparison
 from autodiff_cli.training.groups import by_group
@@ -46,6 +47,14 @@ class Fit(result.FittedModel):
         stream = io.StringIO()
         fit_report(self, digits, saved=True).write(Paper(stream))
         return stream.getvalue().lstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the data with the curve, the losses, the parameters, the formula.
+
+        >>> fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]})._repr_html_().count("<svg")
+        1
+        """
+        return body(self)
 
 
 def _shown(found: result.FittedModel) -> Fit:

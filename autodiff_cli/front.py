@@ -13,6 +13,7 @@ y + cos(x)
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -81,3 +82,19 @@ class Expression(Formula):
         names = None if wrt is None else [*map(canonical, [wrt] if isinstance(wrt, str) else wrt)]
         self.check_names(names or ())
         return ShownTrace(trace(self, self.at(point, **values), names))
+
+    def _repr_latex_(self) -> str:
+        r"""The formula as a notebook sets it.
+
+        >>> parse("x^2/y")._repr_latex_()
+        '$\\displaystyle \\frac{x^{2}}{y}$'
+        """
+        from autodiff_cli.export.latex import symbol
+        from autodiff_cli.graph.straight import Fragment
+        from autodiff_cli.render.solution.setting import formula
+
+        known = {leaf: Fragment(symbol(name)) for name, leaf in self.leaves.items()}
+        count = itertools.count(1)
+        text, parts = formula(self.output, known, lambda _: f"t_{{{next(count)}}}")
+        also = "".join(rf",\quad {name} = {part}" for name, part in parts)
+        return rf"$\displaystyle {text}{also}$"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -106,6 +107,7 @@ def fit(
     checkpoint_every: int | None = None,
     resume: str | os.PathLike[str] | None = None,
     on_epoch: Observer | None = None,
+    plot: bool | None = None,
 ) -> FittedModel:
     """Fit the parameters of a model to data.
 
@@ -171,6 +173,7 @@ def fit(
         resume: go on from this checkpoint, to the same bits as if the fit had never ended; `epochs` is the number in
             all. It has to be the same fit, of the same data.
         on_epoch: is called with the start and after each epoch; again from epoch 0 where a better start is found.
+        plot: keep what a picture of data and curve needs; by default in a notebook, which then shows it.
 
     Raises:
         ExpressionError: if the model cannot be read, or has no parameter of a name given.
@@ -190,6 +193,7 @@ def fit(
     ties = {name: kept.pop(name) for name, value in [*kept.items()] if isinstance(value, str)}
     if isinstance(model, str):
         model = tied(model, ties, dataset.names)
+    shows = "ipykernel" in sys.modules if plot is None else plot
     options = Options(
         ParameterOptions(by_canonical_name(start), kept, by_canonical_name(bounds)),
         DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns, by_canonical_name(x_sigma)),
@@ -209,7 +213,9 @@ def fit(
             starts,
         ),
         ValidationOptions(validation, patience, min_delta),
-        ReportOptions(diagnosis, confidence, {**{name: name for name in ties}, **written(derive)}, profile, bootstrap),
+        ReportOptions(
+            diagnosis, confidence, {**{name: name for name in ties}, **written(derive)}, profile, bootstrap, shows
+        ),
         KeepingOptions(_path(checkpoint), checkpoint_every, _path(resume)),
     )
     return fitted(model, dataset, options, on_epoch)

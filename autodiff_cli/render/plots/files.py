@@ -44,7 +44,8 @@ def _svg(fit: FittedModel, path: str | os.PathLike[str]) -> None:
         stream.write(to_svg(fit))
 
 
-def _html(fit: FittedModel, path: str | os.PathLike[str]) -> None:
+def body(fit: FittedModel) -> str:
+    """The picture, the parameters and the formula, as a part of a page."""
     rows = []
     for name, value in fit.parameters.items():
         if not isinstance(value, float):
@@ -56,6 +57,10 @@ def _html(fit: FittedModel, path: str | os.PathLike[str]) -> None:
     head = "<tr><th>parameter</th><th>value</th><th>standard error</th></tr>"
     table = [f"<table>{head}", *rows, "</table>"] if rows else []
     formula = f"<p><code>{escape(on_one_line(fit.formula))}</code></p>" if 0 < len(fit.formula) <= 300 else ""
+    return "\n".join([to_svg(fit).rstrip("\n"), *table, formula])
+
+
+def _html(fit: FittedModel, path: str | os.PathLike[str]) -> None:
     title = escape(on_one_line(fit.model))
     with replacing(path) as stream:
         stream.write(
@@ -65,9 +70,7 @@ def _html(fit: FittedModel, path: str | os.PathLike[str]) -> None:
                     '<html lang="en"><head><meta charset="utf-8">',
                     '<meta name="viewport" content="width=device-width, initial-scale=1">',
                     f"<title>{title}</title><style>{_STYLE}</style></head><body>",
-                    to_svg(fit).rstrip("\n"),
-                    *table,
-                    formula,
+                    body(fit),
                     "</body></html>\n",
                 ]
             )

@@ -1,0 +1,48 @@
+"""Fits and formulas in notebooks."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+
+X = np.linspace(0, 2, 21)
+DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.01 * np.sin(40 * X)}
+
+
+def test_a_notebook_shows_data_curve_losses_and_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    shown = ad.fit("y ~ a*exp(-b*x)", DATA)._repr_html_()
+    page = ElementTree.fromstring(f"<div>{shown}</div>")
+    titles = next(element.text for element in page.iter() if element.tag.endswith("desc"))
+    assert titles == "data and fit; residuals; loss, epoch by epoch"
+    cells = [cell.text for cell in page.iter("td")]
+    assert cells[0::3] == ["a", "b"]
+    assert float(cells[1] or "") == pytest.approx(2.5, abs=0.01)
+
+
+def test_elsewhere_no_rows_are_kept() -> None:
+    found = ad.fit("y ~ a*exp(-b*x)", DATA)
+    assert found.picture is None
+    assert "loss, epoch by epoch" in found._repr_html_()
+    assert ad.fit("y ~ a*exp(-b*x)", DATA, plot=True).picture is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x^2/y", r"\frac{x^{2}}{y}"),
+        ("sqrt(alpha_1)*sin(λ)", r"\sqrt{\alpha_{1}}"),
+        ("a = x + y; a^2", r"\left(x + y\right)^{2}"),
+    ],
+)
+def test_a_formula_is_set(text: str, shown: str) -> None:
+    latex = ad.parse(text)._repr_latex_()
+    assert latex.startswith("$")
+    assert latex.endswith("$")
+    assert shown in latex
