@@ -41,6 +41,7 @@ def test_loops(chain: Node) -> None:
     assert tangents(tape, FLOATS, values, {"x": 1.0})[-1] == pytest.approx(backward, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_graph_passes(chain: Node, leaf: Node) -> None:
     assert len(topological(gradient_nodes(chain, [leaf]))) > DEPTH
     assert len(topological([tangent(chain, {leaf: ONE})])) > DEPTH

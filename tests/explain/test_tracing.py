@@ -144,6 +144,7 @@ def test_a_variable_that_the_output_does_not_need_has_the_derivative_0() -> None
     assert trace(parse("a = y^2; x"), {"x": 1.0, "y": 1.0}).gradient == {"y": 0.0, "x": 1.0}
 
 
+@pytest.mark.slow
 def test_a_chain_of_100000_operations() -> None:
     found = trace(parse("sin(" * 100_000 + "x" + ")" * 100_000), {"x": 1.0})
     assert sum(1 for _ in found.backward) == 100_000

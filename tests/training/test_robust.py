@@ -76,6 +76,7 @@ def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
     assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ROBUST)
 def test_errors_are_those_of_many_samples(loss: str) -> None:
     generator, x = np.random.default_rng(1), np.linspace(-1, 1, 60)

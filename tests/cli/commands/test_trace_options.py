@@ -77,6 +77,7 @@ def test_2_to_the_300_paths() -> None:
     assert run_cli(["trace", text, "--x", "0.1", "--paths", "--json"]).json["paths_count"] == {"x": 2**300}
 
 
+@pytest.mark.slow
 def test_counts_of_paths_too_long_for_a_json_number_are_text() -> None:
     text = "a0 = x;" + "".join(f"a{i + 1} = a{i}/2 + a{i}/2;" for i in range(15_000)) + "a15000"
     count = run_cli(["trace", text, "--x", "1", "--paths", "--limit", "1", "--json"]).json["paths_count"]["x"]

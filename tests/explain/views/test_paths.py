@@ -117,6 +117,7 @@ def test_ties_are_no_reason_to_look_at_more_paths_than_asked_for() -> None:
     assert found.rest == 2.0**300
 
 
+@pytest.mark.slow
 def test_a_chain_of_100000_operations() -> None:
     found = paths("-(" * 100_000 + "x" + ")" * 100_000, x=1)
     assert (found.total, found.listed[0].product, len(found.listed[0].nodes)) == (1, 1.0, 100_001)

@@ -1,0 +1,49 @@
+"""When a fit by least squares is trusted, and when other starts are looked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training import squares
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each search for starts."""
+    found: list[None] = []
+    monkeypatch.setattr(squares, "search", lambda *_: found.append(None))
+    return found
+
+
+def explained(share: float) -> dict[str, Any]:
+    """Data of which a line explains this share, its R²."""
+    x = np.linspace(-1, 1, 40)
+    rest = np.cos(20 * x)
+    for known in (np.ones_like(x), x):
+        rest -= known * (rest @ known) / (known @ known)
+    return {"x": x, "y": 1 + x + rest * np.sqrt((1 / share - 1) * (x @ x) / (rest @ rest))}
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.9001, 0), (0.8999, 1)])
+def test_starts_that_nobody_gave_are_trusted_where_they_explain_nine_tenths(
+    share: float, expected: int, searches: list[None]
+) -> None:
+    data = explained(share)
+    found = ad.fit("y ~ a*x + b", data)
+    assert found.r_squared == pytest.approx(share)
+    assert len(searches) == expected
+    ad.fit("y ~ a*x + b", data, start={"a": 1, "b": 1})  # those that somebody gave always are
+    assert len(searches) == expected
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.9999995, 0), (0.9999985, 1)])
+def test_a_parameter_without_an_error_makes_other_starts_worth_a_try_unless_nothing_is_left_to_explain(
+    share: float, expected: int, searches: list[None]
+) -> None:
+    found = ad.fit("y ~ a*x + b + c - c", explained(share))
+    assert found.stderr["c"] is None
+    assert len(searches) == expected
