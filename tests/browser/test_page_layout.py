@@ -130,8 +130,10 @@ def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page, tmp_path:
     page.emulate_media(media="print", reduced_motion="reduce")
     page.locator("table").wait_for(state="visible")
     assert seen(page)["least"] >= 0.8 * 12 - 0.1
-    widths = page.locator("#stage svg").evaluate_all("svgs => svgs.map((svg) => svg.getBoundingClientRect())")
-    assert all(box["width"] <= 700 and box["height"] <= 940 for box in widths)
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("#stage svg")].map((svg) => svg.getBoundingClientRect())
+            .every((box) => box.width <= 700 && box.height <= 940)"""
+    )
     page.emulate_media(media="screen", reduced_motion="reduce")
     page.locator("table").wait_for(state="hidden")
     assert seen(page)["count"] == before

@@ -22,6 +22,7 @@ class _Task:
         self._work = work
         self._is_running = threading.Lock()
         self._is_running.acquire()
+        self._is_done = False
         self.failure: BaseException | None = None
 
     def run(self) -> None:
@@ -30,12 +31,16 @@ class _Task:
         except BaseException as failure:  # raised again by who waits
             self.failure = failure
         finally:
+            self._is_done = True
             self._is_running.release()
 
     def wait(self) -> None:
-        self._is_running.acquire()
-        self._is_running.release()
+        # An interrupt may come once the lock is taken and before anyone knows; who waits again must not wait for that.
+        while not self._is_done:
+            self._is_running.acquire(timeout=_PATIENCE)
 
+
+_PATIENCE = 0.1  # seconds for which a lock is waited for at a time
 
 _waiting: SimpleQueue[_Task] = SimpleQueue()
 _count = 0
