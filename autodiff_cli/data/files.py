@@ -92,6 +92,7 @@ class DataFile:
         for name in self.readers.keys() & origins.keys():
             self.readers[name].origin = origins[name]
         self._notes: dict[str, None] = {}
+        self._mask: NDArray[np.bool_] | None = None  # which rows count, once they have been looked at
         self._where = None
         if options.where is not None:
             self._where = RowFilter(options.where, self.names, self.texts)
@@ -134,7 +135,7 @@ class DataFile:
             return RawColumns(columns, np.arange(1, len(next(iter(columns.values()))) + 1))
         places = self.places({*wanted, *self._where.numbers, *self._where.texts})
         columns = self.format.columns(places, True, {*texts, *self._where.texts}, self.readers)
-        mask = self._where.mask(columns)
+        mask = self._mask = self._where.mask(columns)
         self._notes |= dict.fromkeys(self._where.notes(columns))
         count = int(np.count_nonzero(mask))
         self._notes[f"--where: {count} of {len(mask)} rows stay"] = None
@@ -145,7 +146,7 @@ class DataFile:
 
     def rows(self) -> Iterator[Cells]:
         """The rows that count as text, some at a time."""
-        return self._all_rows() if self._where is None else kept_rows(self._all_rows(), self._mask())
+        return self._all_rows() if self._where is None else kept_rows(self._all_rows(), self._kept(self._where))
 
     def blocks(self, wanted: Collection[str], size: int) -> Iterator[Block]:
         """All rows in order, `size` at a time at most: the numbers of the columns asked for, and the text of all.
@@ -181,7 +182,7 @@ class DataFile:
         places, count = self.places(wanted), 0
         records: Iterator[Record] = self.format.records()
         if self._where is not None:
-            records = itertools.compress(records, self._mask().tolist())
+            records = itertools.compress(records, self._kept(self._where).tolist())
         for count, (place, cells) in enumerate(records, 1):
             if count == number:
                 if len(cells) != len(self.header):
@@ -204,11 +205,12 @@ class DataFile:
             while block := [record.cells for record in itertools.islice(rest, _ROWS)]:
                 yield block
 
-    def _mask(self) -> NDArray[np.bool_]:
+    def _kept(self, where: RowFilter) -> NDArray[np.bool_]:
         """Which rows count."""
-        assert self._where is not None
-        places = self.places({*self._where.numbers, *self._where.texts})
-        return self._where.mask(self.format.columns(places, True, self._where.texts, self.readers))
+        if self._mask is None:
+            places = self.places({*where.numbers, *where.texts})
+            self._mask = where.mask(self.format.columns(places, True, where.texts, self.readers))
+        return self._mask
 
     def _rename(self, renamed: Mapping[str, str]) -> None:
         for own, name in renamed.items():
