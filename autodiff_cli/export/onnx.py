@@ -120,10 +120,10 @@ class _Graph:
             )
         found = self._names[root]
         if root not in self._of_rows:  # the same in every row
-            rows = self._add("Shape", [next(iter(self._columns))], "rows") if self._columns else None
+            rows = self.add("Shape", [next(iter(self._columns))], "rows") if self._columns else None
             if rows is not None:
-                target = self._add("Concat", [rows, self._whole([*self.shape(root)])], "shape", axis=0)
-                found = self._add("Expand", [found, target], "alike")
+                target = self.add("Concat", [rows, self._whole([*self.shape(root)])], "shape", axis=0)
+                found = self.add("Expand", [found, target], "alike")
         from onnx import helper
 
         self.nodes.append(helper.make_node("Identity", [found], [OUTPUT]))
@@ -149,7 +149,7 @@ class _Graph:
             self._of_rows.add(node)
             return node.text
         if node.is_constant:
-            return self._number(FLOATS.read(node.text))
+            return self.number(FLOATS.read(node.text))
         return self._tensor(np.asarray(self._values[node.text], dtype=np.float64), node.text)
 
     # --- elementwise
@@ -157,12 +157,12 @@ class _Graph:
     def _elementwise(self, node: Node, op: Op) -> str:
         inputs = self._aligned(node)
         if op.name in _SAME:
-            return self._add(_SAME[op.name], inputs, op.name)
+            return self.add(_SAME[op.name], inputs, op.name)
         if op.name in _COMPARED:
-            return self._as_number(self._add(_COMPARED[op.name], inputs, op.name))
+            return self.as_number(self.add(_COMPARED[op.name], inputs, op.name))
         if op.name == "where":
-            condition = self._truth(inputs[0])
-            return self._add("Where", [condition, *inputs[1:]], op.name)
+            condition = self.truth(inputs[0])
+            return self.add("Where", [condition, *inputs[1:]], op.name)
         written = _DERIVED.get(op.name)
         if written is None:
             self._lacking[op.spelling or op.name] = None
@@ -176,17 +176,19 @@ class _Graph:
         for child in node.inputs:
             name, lacking = self._names[child], rank - len(self.shape(child))
             if child in self._of_rows and lacking:
-                name = self._add("Unsqueeze", [name, self._whole([*range(1, lacking + 1)])], "column")
+                name = self.add("Unsqueeze", [name, self._whole([*range(1, lacking + 1)])], "column")
             found.append(name)
         return found
 
-    def _truth(self, name: str) -> str:
-        return self._add("Not", [self._add("Equal", [name, self._number(0.0)], "zero")], "truth")
+    def truth(self, name: str) -> str:
+        """A number as a truth value."""
+        return self.add("Not", [self.add("Equal", [name, self.number(0.0)], "zero")], "truth")
 
-    def _as_number(self, name: str) -> str:
+    def as_number(self, name: str) -> str:
+        """A truth value as a number."""
         from onnx import TensorProto
 
-        return self._add("Cast", [name], "number", to=TensorProto.DOUBLE)
+        return self.add("Cast", [name], "number", to=TensorProto.DOUBLE)
 
     # --- arrays
 
@@ -194,7 +196,7 @@ class _Graph:
         (x,) = node.inputs
         start = 1 if x in self._of_rows else 0
         axes = [*range(start, start + len(self.shape(x)))]
-        return self._add(kind, [self._names[x], self._whole(axes)], node.op.name if node.op else kind, keepdims=0)
+        return self.add(kind, [self._names[x], self._whole(axes)], node.op.name if node.op else kind, keepdims=0)
 
     def _matmul(self, node: Node) -> str:
         a, b = node.inputs
@@ -202,31 +204,31 @@ class _Graph:
         rows, of_rows = a in self._of_rows, b in self._of_rows
         ranks = len(self.shape(a)), len(self.shape(b))
         if ranks == (2, 1) and of_rows and not rows:  # W @ v for all rows at once, as frameworks have it
-            return self._add("MatMul", [second, self._add("Transpose", [first], "transposed", perm=[1, 0])], "product")
+            return self.add("MatMul", [second, self.add("Transpose", [first], "transposed", perm=[1, 0])], "product")
         if not of_rows or ranks == (2, 2):
-            return self._add("MatMul", [first, second], "product")
+            return self.add("MatMul", [first, second], "product")
         if ranks[0] == 1:
-            first = self._add("Unsqueeze", [first, self._whole([int(rows)])], "row")
+            first = self.add("Unsqueeze", [first, self._whole([int(rows)])], "row")
         if ranks[1] == 1:
-            second = self._add("Unsqueeze", [second, self._whole([2])], "column")
-        product = self._add("MatMul", [first, second], "product")
+            second = self.add("Unsqueeze", [second, self._whole([2])], "column")
+        product = self.add("MatMul", [first, second], "product")
         axes = [axis for axis, rank in zip((1, 2), ranks, strict=True) if rank == 1]
-        return self._add("Squeeze", [product, self._whole(axes)], "product")
+        return self.add("Squeeze", [product, self._whole(axes)], "product")
 
     def _dot(self, node: Node) -> str:
         a, b = node.inputs
-        product = self._add("Mul", [self._names[a], self._names[b]], "product")
+        product = self.add("Mul", [self._names[a], self._names[b]], "product")
         axis = 1 if node in self._of_rows else 0
-        return self._add("ReduceSum", [product, self._whole([axis])], "dot", keepdims=0)
+        return self.add("ReduceSum", [product, self._whole([axis])], "dot", keepdims=0)
 
     def _softmax(self, node: Node) -> str:
         (x,) = node.inputs
         rank = len(self.shape(x))
         if rank == 1:
-            return self._add("Softmax", [self._names[x]], "softmax", axis=-1)
-        flat = self._add("Reshape", [self._names[x], self._whole([*self._head(x), -1])], "flat")
-        soft = self._add("Softmax", [flat], "softmax", axis=-1)
-        return self._add("Reshape", [soft, self._whole([*self._head(x), *self.shape(x)])], "softmax")
+            return self.add("Softmax", [self._names[x]], "softmax", axis=-1)
+        flat = self.add("Reshape", [self._names[x], self._whole([*self._head(x), -1])], "flat")
+        soft = self.add("Softmax", [flat], "softmax", axis=-1)
+        return self.add("Reshape", [soft, self._whole([*self._head(x), *self.shape(x)])], "softmax")
 
     def _head(self, node: Node) -> list[int]:
         return [0] if node in self._of_rows else []
@@ -234,32 +236,32 @@ class _Graph:
     def _stack(self, node: Node) -> str:
         start = 1 if node in self._of_rows else 0
         own = (self._of_each_row(child, node) for child in node.inputs)
-        parts = [self._add("Unsqueeze", [part, self._whole([start])], "part") for part in own]
-        return self._add("Concat", parts, "vector", axis=start)
+        parts = [self.add("Unsqueeze", [part, self._whole([start])], "part") for part in own]
+        return self.add("Concat", parts, "vector", axis=start)
 
     def _concat(self, node: Node) -> str:
         start = 1 if node in self._of_rows else 0
         parts = [self._of_each_row(child, node) for child in node.inputs]
         parts = [
-            part if self.shape(child) else self._add("Unsqueeze", [part, self._whole([start])], "part")
+            part if self.shape(child) else self.add("Unsqueeze", [part, self._whole([start])], "part")
             for part, child in zip(parts, node.inputs, strict=True)
         ]
-        return self._add("Concat", parts, "vector", axis=start)
+        return self.add("Concat", parts, "vector", axis=start)
 
     def _of_each_row(self, child: Node, node: Node) -> str:
         """A part, repeated for each row where the whole has a value of its own in each."""
         name = self._names[child]
         if child in self._of_rows or node not in self._of_rows:
             return name
-        rows = self._add("Shape", [next(iter(self._columns))], "rows")
-        target = self._add("Concat", [rows, self._whole([*self.shape(child)])], "shape", axis=0)
-        return self._add("Expand", [name, target], "alike")
+        rows = self.add("Shape", [next(iter(self._columns))], "rows")
+        target = self.add("Concat", [rows, self._whole([*self.shape(child)])], "shape", axis=0)
+        return self.add("Expand", [name, target], "alike")
 
     def _index(self, node: Node) -> str:
         x, *places = node.inputs
         found, axis = self._names[x], 1 if x in self._of_rows else 0
         for place in places:
-            found = self._add("Gather", [found, self._whole(int(place.text))], "element", axis=axis)
+            found = self.add("Gather", [found, self._whole(int(place.text))], "element", axis=axis)
         return found
 
     def _transpose(self, node: Node) -> str:
@@ -267,32 +269,26 @@ class _Graph:
         if len(self.shape(x)) < 2:
             return self._names[x]
         perm = [0, 2, 1] if x in self._of_rows else [1, 0]
-        return self._add("Transpose", [self._names[x]], "transposed", perm=perm)
+        return self.add("Transpose", [self._names[x]], "transposed", perm=perm)
 
     def _outer(self, node: Node) -> str:
         a, b = node.inputs
-        tall = self._add("Unsqueeze", [self._names[a], self._whole([2 if a in self._of_rows else 1])], "column")
-        wide = self._add("Unsqueeze", [self._names[b], self._whole([1 if b in self._of_rows else 0])], "row")
-        return self._add("Mul", [tall, wide], "outer")
+        tall = self.add("Unsqueeze", [self._names[a], self._whole([2 if a in self._of_rows else 1])], "column")
+        wide = self.add("Unsqueeze", [self._names[b], self._whole([1 if b in self._of_rows else 0])], "row")
+        return self.add("Mul", [tall, wide], "outer")
 
     # --- what nodes are made of
 
     def add(self, kind: str, inputs: Sequence[str], name: str = "step", **attributes: Any) -> str:
         """One more node; gives the name of what it computes."""
-        return self._add(kind, inputs, name, **attributes)
-
-    def number(self, value: float) -> str:
-        """A number that is always the same."""
-        return self._number(value)
-
-    def _add(self, kind: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
         from onnx import helper
 
         result = self._fresh(name)
         self.nodes.append(helper.make_node(kind, [*inputs], [result], name=result, **attributes))
         return result
 
-    def _number(self, value: float) -> str:
+    def number(self, value: float) -> str:
+        """A number that is always the same."""
         key = repr(value)
         if key not in self._constants:
             self._constants[key] = self._tensor(np.float64(value), key)
@@ -387,9 +383,9 @@ _DERIVED: dict[str, Callable[[_Graph, list[str]], str]] = {
     "clip": lambda g, x: g.add("Min", [g.add("Max", x[:2]), x[2]]),
     "mod": lambda g, x: g.add("Sub", [x[0], g.add("Mul", [g.add("Floor", [g.add("Div", x)]), x[1]])]),
     "hypot": lambda g, x: g.add("Sqrt", [g.add("Add", [g.add("Mul", [x[0], x[0]]), g.add("Mul", [x[1], x[1]])])]),
-    "not": lambda g, x: g._as_number(g.add("Equal", [x[0], g.number(0.0)])),
-    "and": lambda g, x: g._as_number(g.add("And", [g._truth(x[0]), g._truth(x[1])])),
-    "or": lambda g, x: g._as_number(g.add("Or", [g._truth(x[0]), g._truth(x[1])])),
-    "ne": lambda g, x: g._as_number(g.add("Not", [g.add("Equal", x)])),
+    "not": lambda g, x: g.as_number(g.add("Equal", [x[0], g.number(0.0)])),
+    "and": lambda g, x: g.as_number(g.add("And", [g.truth(x[0]), g.truth(x[1])])),
+    "or": lambda g, x: g.as_number(g.add("Or", [g.truth(x[0]), g.truth(x[1])])),
+    "ne": lambda g, x: g.as_number(g.add("Not", [g.add("Equal", x)])),
     "broadcast_like": lambda g, x: x[0],
 }
