@@ -83,7 +83,7 @@ class DataFile:
     ) -> None:
         source = ByteSource(path, stdin, once=once)
         self.name = source.name
-        self.format = format_of(source, options.dialect)
+        self.format = format_of(source, options)
         self.header = tuple(self.format.header)
         self._canonical = [canonical(cell.strip()) for cell in self.header]
         self._rename(options.renamed)

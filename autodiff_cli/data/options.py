@@ -10,11 +10,10 @@ from autodiff_cli.language.lexer import canonical
 
 
 @dataclass(frozen=True)
-class FileOptions:
-    """How data files are to be read.
+class FileOptions(Dialect):
+    """How data files are to be read: the dialect of their text, and what is the same in every format.
 
     Attributes:
-        delimiter, decimal, comment, no_header: see `Dialect`.
         column: other names for columns, each `NAME=Original`.
         where: an expression that holds in the rows that count.
 
@@ -22,20 +21,12 @@ class FileOptions:
         DataError: for what cannot be meant.
     """
 
-    delimiter: str | None = None
-    decimal: str | None = None
-    comment: str | None = None
-    no_header: bool = False
     column: list[str] | None = None
     where: str | None = None
 
     def __post_init__(self) -> None:
-        _ = self.dialect, self.renamed
-
-    @property
-    def dialect(self) -> Dialect:
-        """How text is written."""
-        return Dialect(self.delimiter, self.decimal, self.comment, self.no_header)
+        super().__post_init__()
+        _ = self.renamed
 
     @property
     def renamed(self) -> dict[str, str]:
