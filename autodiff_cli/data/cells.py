@@ -20,6 +20,24 @@ _GROUPED = {
 }
 
 
+class DataError(ValueError):
+    """Data that cannot be used; the message says where it is wrong, and what stands there.
+
+    Attributes:
+        missing: whether all that is wrong are cells that are empty, nan or infinite, so that dropping rows would help.
+
+    >>> import autodiff_cli as ad
+    >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, float("nan")]})
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.data.cells.DataError: row 2, column `y`: nan
+    """
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
 class CellKind(Enum):
     """What the cells of a column are, in words."""
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from autodiff_cli.data.cells import number
-from autodiff_cli.data.table import DataError
+from autodiff_cli.data.cells import DataError, number
 
 BLANKS = " "  # the delimiter that stands for any run of blanks and tabs
 HASH = "#"  # begins lines of comment before the header, also if nobody says so

@@ -135,11 +135,8 @@ class DataFile:
             return RawColumns(columns, np.arange(1, len(next(iter(columns.values()))) + 1))
         places = self.places({*wanted, *self._where.numbers, *self._where.texts})
         columns = self.format.columns(places, True, {*texts, *self._where.texts}, self.readers)
-        mask = self._mask = self._where.mask(columns)
-        self._notes |= dict.fromkeys(self._where.notes(columns))
-        count = int(np.count_nonzero(mask))
-        self._notes[f"--where: {count} of {len(mask)} rows stay"] = None
-        if not count:
+        mask = self._held(self._where, columns)
+        if not mask.any():
             raise DataError("\n".join([f"{self.name}: --where leaves no row of {len(mask)}", *self._notes][:-1]))
         kept = {name: column[mask] for name, column in columns.items() if name in wanted}
         return RawColumns(kept, np.flatnonzero(mask) + 1)
@@ -209,8 +206,16 @@ class DataFile:
         """Which rows count."""
         if self._mask is None:
             places = self.places({*where.numbers, *where.texts})
-            self._mask = where.mask(self.format.columns(places, True, where.texts, self.readers))
+            self._held(where, self.format.columns(places, True, where.texts, self.readers))
+        assert self._mask is not None
         return self._mask
+
+    def _held(self, where: RowFilter, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """The same, from the columns that the condition reads; it is said how many."""
+        mask = self._mask = where.mask(columns)
+        self._notes |= dict.fromkeys(where.notes(columns))
+        self._notes[f"--where: {np.count_nonzero(mask)} of {len(mask)} rows stay"] = None
+        return mask
 
     def _rename(self, renamed: Mapping[str, str]) -> None:
         for own, name in renamed.items():

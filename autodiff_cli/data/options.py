@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autodiff_cli.data.cells import DataError
 from autodiff_cli.data.dialect import Dialect
-from autodiff_cli.data.table import DataError
 from autodiff_cli.language.lexer import canonical
 
 

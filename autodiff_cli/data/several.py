@@ -132,13 +132,14 @@ class SeveralFiles:
 
     def row(self, number: int, wanted: Collection[str]) -> Record:
         """See `DataFile.row`."""
+        before = 0
         for file in self._files:
             count = sum(map(len, file.rows()))
-            if number <= count:
-                place, cells = file.row(number, wanted)
+            if number <= before + count:
+                place, cells = file.row(number - before, wanted)
                 return Record(f"{file.name}: {place}", cells)
-            number -= count
-        raise DataError(f"{self.name}: there are not so many rows")
+            before += count
+        raise DataError(f"{self.name}: there is no row {number}; the last one is {before}")
 
     def _in_order(self, file: DataFile) -> Callable[[Cells], Cells]:
         """What brings the cells of rows into the order of the first file's columns."""

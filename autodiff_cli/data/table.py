@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from autodiff_cli.data.cells import DataError as DataError
 from autodiff_cli.data.frames import named_columns
 from autodiff_cli.language.errors import in_brief
 from autodiff_cli.language.lexer import canonical
@@ -19,24 +20,6 @@ Array = NDArray[np.float64]
 _SHOWN = 5  # of several problems
 _LARGEST_LABEL = 2**63
 _READ = frozenset("?bBhHiIlLqQfd")  # types of numbers that every backend reads as they are
-
-
-class DataError(ValueError):
-    """Data that cannot be used; the message says where it is wrong, and what stands there.
-
-    Attributes:
-        missing: whether all that is wrong are cells that are empty, nan or infinite, so that dropping rows would help.
-
-    >>> import autodiff_cli as ad
-    >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, float("nan")]})
-    Traceback (most recent call last):
-        ...
-    autodiff_cli.data.table.DataError: row 2, column `y`: nan
-    """
-
-    def __init__(self, message: str, *, missing: bool = False) -> None:
-        super().__init__(message)
-        self.missing = missing
 
 
 _BLOCK = 65_536  # values that are looked at together

@@ -14,10 +14,14 @@ from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.declarations import Assignments, Digits, Expr, Json, Mode, PassMode, Wrt
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.cli.files import FILE_OPTIONS
+from autodiff_cli.cli.records import with_records
+from autodiff_cli.data.options import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical
 
 if TYPE_CHECKING:
+    from autodiff_cli.cli.tracing.rows import RowAsked
     from autodiff_cli.explain.record import Trace
     from autodiff_cli.render.drawing.diagrams import View
     from autodiff_cli.render.paper import Paper
@@ -73,20 +77,28 @@ class Instead(NamedTuple):
         return self.paths is not None or self.tape or self.forward
 
 
+@with_records(FILE_OPTIONS, reading=FileOptions)
 def trace(
     context: typer.Context,
     expression: Expr,
     data: Annotated[
-        str | None,
-        typer.Argument(metavar="[DATA]", help="With --row: a data file, as for `train`.", show_default=False),
+        list[str] | None,
+        typer.Argument(metavar="[DATA]...", help="With --row: data files, as for `train`.", show_default=False),
     ] = None,
     row: Annotated[
         int | None,
-        typer.Option("--row", min=1, metavar="N", help="Of the model EXPR, or MODEL.json: the loss of row N of DATA."),
+        typer.Option(
+            "--row",
+            min=1,
+            metavar="N",
+            help="Of the model EXPR, or MODEL.json: the loss of row N of DATA, of those --where keeps.",
+        ),
     ] = None,
     loss: Annotated[
         str | None, typer.Option("--loss", metavar="NAME", help="With --row: what a row costs, as for `train`.")
     ] = None,
+    *,
+    reading: FileOptions,
     assignments: Assignments = None,
     wrt: Wrt = None,
     mode: Mode = PassMode.REVERSE,
@@ -156,9 +168,10 @@ def trace(
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o sheet.html --exercise
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
       autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
-      autodiff trace MODEL.json decay.csv --row 3
+      autodiff trace MODEL.json "2024-*.csv" --row 3 --where "t > 0"
     """
     from autodiff_cli.cli import inputs, options
+    from autodiff_cli.cli.tracing import rows
 
     environment = Call.of(context).environment
     output = None if output == "-" else output
@@ -181,7 +194,8 @@ def trace(
         raise BadInput("--step cannot be combined with --paths, --tape, --mode forward, --format, --json or -o")
     given = options.assignments(Call.of(context).values, assignments or ())
     inputs.refuse_many(given, "trace")
-    traced = _traced(context, (expression, data, row, loss), given, wrt)
+    asked_row = rows.RowAsked(data or [], row, loss, reading)
+    traced = _traced(context, expression, asked_row, given, wrt)
     if step and _walked(environment, traced, digits, expression):
         return Answer(None, json)
     if form is Format.LATEX:
@@ -197,19 +211,13 @@ def trace(
     return Answer(drawn, json, output=output)
 
 
-def _traced(
-    context: typer.Context, of: tuple[str, str | None, int | None, str | None], given: dict[str, str], wrt: str | None
-) -> Trace:
-    """The trace of an expression, or of the loss of a row of data: of the words EXPR, DATA, `--row` and `--loss`."""
+def _traced(context: typer.Context, expression: str, of: RowAsked, given: dict[str, str], wrt: str | None) -> Trace:
+    """The trace of an expression, or of the loss of a row of data."""
     from autodiff_cli.cli import inputs
     from autodiff_cli.cli.tracing import rows
 
-    expression, data, row, loss = of
-    if data is not None and row is not None:
-        return rows.traced_row(context, expression, data, row, loss, given, wrt)
-    if row is not None:
-        raise BadInput(f"--row {row} is a row of a data file: name it after the model, as autodiff trace MODEL DATA")
-    rows.refuse_without_row(data, loss)
+    if of.is_one:
+        return rows.traced_row(context, expression, of, given, wrt)
     formula = inputs.formula(context, inputs.text_of(expression, Call.of(context).environment), given)
     return inputs.traced(context, formula, given, inputs.chosen(formula, wrt))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -10,6 +11,7 @@ from autodiff_cli.cli import inputs
 from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.data import bad_input, data_files
 from autodiff_cli.cli.errors import BadInput
+from autodiff_cli.data.options import AS_IT_IS, FileOptions
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.record import Trace
@@ -18,14 +20,49 @@ if TYPE_CHECKING:
 MODEL_FILE = ".json"  # how the name of a fitted model ends; no model ends so
 
 
-def traced_row(
-    context: typer.Context, model: str, data: str, row: int, loss: str | None, given: dict[str, str], wrt: str | None
-) -> Trace:
+class RowAsked(NamedTuple):
+    """What a command line says of a row of data.
+
+    Attributes:
+        data: the names of the files.
+        number: of the row, among all rows of the files that count; the first one is 1.
+        loss: what a row costs, as for `train`.
+        reading: how the files are to be read.
+    """
+
+    data: list[str]
+    number: int | None
+    loss: str | None
+    reading: FileOptions
+
+    @property
+    def is_one(self) -> bool:
+        """Whether a row is asked for. Raises BadInput for half of what that takes."""
+        if self.data and self.number is not None:
+            return True
+        if self.number is not None:
+            raise BadInput(
+                f"--row {self.number} is a row of a data file: name it after the model, as autodiff trace MODEL DATA"
+            )
+        if self.data:
+            quotes = 'if it is part of the expression, put that in quotes, as autodiff trace "x*y"'
+            raise BadInput(
+                f"`{self.data[0]}` is one word too many; --row N traces the loss of a row of a data file; {quotes}"
+            )
+        if self.loss is not None:
+            raise BadInput("--loss is for the loss of a row of data: add DATA and --row N")
+        if self.reading != AS_IT_IS:
+            said = dataclasses.asdict(self.reading)
+            option = next(name for name, value in dataclasses.asdict(AS_IT_IS).items() if said[name] != value)
+            raise BadInput(f"--{option.replace('_', '-')} is for data files: add DATA and --row N")
+        return False
+
+
+def traced_row(context: typer.Context, model: str, of: RowAsked, given: dict[str, str], wrt: str | None) -> Trace:
     """The trace of the loss of a row.
 
     Args:
         model: a model, or the name of a file that `train --save` wrote.
-        loss: what a row costs, as for `train`.
         given: the texts of the values of parameters.
         wrt: names to differentiate towards; the parameters that a fit moves for None.
 
@@ -35,36 +72,31 @@ def traced_row(
     from autodiff_cli.explain.tracing import trace
 
     environment = Call.of(context).environment
-    if model == data == "-":
+    if model == "-" and "-" in of.data:
         raise BadInput("MODEL and DATA cannot both be standard input")
     with bad_input("--row takes a row without such cells"):
-        found = _row(context, model, data, row, loss, given)
+        found = _row(context, model, of, given)
     for note in (*found.formula.notes, *found.notes):
         environment.note(f"note: {note}")
     inputs.check_all_given(context, found.formula, found.point)
     return trace(found.formula, found.point, found.wrt if wrt is None else inputs.chosen(found.formula, wrt))
 
 
-def _row(context: typer.Context, model: str, data: str, row: int, loss: str | None, given: dict[str, str]) -> TracedRow:
-    from autodiff_cli.data.options import AS_IT_IS
+def _row(context: typer.Context, model: str, of: RowAsked, given: dict[str, str]) -> TracedRow:
     from autodiff_cli.training.options import LossOptions
     from autodiff_cli.training.result.model_file import load
     from autodiff_cli.training.row import row_of_fit, row_of_model
 
+    assert of.number is not None
     environment, values = Call.of(context).environment, inputs.constant_values(given)
-    if not model.endswith(MODEL_FILE):
-        file = data_files([data], environment, AS_IT_IS)
-        return row_of_model(inputs.text_of(model, environment), file, row, values, LossOptions(loss))
-    if loss is not None:
-        raise BadInput(f"--loss {loss}: {model} says which loss it was fitted by")
-    fit = load(model)
-    return row_of_fit(fit, data_files([data], environment, AS_IT_IS, fit.moments()), row, values)
-
-
-def refuse_without_row(data: str | None, loss: str | None) -> None:
-    """Raise BadInput for what only the trace of a row of data takes."""
-    if data is not None:
-        quotes = 'if it is part of the expression, put that in quotes, as autodiff trace "x*y"'
-        raise BadInput(f"`{data}` is one word too many; --row N traces the loss of a row of a data file; {quotes}")
-    if loss is not None:
-        raise BadInput("--loss is for the loss of a row of data: add DATA and --row N")
+    is_fitted = model.endswith(MODEL_FILE)
+    if is_fitted and of.loss is not None:
+        raise BadInput(f"--loss {of.loss}: {model} says which loss it was fitted by")
+    fit = load(model) if is_fitted else None
+    file = data_files(of.data, environment, of.reading, fit.moments() if fit else {})
+    if fit:
+        found = row_of_fit(fit, file, of.number, values)
+    else:
+        text = inputs.text_of(model, environment)
+        found = row_of_model(text, file, of.number, values, LossOptions(of.loss))
+    return dataclasses.replace(found, notes=(*file.notes, *found.notes))

@@ -137,3 +137,26 @@ def test_parameters_with_a_value_for_each_level(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("x,y,group\n0,2.1,Z\n")
     refused = run_cli(f"trace {model} {tmp_path}/other.csv --row 1")
     expect_refusal(refused, 'row 1 (line 2), column `group`: "Z" is no level of the model (A, B, C)')
+
+
+def test_files_are_read_as_train_reads_them(tmp_path: Path) -> None:
+    text, first, second = (tmp_path / name for name in ("e.txt", "f1.csv", "f2.csv"))
+    text.write_text("% instrument 7\n0;2,1;s\n% moved\n1;0,8;s\n2;0,3;m\n")
+    options = "--delimiter ; --decimal , --comment % --no-header --a 2 --b 1 --json"
+    rows = [run_cli(f'trace "c2 ~ a*exp(-b*c1)" {text} --row {k} {options}').json for k in (1, 2, 3)]
+    for row, (x, y) in zip(rows, [(0, 2.1), (1, 0.8), (2, 0.3)], strict=True):
+        assert row["value"] == pytest.approx((y - 2 * math.exp(-x)) ** 2, rel=1e-12)
+    kept = run_cli(f'trace "c2 ~ a*exp(-b*c1)" {text} --row 1 {options} --where "c3 == \'m\'"')
+    assert kept.json["value"] == rows[2]["value"]
+    assert "--where: 1 of 3 rows stay" in kept.stderr
+    first.write_text("x,y\n0,1\n1,2\n")
+    second.write_text("y,x\n5,3\n")
+    third = run_cli(f'trace "y ~ a*t" {first} {second} --column t=x --row 3 --a 2 --json').json
+    assert third["variables"] == {"y": 5, "t": 3, "a": 2}
+    expect_refusal(run_cli(f'trace "y ~ a*x" {first} {second} --row 4 --a 2'), "there is no row 4; the last one is 3")
+
+
+@pytest.mark.parametrize("option", ["--delimiter ;", "--no-header", "--where x>0", "--column t=x"])
+def test_options_of_files_want_files(option: str) -> None:
+    name = option.split()[0]
+    expect_refusal(run_cli(f"trace x^2 --x 1 {option}"), f"{name} is for data files: add DATA and --row N")
