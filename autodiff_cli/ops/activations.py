@@ -25,7 +25,9 @@ proportion = helper(
 )
 # Derived from the texts, their own slopes would cancel in the middle and overflow at the ends.
 logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (x * (1 - x)))
-sigmoid_slope = helper("sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x))
+sigmoid_slope = helper(
+    "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
+)
 # In numbers from one exponential, and with all digits also where it alone would underflow.
 silu_slope = helper("silu_slope", None, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)))
 mish_slope = helper("mish_slope", None, lambda x: tanh(softplus(x)) + x * sech_square(softplus(x)) * sigmoid(x))

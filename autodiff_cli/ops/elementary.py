@@ -40,12 +40,12 @@ OUTSIDE_1: Fields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: equ
 within = helper("within", lambda r, z, slope: (0, within(z, 1)), lambda z, slope: slope)
 
 # The curve called the witch of Agnesi, in numbers right also where the square overflows.
-witch = helper("witch", lambda z, x: -(2 * x * z * z), lambda x: 1 / (1 + x**2))
+witch = helper("witch", lambda z, x: -(2 * x * z * z), lambda x: 1 / (1 + x**2), is_positive=True)
 
 # Slopes whose own slopes cancel near 0 or overflow far out when they are derived from the text that people read.
 pole_pair = helper("pole_pair", lambda z, x: 2 * x * z * z, lambda x: 1 / ((1 - x) * (1 + x)))
 arc_slope = helper("arc_slope", lambda z, x: x * z * z * z, lambda x: 1 / sqrt((1 - x) * (1 + x)))
-sech_square = helper("sech_square", lambda z, x: -(2 * z * tanh(x)), lambda x: 1 / cosh(x) ** 2)
+sech_square = helper("sech_square", lambda z, x: -(2 * z * tanh(x)), lambda x: 1 / cosh(x) ** 2, is_positive=True)
 csch_square = helper("csch_square", lambda z, x: -(2 * z * coth(x)), lambda x: 1 / sinh(x) ** 2)
 
 # fmt: off

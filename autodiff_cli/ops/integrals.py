@@ -14,7 +14,9 @@ sinhc_derivative: Op
 
 # cosh(x)/x, and sinh(x)/x with its derivatives, the hyperbolic twins of sinc. (cosh(x) - sinhc(x))/x, the textbook
 # slope, cancels near 0; so the n-th derivative is an operation of its own.
-sinhc = elementary("sinhc", lambda z, x: sinhc_derivative(1, x), parity=1, summary="sinh(x)/x, and 1 at 0")
+sinhc = elementary(
+    "sinhc", lambda z, x: sinhc_derivative(1, x), parity=1, summary="sinh(x)/x, and 1 at 0", is_positive=True
+)
 sinhc_derivative = elementary(
     "sinhc_derivative", lambda z, n, x: (constant("nan"), sinhc_derivative(n + 1, x)), unavailable=(0,), bound=16,
     domain=lambda n, x: is_order(n),

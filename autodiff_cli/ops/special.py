@@ -10,13 +10,13 @@ from autodiff_cli.ops.elementary import INSIDE_1, exp, pi, sqrt, square
 
 # exp(-x²), exp(-x²/2) and exp(x²), in numbers with the square's rounding error carried along: far out, that error is
 # hundreds of ulps of the result.
-bell = helper("bell", lambda z, x: -2 * x * z, lambda x: exp(-(x**2)))
-half_bell = helper("half_bell", lambda z, x: -x * z, lambda x: exp(-(x**2) / 2))
-swell = helper("swell", lambda z, x: 2 * x * z, lambda x: exp(x**2))
+bell = helper("bell", lambda z, x: -2 * x * z, lambda x: exp(-(x**2)), is_positive=True)
+half_bell = helper("half_bell", lambda z, x: -x * z, lambda x: exp(-(x**2) / 2), is_positive=True)
+swell = helper("swell", lambda z, x: 2 * x * z, lambda x: exp(x**2), is_positive=True)
 
 # fmt: off
 erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function", parity=-1)
-erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), summary="1 - erf(x), with all digits far right")
+erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), summary="1 - erf(x), with all digits far right", is_positive=True)
 erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x", parity=-1)
 erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=60, summary="the inverse of erf", parity=-1)
 # fmt: on
@@ -41,7 +41,7 @@ normal_pdf = elementary(
     expansion=lambda x, mean=0, deviation=1: (
         half_bell(_standard(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi))
     ),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
+    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
     summary="the normal density at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
 normal_cdf = elementary(

@@ -8,12 +8,15 @@ import math
 import pytest
 from mpmath import mp, mpc, mpf
 
+from autodiff_cli.algebra.signs import rises
+from autodiff_cli.graph.node import variable
 from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.ops import all_ops, registered
 from tests.ops.table import ROWS, Number, Row
 
 OF_ONE_NUMBER = [row for row in ROWS if registered(row.name).most == 1]
 EXACT = [row for row in ROWS if registered(row.name).is_exact]
+SAMPLES = sorted({*(k / 7 for k in range(-60, 61)), -1.5, -0.01, 0.01, 0.25, 1.5})
 WHOLE = (-98_765_432_109, -94_906_265, -7, -3, -2, -1, 0, 1, 2, 3, 11, 94_906_263, 123_456_789_012)
 
 
@@ -43,6 +46,27 @@ def test_parity(row: Row) -> None:
 
 def test_only_functions_of_one_number_have_a_parity() -> None:
     assert [op.name for op in all_ops() if op.parity and (op.most != 1 or op.structural)] == []
+
+
+@pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+def test_what_is_always_positive(row: Row) -> None:
+    with mp.workdps(60):
+        found = [there for x in SAMPLES if (there := value(row, x)) is not None]
+    assert found
+    assert registered(row.name).is_positive == all(there > 0 for there in found)
+
+
+@pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+def test_what_is_seen_to_rise_does(row: Row) -> None:
+    with mp.workdps(60):
+        found = [there for x in SAMPLES if (there := value(row, x)) is not None]
+    if rises(registered(row.name)(variable("x"))):
+        assert found == sorted(set(found))
+
+
+def test_the_ends_of_generalised_linear_models_are_seen_to_rise() -> None:
+    for name in ("exp", "exp2", "sigmoid", "normal_cdf", "softplus", "tanh", "erf", "atan"):
+        assert rises(registered(name)(variable("x"))), name
 
 
 @pytest.mark.parametrize("row", EXACT, ids=lambda row: row.name)

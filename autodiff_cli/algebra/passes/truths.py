@@ -11,6 +11,7 @@ from typing import Any
 from autodiff_cli.algebra.exact import number
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
+from autodiff_cli.numbers.floats.table import CONSTANTS
 from autodiff_cli.ops.arithmetic import (
     and_,
     equal,
@@ -34,7 +35,7 @@ COMPARISONS: Mapping[Op, Callable[[Any, Any], bool]] = {
 }
 TURNED = {less: greater, less_equal: greater_equal, greater: less, greater_equal: less_equal}  # from right to left
 LOGIC = (and_, or_, not_)
-_NAMED = {"pi": math.pi, "tau": math.tau, "e": math.e}
+_FINITE = {name: value for name, value in CONSTANTS.items() if math.isfinite(value)}
 
 
 def decided(op: Op, inputs: tuple[Node, ...]) -> bool | None:
@@ -80,4 +81,4 @@ def _value(node: Node) -> Fraction | float | None:
     if not node.is_constant:
         return None
     literal = number(node.text)
-    return _NAMED.get(node.text) if literal is None else literal.value
+    return _FINITE.get(node.text) if literal is None else literal.value

@@ -55,12 +55,12 @@ def _truth(compare: Callable[[float, float], bool]) -> Callable[[float, float], 
     return lambda x, y: 1.0 if compare(x, y) else 0.0
 
 
-_NAMED = {"pi": math.pi, "tau": math.tau, "e": math.e, "inf": inf, "nan": nan}
+CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e, "inf": inf, "nan": nan}
 
 
 def read(text: str) -> float:
     """The float nearest to the number that a constant's text names."""
-    named = _NAMED.get(text)
+    named = CONSTANTS.get(text)
     return float(text) if named is None else named
 
 

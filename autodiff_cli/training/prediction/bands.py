@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.algebra.signs import rises
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.backends.evaluate import evaluate
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _NUMBERS = 4_000_000  # of gradients that are held at a time
-_RISING = ("exp", "exp2", "sigmoid", "normal_cdf", "softplus")  # operations that a mean is the end of
 
 
 class Bands(NamedTuple):
@@ -95,14 +95,14 @@ def _band(
     level: float,
 ) -> Bands:
     likelihood = _kind(fit) is LossKind.LIKELIHOOD
-    end = output.op if likelihood and output.op is not None and output.op.name in _RISING else None
-    inner = output.inputs[0] if end is not None and len(output.inputs) == 1 else output
+    end = output.op if likelihood and rises(output) else None
+    inner = output if end is None else output.inputs[0]
     width = fit.quantile(level)
     with quiet():
         middle, error = _delta(inner, leaves, point, shapes, fit.held_covariance)
         low, high = middle - width * error, middle + width * error
         prediction = middle
-        if end is not None and inner is not output:
+        if end is not None:
             # The ends of what the mean is a function of: so a probability stays between 0 and 1.
             slope = end(variable("eta"))
             prediction, low, high = (evaluate([slope], {"eta": values})[0] for values in (middle, low, high))
