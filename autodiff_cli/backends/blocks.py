@@ -17,6 +17,7 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.backends.descent import EpochLoop
 from autodiff_cli.backends.fold import fold, slices
 from autodiff_cli.backends.protocol import Columns, Descent, Point, RowGraphs
+from autodiff_cli.backends.remaking import Recipe
 from autodiff_cli.backends.steps import Step, recomputing, run, run_reusing, with_last_uses
 from autodiff_cli.backends.totals import ROWS, TOTALS, totals
 from autodiff_cli.graph.node import Node, is_literal
@@ -67,10 +68,14 @@ class Sums:
         self._kernel = Kernel(
             graphs.outputs, graphs.columns, graphs.leaves, summed=True, recompute_every=recompute_every
         )
+        self._recipe = Recipe(Sums, graphs, recompute_every, shared=False)
         self._places = graphs.places
         self._numbers = graphs.numbers
         self.names = self._kernel.names
         self.block_rows = self._kernel.rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._recipe.reduced
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         """See `SumKernel.sums`."""
@@ -98,11 +103,15 @@ class Rows:
 
     def __init__(self, graphs: RowGraphs) -> None:
         self._kernel = Kernel(graphs.outputs, graphs.columns, graphs.leaves)
+        self._recipe = Recipe(Rows, graphs, shared=False)
         self._sizes = graphs.sizes
         self.places = graphs.places
         self.numbers = graphs.numbers
         self.names = self._kernel.names
         self.block_rows = self._kernel.rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._recipe.reduced
 
     def prepare(self, point: Point) -> list[Any]:
         """See `RowKernel.prepare`."""

@@ -93,6 +93,9 @@ class _Careful(Generic[Kernel]):
         except Exception as error:  # whatever it is, there is another way
             self._turn(error)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._kernel.__reduce__()  # type: ignore[return-value]  # as what it is at last
+
     def _turn(self, error: Exception) -> None:
         """Take the other backend's kernel; raise what is wrong if this is that one."""
         self._owner.give_up(error)

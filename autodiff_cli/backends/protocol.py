@@ -21,7 +21,7 @@ from autodiff_cli.backends.update import Update
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import shapes
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Packed, Tape, pack, unpack
 
 Array = NDArray[np.float64]
 # Each of shape (rows,), or (*shape, rows) where a row has an array. Numbers of other types are read as doubles.
@@ -75,6 +75,13 @@ class RowGraphs:
         object.__setattr__(self, "numbers", ends[-1])
         object.__setattr__(self, "places", tuple(slice(*two) for two in pairwise(ends)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (pack(self.outputs), sorted(self.columns), dict(self.leaves), self.filled)
+
+
+def _unpacked(outputs: Packed, columns: Sequence[str], *rest: Any) -> RowGraphs:
+    return RowGraphs(unpack(outputs), {*columns}, *rest)
+
 
 class SumKernel(Protocol):
     """Graphs made ready for sums over rows: a loss, and its gradient.
@@ -82,6 +89,8 @@ class SumKernel(Protocol):
     Rows fall into blocks of `block_rows`. What is summed within a block is the kernel's affair; the sums of blocks are
     added in the order of `fold`, whoever computed them. So the result has the same bits with any number of threads, and
     the sums of parts of 2^k blocks each, folded, are those of all rows at once.
+
+    A kernel pickles as what it was made of (`remaking.py`), and is made again once in a process.
     """
 
     @property
@@ -105,7 +114,7 @@ class SumKernel(Protocol):
 
 
 class RowKernel(Protocol):
-    """Graphs made ready for a value per row: predictions, or residuals beside their derivatives."""
+    """Graphs made ready for a value per row: predictions, or residuals beside their derivatives. Pickles as sums do."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from autodiff_cli.backends.llvm.plans.layout import is_total
 from autodiff_cli.backends.llvm.plans.plan import planned
 from autodiff_cli.backends.llvm.target import Processor, host
 from autodiff_cli.backends.protocol import Columns, Descent, EpochKernel, Point, RowGraphs
+from autodiff_cli.backends.remaking import Recipe, threads
 from autodiff_cli.numbers.arrays.table import quiet
 
 Array = NDArray[np.float64]
@@ -66,6 +68,10 @@ class CompiledSums:
         self._out = np.empty(plan.numbers)  # of one block; an address takes long to find
         self._address = self._out.ctypes.data
         self._runner = Runner(plan, target, threads, self.block_rows, summed=True)
+        self._recipe = Recipe(_compiled, CompiledSums, graphs, target.width, shared=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._recipe.reduced
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         """See `SumKernel.sums`."""
@@ -108,6 +114,10 @@ class CompiledRows:
         self.numbers = graphs.numbers
         self.places = graphs.places
         self._runner = Runner(plan, target, threads, self.block_rows, summed=False)
+        self._recipe = Recipe(_compiled, CompiledRows, graphs, target.width, shared=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._recipe.reduced
 
     def prepare(self, point: Point) -> Any:
         """See `RowKernel.prepare`."""
@@ -125,6 +135,11 @@ class CompiledRows:
             blocks = -(-rows // self.block_rows)
             for first, end in self._runner.groups(blocks, blocks):
                 self._runner.run(prepared, out.ctypes.data, first, end, out.strides[0])
+
+
+def _compiled(kind: Callable[..., Any], graphs: RowGraphs, width: int) -> Any:
+    """A kernel in another process."""
+    return kind(graphs, host(width), threads() or cores())
 
 
 def _names(plan: Plan) -> frozenset[str]:
