@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.fold import slices
-from autodiff_cli.backends.protocol import Array, Backend, Columns, Descent, Point, RowGraphs, State, Tell
+from autodiff_cli.backends.fold import fold, slices
+from autodiff_cli.backends.protocol import (
+    Array,
+    Backend,
+    Columns,
+    Descent,
+    Point,
+    RowGraphs,
+    State,
+    SumKernel,
+    Tell,
+)
 from autodiff_cli.backends.update import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.numbers.arrays.table import quiet
@@ -51,6 +62,15 @@ def shuffled(generator: np.random.Generator, rows: int) -> NDArray[Any]:
     rest[len(stretched) :] = np.arange(rows // _STRETCH * _STRETCH, rows)
     generator.shuffle(rest)
     return order
+
+
+def total(weights: NDArray[Any]) -> float:
+    """The sum of the weights of rows, block by block in the order of `fold`.
+
+    >>> total(np.ones(20_000))
+    20000.0
+    """
+    return fold((float(np.sum(weights[part])) for part in slices(len(weights), _WINDOW)), operator.add)
 
 
 def mean_loss(losses: Sequence[float] | Array) -> float:
@@ -144,8 +164,11 @@ class EpochLoop:
         tell: Tell | None = None,
     ) -> float:
         """See `EpochKernel.run`."""
-        names = self._sums.names.intersection(columns)
         rows = next(iter(columns.values())).shape[-1]
+        if 0 < rows <= batch_rows:
+            weight = float(rows) if self._weight is None else total(columns[self._weight])
+            return self.whole(state, rate, point, weight, lambda kernel, at: kernel.sums(at, columns, rows))
+        names = self._sums.names.intersection(columns)
         order = shuffled(generator, rows)
         drawn = {name: columns[name][..., order] for name in names}
         losses: list[float] = []
@@ -155,12 +178,25 @@ class EpochLoop:
             weight = float(part.stop - part.start) if self._weight is None else float(np.sum(batch[self._weight]))
             if not weight:
                 continue  # it says nothing
-            mean = self._sums.sums({**point, **views(state.theta, self._shapes)}, batch, part.stop - part.start)
-            with quiet():
-                mean /= weight
-            losses.append(float(mean[0]))
-            self._stepper.step(state, rate, clipped(mean[1:], self._clip_norm))
+            sums = self._sums.sums({**point, **views(state.theta, self._shapes)}, batch, part.stop - part.start)
+            losses.append(self._stepped(state, rate, sums, weight))
             if tell is not None and time.monotonic() > due and part.stop < rows:
                 tell(part.stop / rows, mean_loss(losses))
                 due = time.monotonic() + _PAUSE
         return mean_loss(losses)
+
+    def whole(
+        self, state: State, rate: float, point: Point, weight: float, sums: Callable[[SumKernel, Point], Array]
+    ) -> float:
+        """See `EpochKernel.whole`."""
+        if not weight:
+            return math.nan
+        found = sums(self._sums, {**point, **views(state.theta, self._shapes)})
+        return self._stepped(state, rate, found, weight)
+
+    def _stepped(self, state: State, rate: float, sums: Array, weight: float) -> float:
+        """Take a step down the mean; the loss before it."""
+        with quiet():
+            mean = sums / weight
+        self._stepper.step(state, rate, clipped(mean[1:], self._clip_norm))
+        return float(mean[0])

@@ -166,3 +166,13 @@ class _Epochs(_Careful[EpochKernel]):
         except NotCompiled as error:  # before the first step
             self._turn(error)
             return self._kernel.run(*given)
+
+    def whole(
+        self, state: State, rate: float, point: Point, weight: float, sums: Callable[[SumKernel, Point], Array]
+    ) -> float:
+        given = state, rate, point, weight, sums
+        try:
+            return self._kernel.whole(*given)
+        except NotCompiled as error:
+            self._turn(error)
+            return self._kernel.whole(*given)

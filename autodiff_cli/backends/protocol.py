@@ -206,7 +206,8 @@ class EpochKernel(Protocol):
         """Take one step per batch, over all rows once, in the order of `shuffled(generator, rows)`.
 
         A batch is the next `batch_rows` rows of that order, the last one what is left; one whose weights are all 0 is
-        left out. Its loss and gradient are the (weighted) mean over its rows.
+        left out. Its loss and gradient are the (weighted) mean over its rows. Where one batch has all rows, their order
+        says nothing, and may stay what it is.
 
         Args:
             state: is moved on, in place.
@@ -217,6 +218,22 @@ class EpochKernel(Protocol):
 
         Returns:
             The mean of the batches' losses, each taken before its step; nan or infinite where the method diverged.
+        """
+
+    def whole(
+        self, state: State, rate: float, point: Point, weight: float, sums: Callable[[SumKernel, Point], Array]
+    ) -> float:
+        """Take one step over all rows, wherever these are: with the bits of `run` for more rows than a block has.
+
+        Args:
+            state: is moved on, in place.
+            rate: the learning rate.
+            point: as for `run`.
+            weight: of all rows.
+            sums: what a kernel sums up over all rows at a point.
+
+        Returns:
+            The loss before the step; nan if the weight is 0.
         """
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective
-from autodiff_cli.backends.descent import shuffled
-from autodiff_cli.backends.protocol import State
+from autodiff_cli.backends.descent import shuffled, total
+from autodiff_cli.backends.fold import fold
+from autodiff_cli.backends.protocol import Point, State, SumKernel
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 
 RATE = 0.03
@@ -88,3 +89,28 @@ def test_a_method_that_is_stopped_and_taken_up_again_goes_on_as_before(name: str
         objective.epochs(update)(parts, RATE, 3, other)
     np.testing.assert_array_equal(whole.numbers, parts.numbers)
     assert whole.steps == parts.steps == 16
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_a_batch_of_all_rows_is_a_step_down_sums_that_anyone_may_take(backend: str) -> None:
+    rows = 40_000
+    generator = np.random.default_rng(1)
+    columns = {name: generator.normal(size=rows) for name in "xy"} | {"w": generator.uniform(0, 2, rows)}
+    objective = Objective("y ~ a*tanh(b*x)", columns, weights="w", backend=backend)
+    kernel = objective.kernels.epochs(OPTIMIZERS["adam"], clip_norm=0.1)
+    point = {**objective.fixed, **objective.settings}
+    here, there = (State.begun(objective.start, OPTIMIZERS["adam"]) for _ in range(2))
+    everything = objective.table.columns
+    parts = [slice(0, 16384), slice(16384, 32768), slice(32768, rows)]
+
+    def in_parts(kernel: SumKernel, at: Point) -> Any:
+        sums = (kernel.sums(at, {n: c[p] for n, c in everything.items()}, p.stop - p.start) for p in parts)
+        return fold(sums, np.add)
+
+    order = np.random.default_rng(0)
+    for _ in range(5):
+        loss = kernel.run(here, 0.1, point, everything, rows, order)
+        assert loss == kernel.whole(there, 0.1, point, total(columns["w"]), in_parts)
+    np.testing.assert_array_equal(here.numbers, there.numbers)
+    assert here.steps == there.steps == 5
+    assert order.random() == np.random.default_rng(0).random()  # nothing was drawn

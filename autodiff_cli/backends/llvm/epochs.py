@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from autodiff_cli.backends.llvm.plans.nests import nests
 from autodiff_cli.backends.llvm.plans.plan import on_grid, planned
 from autodiff_cli.backends.llvm.target import Processor
 from autodiff_cli.backends.llvm.writing.epoch import JOB, EpochPlan, Placed, epoch_written
-from autodiff_cli.backends.protocol import Columns, Descent, EpochKernel, Point, RowGraphs, State, Tell
+from autodiff_cli.backends.protocol import Columns, Descent, EpochKernel, Point, RowGraphs, State, SumKernel, Tell
 from autodiff_cli.backends.update import GRADIENT, RATE, STEP, THETA
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import rebuild, topological
@@ -106,6 +107,12 @@ class CompiledEpochs:
                 return self._run(run, bound, shuffled(generator, rows), max(1, min(batch_rows, rows)), tell)
             finally:
                 self._leave(state)
+
+    def whole(
+        self, state: State, rate: float, point: Point, weight: float, sums: Callable[[SumKernel, Point], Array]
+    ) -> float:
+        """See `EpochKernel.whole`."""
+        return self._otherwise.whole(state, rate, point, weight, sums)
 
     def _run(self, run: Any, bound: Bound, order: NDArray[Any], batch: int, tell: Tell | None) -> float:
         rows = len(order)
