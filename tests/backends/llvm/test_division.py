@@ -16,7 +16,7 @@ from autodiff_cli.backends.llvm.functions.vectors import Lane, VectorCode
 from autodiff_cli.backends.llvm.kernel import Llvm
 from autodiff_cli.language.lowering import read
 from autodiff_cli.numbers.arrays.table import quiet
-from tests.backends.llvm.compiled import by_row, every_width
+from tests.backends.llvm.compiled import by_row, every_width, summed
 
 GRAPHS = [read(text).output for text in ("a/d", "b/d", "1/d")]
 EDGES = [
@@ -50,6 +50,19 @@ def test_any_numbers(rows: list[tuple[float, float, float]]) -> None:
     compared(a, b, d)
 
 
+@every_width
+@pytest.mark.parametrize("count", [2, 40])  # sums that stay in registers, and more than there are
+@pytest.mark.parametrize("text", ["d", "exp(log(d))"])  # without and with a call, for which vectors are side by side
+@pytest.mark.parametrize("far", [5e-324, 2e306])
+def test_sums_that_are_begun_again_count_every_row_once(width: int, count: int, text: str, far: float) -> None:
+    rows = 3001  # three strips and a tail
+    d = np.where(np.arange(rows) % 1500 == 1400, far, 2.0)
+    graphs = [read(f"{k}*a/({text})").output for k in range(1, count + 1)]
+    found = summed(Llvm(1, width), graphs, {"a": d, "d": d})
+    # exp(log(d)) is off by 700 units in the last place
+    np.testing.assert_allclose(found, rows * np.arange(1.0, count + 1), rtol=1e-11 if "exp" in text else 1e-15)
+
+
 @pytest.mark.parametrize(
     ("text", "is_moderate"),
     [
@@ -80,5 +93,9 @@ def test_where_a_divisor_cannot_get_to_the_ends(text: str, is_moderate: bool) ->
     d = made[node]
     assert d is not None
     first, second = (code.make("load", Lane.FLOAT, detail=name, varies=True) / d for name in "ab")
-    ops = {division.with_shared_divisors([first, second])[0].op}
-    assert ops == ({"fmul"} if is_moderate else {"quotient"})
+    found = division.with_shared_divisors([first, second], watching=True)
+    assert [root.op for root in found.roots] == ["fmul", "fmul"]
+    assert [each.op for each in found.watched] == ([] if is_moderate else [d.op])
+    cautious = division.with_shared_divisors([first, second], watching=False)
+    assert cautious.roots[0].op == ("fmul" if is_moderate else "fdiv")
+    assert not cautious.watched

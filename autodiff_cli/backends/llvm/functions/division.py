@@ -1,8 +1,9 @@
 """Quotients by the same number: one division, then products.
 
 n/d becomes n·(1/d), off by 1.5 units in the last place at most, where a quotient is off by half a unit. For that 1/d
-must neither overflow nor lose digits as a denormal number. Where that is not sure, as it is in 1 + exp(-|x|), a vector
-of divisors is looked at, and if one of them is too near the ends of the range all quotients are divisions again.
+must neither overflow nor lose digits as a denormal number. Where that is not sure, as it is in 1 + exp(-|x|), divisors
+are watched: if one of them comes too near the ends of the range, what was computed with it is computed again, all
+quotients being divisions.
 """
 
 from __future__ import annotations
@@ -10,46 +11,58 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode, ordered
 
 Bounds: TypeAlias = tuple[float, float]
 
-_FAR, _NEAR = 2.0**1000, 2.0**-1000  # between these a divisor is not near them
+FAR, NEAR = 2.0**1000, 2.0**-1000  # between these a divisor is not near the ends
 
 _ALL: Bounds = (-math.inf, math.inf)
 
 
-def with_shared_divisors(roots: Sequence[Vector]) -> list[Vector]:
-    """The same results, with one division by each divisor that there is more than once."""
+class Shared(NamedTuple):
+    """Results with one division by each divisor.
+
+    Attributes:
+        watched: divisors whose size must be between `NEAR` and `FAR`; nan may be there.
+    """
+
+    roots: list[Vector]
+    watched: list[Vector]
+
+
+def with_shared_divisors(roots: Sequence[Vector], *, watching: bool) -> Shared:
+    """The same results, with one division by each divisor that there is more than once.
+
+    Args:
+        watching: whether also by those that have to be watched.
+    """
     order = ordered(roots)
-    divisors = Counter(vector.inputs[1] for vector in order if vector.op == "fdiv" and vector.varies)
-    shared = {divisor for divisor, count in divisors.items() if count > 1}
-    if not shared:
-        return [*roots]
-    code = VectorCode()
     bounds: dict[Vector, Bounds] = {}
-    made: dict[Vector, Vector] = {}
     for vector in order:
         bounds[vector] = _bounds(vector, bounds)
+    counts = Counter(vector.inputs[1] for vector in order if vector.op == "fdiv" and vector.varies)
+    repeated = [divisor for divisor, count in counts.items() if count > 1]
+    unsure = {divisor for divisor in repeated if not _is_moderate(bounds[divisor])}
+    shared = {divisor for divisor in repeated if watching or divisor not in unsure}
+    if not shared:
+        return Shared([*roots], [])
+    code = VectorCode()
+    made: dict[Vector, Vector] = {}
+    for vector in order:
         inputs = [made[each] for each in vector.inputs]
         if vector.op == "fdiv" and vector.inputs[1] in shared:
-            low, high = bounds[vector.inputs[1]]
-            made[vector] = _quotient(inputs[0], inputs[1], low >= _NEAR and high <= _FAR)
+            made[vector] = inputs[0] * code.make("fdiv", Lane.FLOAT, code.vector(1.0), inputs[1])
         else:
             made[vector] = code.make(vector.op, vector.kind, *inputs, detail=vector.detail, varies=vector.varies)
-    return [made[root] for root in roots]
+    return Shared([made[root] for root in roots], [made[divisor] for divisor in repeated if divisor in unsure & shared])
 
 
-def _quotient(n: Vector, d: Vector, is_moderate: bool) -> Vector:
-    code = d.code
-    product = n * code.make("fdiv", Lane.FLOAT, code.vector(1.0), d)
-    if is_moderate:
-        return product
-    size = abs(d)
-    is_far = code.compare("ult", size, _NEAR) | code.compare("ugt", size, _FAR)
-    return code.make("quotient", Lane.FLOAT, is_far, product, n, d)
+def _is_moderate(bounds: Bounds) -> bool:
+    low, high = bounds
+    return low >= NEAR and high <= FAR
 
 
 def _bounds(vector: Vector, known: dict[Vector, Bounds]) -> Bounds:

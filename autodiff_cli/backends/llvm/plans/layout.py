@@ -29,6 +29,7 @@ class PlanLayout:
         lanes: of the totals that are added up in whole vectors, one per element, from the start of those.
         summed, tail_summed: where these vectors begin, for all rows and for the last ones that fill no vector.
         summed_size: of either.
+        watched: of the least and the largest size of the divisors that are watched, in each lane.
         sums: where numbers that are summed begin and end; the first is how many rows there are.
         tails: of the copies of the last rows of each column.
         size: of all.
@@ -41,6 +42,7 @@ class PlanLayout:
     summed: int = 0
     tail_summed: int = 0
     summed_size: int = 0
+    watched: int = 0
     sums: tuple[int, int] = (0, 0)
     tail_table: int = 0
     tails: list[int] = field(default_factory=list)
@@ -68,6 +70,7 @@ def laid_out(plan: Plan, nests: list[Nest], width: int) -> PlanLayout:
             layout.lanes[k] = vectors.take(item.size * width * 8)
     layout.summed_size = vectors.end
     layout.summed, layout.tail_summed = place.take(vectors.end), place.take(vectors.end)
+    layout.watched = place.take(2 * width * 8)
     start = place.take(8)
     for k, item in enumerate(plan.items):
         if k in stored and (is_total(item) or item.level is Stage.TOTAL):

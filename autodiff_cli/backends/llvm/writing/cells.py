@@ -67,6 +67,10 @@ class Memory:
         item = self._plan.items[cell.source]
         return item.level is Stage.ROW and not is_total(item)
 
+    def is_in_lanes(self, cell: LoopCell) -> bool:
+        """Whether a total is added up in whole vectors."""
+        return cell.source in self._layout.lanes
+
     @contextmanager
     def rows(self, start: str, stop: str, count: int) -> Iterator[tuple[Loop, list[str]]]:
         """A loop over the vectors of a strip, and where each of the `count` vectors of a pass begins."""
@@ -135,6 +139,21 @@ class Memory:
         """Put the first lane where a number was located."""
         lane = self.text.put(f"extractelement {self.module.floats} {value}, i64 0")
         self.text.do(f"store double {lane}, ptr {self._pointers[cell, effect is Effect.WRITE]}, align 8")
+
+    def summed(self, cell: LoopCell) -> str:
+        """What a total, in whole vectors, has come to; see `restore`."""
+        return self.text.put(f"load {self.module.floats}, ptr {self._pointers[cell, False]}, align {self.target.bytes}")
+
+    def restore(self, cell: LoopCell, total: str) -> None:
+        """Make a total what it was."""
+        pointer = self._pointers[cell, False]
+        self.text.do(f"store {self.module.floats} {total}, ptr {pointer}, align {self.target.bytes}")
+
+    def watched(self) -> tuple[str, str]:
+        """The addresses of the least and the largest size of divisors."""
+        start, put = self._layout.watched, self.text.put
+        least = put(f"getelementptr inbounds i8, ptr %memory, i64 {start}")
+        return least, put(f"getelementptr inbounds i8, ptr %memory, i64 {start + self.target.bytes}")
 
     def add(self, cell: LoopCell, value: str) -> None:
         """Add a sum to a total that was located."""

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.backends.llvm.functions.basic import larger, smaller
-from autodiff_cli.backends.llvm.functions.division import with_shared_divisors
-from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode, ordered
+from autodiff_cli.backends.llvm.functions.division import FAR, NEAR, with_shared_divisors
+from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode, bits, ordered
 from autodiff_cli.backends.llvm.plans.items import Arranged, Called, Each, Effect, Input, Leaf, Plan, Stage
 from autodiff_cli.backends.llvm.plans.layout import is_total
 from autodiff_cli.backends.llvm.plans.nests import Nest, is_direct
 from autodiff_cli.backends.llvm.writing.cells import LoopCell, Memory
 from autodiff_cli.backends.llvm.writing.listing import Listing, Order
+from autodiff_cli.backends.llvm.writing.text import Loop
 from autodiff_cli.graph.op import Shape
 
 
@@ -39,7 +40,7 @@ _COMBINE: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 _TILE = 4  # by as many: sums of products over rows that share their factors
 _SPARE = 8  # registers for all else than sums
 # A call waits for the one whose result it takes, so several vectors side by side keep the processor busy: at most so
-# many, as long as they come to so many instructions together.
+# many, as long as they come to so many instructions together. Longer loops are not written twice either.
 _ABREAST, _TOGETHER = 4, 600
 
 
@@ -161,50 +162,152 @@ def _body(memory: Memory, plan: Plan, nest: Nest, tile: Tile) -> None:
 
 def _carry_out(memory: Memory, level: Stage, deeds: Sequence[Deed]) -> None:
     """Compute the values, once or for each vector of rows in the strip, and do with them what is to be done."""
-    values = with_shared_divisors([deed.value for deed in deeds])
-    deeds = [deed._replace(value=value) for deed, value in zip(deeds, values, strict=True)]
-    order = Order(values)
+    if level is not Stage.ROW:
+        _carry_out_once(memory, deeds)
+        return
+    values = [deed.value for deed in deeds]
+    shared = with_shared_divisors(values, watching=_may_begin_again(memory, deeds))
+    if not shared.watched:
+        _RowLoop(memory, deeds, shared.roots).write_all()
+        return
+    totals = [deed.cell for deed in deeds if deed.effect is Effect.TOTAL]
+    for cell in totals:
+        memory.locate(cell, Effect.TOTAL)
+    before = [memory.summed(cell) for cell in totals]
+    watch = _Watch(memory, shared.watched)
+    _RowLoop(memory, deeds, shared.roots, watch).write_all()
+    with memory.text.when(watch.is_alarmed()):
+        for cell, total in zip(totals, before, strict=True):
+            memory.restore(cell, total)
+        memory.forget()
+        _RowLoop(memory, deeds, values).write_all()
+    memory.forget()
+
+
+def _carry_out_once(memory: Memory, deeds: Sequence[Deed]) -> None:
+    order = Order([deed.value for deed in deeds])
+    listing = _listing(memory, deeds, order)
+    for deed in deeds:
+        _do_once(memory, deed, listing.name(deed.value))
+
+
+def _listing(memory: Memory, deeds: Sequence[Deed], order: Order) -> Listing:
+    """All that is loaded and stored located, and written down what is the same for all rows."""
     listing = Listing(memory.module, memory.text, memory.load)
     for vector in order.loads:
         memory.locate(vector.detail)
     for deed in deeds:
         memory.locate(deed.cell, deed.effect)
     listing.put_all(order.fixed)
-    if level is not Stage.ROW:
-        for deed in deeds:
-            _do_once(memory, deed, listing.name(deed.value))
-        return
-    row_loop = _RowLoop(memory, deeds, order, listing)
-    count = min(_ABREAST, 2 ** max(0, int(math.log2(_TOGETHER / order.size)))) if order.early else 1
-    if count == 1:
-        row_loop.write("0", "%span", 1)
-        return
-    whole = memory.text.put(f"and i64 %span, {-count * memory.target.width}")
-    with memory.text.when(memory.text.put(f"icmp ne i64 {whole}, 0")):
-        row_loop.write("0", whole, count)
-    with memory.text.when(memory.text.put(f"icmp ne i64 {whole}, %span")):
-        row_loop.write(whole, "%span", 1)
+    return listing
+
+
+def _may_begin_again(memory: Memory, deeds: Sequence[Deed]) -> bool:
+    """Whether the rows of a strip can be gone through once more, to the same effect, with code of some size."""
+    sums = [deed.cell for deed in deeds if deed.effect is Effect.TOTAL]
+    is_small = len(sums) + len(ordered([deed.value for deed in deeds])) <= _TOGETHER
+    return is_small and all(map(memory.is_in_lanes, sums)) and not any(deed.effect in _COMBINE for deed in deeds)
+
+
+class _Watch:
+    """An eye on divisors: the least and the largest size that they have in the loops over a strip.
+
+    Args:
+        divisors: those that must not come near the ends of the range.
+    """
+
+    def __init__(self, memory: Memory, divisors: Sequence[Vector]) -> None:
+        self._text = memory.text
+        self._floats, self._target = memory.module.floats, memory.target
+        self._places = memory.watched()
+        self._under_way = ["", ""]
+        self.sizes = [abs(divisor) for divisor in divisors]
+        for place, start in zip(self._places, (math.inf, 0.0), strict=True):
+            self._store(f"splat (double {bits(start)})", place)
+
+    def begin(self, loop: Loop, before: Sequence[str]) -> None:
+        """Carry the sizes through a loop, ahead of which they were loaded."""
+        self._under_way = [loop.carry(self._text.name(), self._floats, each) for each in before]
+
+    def loaded(self) -> list[str]:
+        """The sizes up to here. A nan leaves them as they are."""
+        load = f"load {self._floats}, ptr %s, align {self._target.bytes}"
+        return [self._text.put(load % place) for place in self._places]
+
+    def look(self, size: str) -> None:
+        """Note a size."""
+        put, masks = self._text.put, f"<{self._target.width} x i1>"
+        for k, how in enumerate(("olt", "ogt")):
+            before = self._under_way[k]
+            further = put(f"fcmp {how} {self._floats} {size}, {before}")
+            self._under_way[k] = put(f"select {masks} {further}, {self._floats} {size}, {self._floats} {before}")
+
+    def end(self, loop: Loop) -> None:
+        """Hand the sizes on."""
+        for each in self._under_way:
+            loop.hand_on(each)
+
+    def store(self, reached: Sequence[str]) -> None:
+        """Keep what a loop came to."""
+        for value, place in zip(reached, self._places, strict=True):
+            self._store(value, place)
+
+    def is_alarmed(self) -> str:
+        """Whether a divisor came too near the ends."""
+        put, width = self._text.put, self._target.width
+        least, most = self.loaded()
+        is_near = put(f"fcmp olt {self._floats} {least}, splat (double {bits(NEAR)})")
+        is_far = put(f"fcmp ogt {self._floats} {most}, splat (double {bits(FAR)})")
+        either = put(f"or <{width} x i1> {is_near}, {is_far}")
+        return put(f"icmp ne i{width} {put(f'bitcast <{width} x i1> {either} to i{width}')}, 0")
+
+    def _store(self, value: str, place: str) -> None:
+        self._text.do(f"store {self._floats} {value}, ptr {place}, align {self._target.bytes}")
 
 
 class _RowLoop:
     """A loop over the vectors of a strip.
 
     Args:
-        listing: has what is the same for all of them.
+        values: of the deeds, as they are to be computed.
+        watch: on divisors among them.
     """
 
-    def __init__(self, memory: Memory, deeds: Sequence[Deed], order: Order, listing: Listing) -> None:
+    def __init__(
+        self, memory: Memory, deeds: Sequence[Deed], values: Sequence[Vector], watch: _Watch | None = None
+    ) -> None:
+        deeds = [deed._replace(value=value) for deed, value in zip(deeds, values, strict=True)]
+        order = Order(values)
         self._memory = memory
-        self._listing = listing
+        self._listing = _listing(memory, deeds, order)
         self._early = order.early
+        self._size = order.size
+        self._watch = watch
+        self._looks = [(size, order.needed(size)) for size in watch.sizes] if watch else []
         self._steps = [(deed, order.needed(deed.value)) for deed in deeds]
         self._sums = [deed for deed in deeds if deed.effect is Effect.TOTAL]
 
-    def write(self, start: str, stop: str, count: int) -> None:
+    def write_all(self) -> None:
+        """Write it down for all rows of the strip, several vectors in each pass where functions are called."""
+        memory, text = self._memory, self._memory.text
+        count = min(_ABREAST, 2 ** max(0, int(math.log2(_TOGETHER / self._size)))) if self._early else 1
+        if count == 1:
+            self._write("0", "%span", 1)
+            return
+        whole = text.put(f"and i64 %span, {-count * memory.target.width}")
+        with text.when(text.put(f"icmp ne i64 {whole}, 0")):
+            self._write("0", whole, count)
+        with text.when(text.put(f"icmp ne i64 {whole}, %span")):
+            self._write(whole, "%span", 1)
+
+    def _write(self, start: str, stop: str, count: int) -> None:
         """Write it down, so many vectors in each pass."""
-        memory, floats = self._memory, self._memory.module.floats
+        memory, floats, watch = self._memory, self._memory.module.floats, self._watch
         in_registers = len(self._sums) <= memory.target.registers - _SPARE
+        sizes = watch.loaded() if watch else []
         with memory.rows(start, stop, count) as (loop, rows):
+            if watch:
+                watch.begin(loop, sizes)
             names = [loop.carry(memory.text.name(), floats, "zeroinitializer") for _ in self._sums if in_registers]
             under_way = iter(names)
             copies = [(row, self._listing.copy()) for row in rows]
@@ -212,6 +315,14 @@ class _RowLoop:
                 for row, listing in copies:
                     memory.stand(row)
                     listing.put_all([vector])
+            for size, needed in self._looks:
+                for row, listing in copies:
+                    memory.stand(row)
+                    listing.put_all(needed)
+                    if watch:
+                        watch.look(listing.name(size))
+            if watch:
+                watch.end(loop)
             for deed, needed in self._steps:
                 is_summed = deed.effect is Effect.TOTAL and in_registers
                 total = next(under_way) if is_summed else ""
@@ -224,7 +335,9 @@ class _RowLoop:
                         _do_by_row(memory, deed, listing.name(deed.value))
                 if is_summed:
                     loop.hand_on(total)
-        for deed, total in zip(self._sums, loop.reached, strict=False):
+        if watch:
+            watch.store(loop.reached[:2])
+        for deed, total in zip(self._sums, loop.reached[2 if watch else 0 :], strict=False):
             memory.add(deed.cell, total)
 
 

@@ -145,9 +145,6 @@ class Listing:
                 given = ", ".join(f"{floats} {each}" for each in arguments)
                 call = f"call {floats} {self._module.aside(vector.detail)}({given})"
                 return self._unless(needed, usual, lambda: self._chosen(needed, put(call), usual))
-            case "quotient":
-                needed, usual, n, d = names
-                return self._unless(needed, usual, lambda: put(f"fdiv {floats} {n}, {d}"))
         raise NotImplementedError(vector.op)
 
     def _call(self, name: str, arguments: Sequence[str]) -> str:
