@@ -48,20 +48,20 @@ class Blocks:
 
     name = "numpy"
 
-    def sums(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> Sums:
+    def sums(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> BlockSums:
         """See `Backend.sums`."""
-        return Sums(graphs, recompute_every)
+        return BlockSums(graphs, recompute_every)
 
-    def rows(self, graphs: RowGraphs) -> Rows:
+    def rows(self, graphs: RowGraphs) -> BlockRows:
         """See `Backend.rows`."""
-        return Rows(graphs)
+        return BlockRows(graphs)
 
     def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> EpochLoop:
         """See `Backend.epochs`."""
         return EpochLoop(self, descent, recompute_every)
 
 
-class Sums:
+class BlockSums:
     """Sums over rows: see `SumKernel`."""
 
     def __init__(self, graphs: RowGraphs, recompute_every: int | None = None) -> None:
@@ -98,7 +98,7 @@ class Sums:
         return flat
 
 
-class Rows:
+class BlockRows:
     """A value per row: see `RowKernel`."""
 
     def __init__(self, graphs: RowGraphs) -> None:
@@ -153,7 +153,7 @@ class Kernel:
             is one.
 
     Attributes:
-        rows: how many rows a block had best have.
+        rows: how many rows a block had best have: a power of two, so that parts of whole blocks go with all kernels.
     """
 
     def __init__(
@@ -187,7 +187,8 @@ class Kernel:
         by_rows = (math.prod(shape) for shape, level in zip(cores, levels, strict=True) if level == _BY_ROW)
         self._widest = max(by_rows, default=1)
         # Fewer rows where a value of one row has many elements, so that a block of it stays in the cache.
-        self.rows = max(1, BLOCK // _SHORTEST, min(BLOCK, _WIDE * BLOCK // self._widest))
+        shorter = min(BLOCK, _WIDE * BLOCK // self._widest)
+        self.rows = max(BLOCK // _SHORTEST, 1 << max(0, shorter.bit_length() - 1))
         self._free: dict[Shape, list[Array]] = {}
 
     @property

@@ -47,7 +47,7 @@ class Table:
     def part(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Some of the rows: a slice, row numbers, or a truth value for each."""
         columns = {name: values[..., rows] for name, values in self.columns.items()}
-        return Table(columns, next(iter(columns.values())).shape[-1])
+        return Table(columns, next(iter(columns.values())).shape[-1], self.dropped)
 
 
 class Record(NamedTuple):

@@ -294,13 +294,13 @@ def concluded(
     quantities: Quantities,
 ) -> FittedModel:
     outcome, chosen = _canonical(objective, method, outcome)
-    model, table = objective.model, objective.table
+    model, left_out = objective.model, objective.data.dropped
     layout = objective.layout
     values = layout.values(outcome.theta)
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     found = statistics(objective, outcome.theta, options.data.absolute_sigma, not outcome.failure, in_full=True)
     of_quantities, unknown = derived(quantities, objective.point(outcome.theta), found)
-    dropped = [f"rows left out because a cell is missing: {table.dropped}"] if table.dropped else []
+    dropped = [f"rows left out because a cell is missing: {left_out}"] if left_out else []
     end = [outcome.failure] if outcome.failure else [] if outcome.converged else [_UNSETTLED]
     if found.adrift:
         end = [found.adrift]

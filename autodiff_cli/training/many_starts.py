@@ -52,7 +52,7 @@ def optimize_from_many(method: str, objective: Objective, options: MethodOptions
     if options.epochs is None and method in ("lm", "lbfgs"):
         further = dataclasses.replace(options, epochs=_EPOCHS)
     for number, start in enumerate(starts):
-        begun = objective.restricted(slice(None))
+        begun = objective.over(objective.data)
         begun.start = _nearer(begun, start) if number and method == "lbfgs" else start
         epochs: list[Epoch] = []
         own = Progress(epochs.append, progress.validation)

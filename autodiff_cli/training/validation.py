@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.methods.loop import Epoch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.accuracy import accuracy
+from autodiff_cli.training.rows.protocol import Columns
 
 Array = NDArray[np.float64]
 
@@ -30,7 +32,6 @@ def split(objective: Objective, fraction: float, seed: int) -> tuple[Objective, 
         raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")
     order = np.random.default_rng(seed).permutation(objective.rows)
     fitted = objective.restricted(np.sort(order[held:]))
-    fitted.table = dataclasses.replace(fitted.table, dropped=objective.table.dropped)
     held_out = objective.restricted(np.sort(order[:held]))
     _check_classes(fitted, held_out)
     return fitted, held_out
@@ -40,12 +41,24 @@ def _check_classes(fitted: Objective, held_out: Objective) -> None:
     column = fitted.model.class_column
     if fitted.classes is None or column is None:
         return
-    unseen = np.setdiff1d(held_out.table.columns[column], fitted.table.columns[column])
+    held, seen = (part.fold_columns({column}, Values(column), np.union1d) for part in (held_out, fitted))
+    unseen = np.setdiff1d(held, seen)
     for code in unseen[:1]:
         raise DataError(
             f"column `{column}`: every row of the class {fitted.classes[int(code)]} is held out of the fit, "
             "which would never see it; a smaller fraction or another seed may help"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of a column that occur in a block."""
+
+    name: str
+
+    def __call__(self, columns: Columns) -> Array:
+        """Of a block, sorted."""
+        return np.unique(columns[self.name])
 
 
 class Exhausted(Exception):  # noqa: N818 - what happened

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from autodiff_cli.training.methods.loop import Outcome
 from autodiff_cli.training.objective.graphs import x_error
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
+from autodiff_cli.training.rows.zeroed import Zeroed
 from autodiff_cli.training.run import optimize
 
 
@@ -22,13 +21,11 @@ def begun_without(objective: Objective, method: str, options: MethodOptions) -> 
     """The objective with the start that a fit without errors in x leads to, if that has an end."""
     if options.epochs is not None or method not in ("lm", "lbfgs"):
         return objective
-    plain = objective.restricted(slice(None))
-    none = {x_error(name): np.zeros(objective.rows) for name in objective.kernels.graphs.x_errors}
-    plain.table = dataclasses.replace(plain.table, columns={**plain.table.columns, **none})
+    plain = objective.over(Zeroed(objective.data, frozenset(map(x_error, objective.kernels.graphs.x_errors))))
     outcome: Outcome = optimize(method, plain, dataclasses.replace(options, starts=None), Progress())
     if outcome.failure:
         return objective
-    begun = objective.restricted(slice(None))
+    begun = objective.over(objective.data)
     begun.start = outcome.theta
     return begun
 

@@ -139,7 +139,7 @@ def fit_groups(
             fit = None if together is None else together.fitted(which)
             groups.append(_group(label, part(which), asked) if fit is None else FittedGroup(label, fit))
     names = (*objective.parameters, *objective.fixed)
-    return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.table.dropped)
+    return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
 
 
 def fit_by(
@@ -304,7 +304,7 @@ class _Several:
 
 def _variations(ordered: Objective, sizes: NDArray[np.intp]) -> Array:
     """The (weighted) sum of squares of each group's target about its mean."""
-    from autodiff_cli.training.objective.graphs import WEIGHT
+    from autodiff_cli.training.rows.protocol import WEIGHT
 
     target = ordered.per_row(ordered.kernels.target, np.zeros(ordered.layout.size))
     weight = ordered.table.columns[WEIGHT] if ordered.weighted else np.ones(ordered.rows)

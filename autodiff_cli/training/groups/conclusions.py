@@ -20,13 +20,13 @@ from autodiff_cli.training.canonical import canonical_point
 from autodiff_cli.training.fit import terms
 from autodiff_cli.training.groups.together import GroupedRows, Together, padded
 from autodiff_cli.training.methods.waves import Waves
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import Options
 from autodiff_cli.training.result.covariance import DEPENDENT
 from autodiff_cli.training.result.figures import of_squares
 from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.result.statistics import ABSOLUTE, SCALED, SCALED_WEIGHTED
+from autodiff_cli.training.rows.protocol import WEIGHT
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -166,7 +166,7 @@ class Conclusions:
         objective = self._objective
         nothing = np.full(len(self._sizes), math.nan)
         predictors = objective.model.predictors()
-        if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.table.columns:
+        if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.data.names:
             return nothing
         root = np.sqrt(objective.table.columns[WEIGHT]) if objective.weighted else 1.0
         scaled = residuals[0] * root

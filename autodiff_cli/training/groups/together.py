@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.rows.protocol import WEIGHT
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -13,6 +13,7 @@ from autodiff_cli.training.keeping.checkpoint import CheckpointFile, Kept, read
 from autodiff_cli.training.keeping.keeper import Keeper
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import EPOCHS, LEARNING_RATE, Options
+from autodiff_cli.training.rows.protocol import Columns
 
 
 def identity(objective: Objective, method: str, options: Options) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def identity(objective: Objective, method: str, options: Options) -> dict[str, A
     return {
         "model": objective.model.text,
         "optimizer": method,
-        "data": digest(np.asarray(column, np.float64) for _, column in sorted(objective.table.columns.items())),
+        "data": objective.fold_columns(objective.data.names, digest_of_rows, digest_of_two),
         "fixed parameters": {name: np.asarray(value).tolist() for name, value in objective.fixed.items()},
         "start": digest([objective.start, bounds.low, bounds.high]),
         "loss": objective.loss,
@@ -68,6 +69,16 @@ def kept_by(options: Options, objective: Objective, method: str) -> tuple[Keeper
     if keeping.checkpoint is None:
         return None, kept
     return Keeper(CheckpointFile(keeping.checkpoint), keeping.checkpoint_every, itself), kept
+
+
+def digest_of_rows(columns: Columns) -> str:
+    """That of some rows of columns, the same whatever type of number they have."""
+    return digest(np.asarray(column, np.float64) for _, column in sorted(columns.items()))
+
+
+def digest_of_two(a: str, b: str) -> str:
+    """That of rows and of rows after them."""
+    return hashlib.blake2b((a + b).encode(), digest_size=16).hexdigest()
 
 
 def digest(arrays: Iterable[Any]) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,12 @@ from autodiff_cli.training.methods.waves import Scan, Waves
 from autodiff_cli.training.objective.initial import initial_arrays
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.structure import linear
+from autodiff_cli.training.rows.reductions import Moments, Spread, join_spreads
 
 Array = NDArray[np.float64]
 
 _ROWS = 500  # that are looked at, drawn at random: even distances would take one frequency for another
+_SHUFFLED = 2**20  # rows of which some are drawn by shuffling all
 _DRAWS = 1500  # of all parameters that are not linear
 _WORK = 30_000_000  # rows times squares of parameters, in all: fewer draws where there are many
 _FREQUENCIES = 12_000  # of one parameter
@@ -67,7 +70,7 @@ def drawn_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]
     """Starts for a fit, as a search draws them: numbers from the places and sizes of the columns, or evenly from
     between two bounds; arrays anew, as the first ones are."""
     generator = np.random.default_rng(seed)
-    columns, box, layout = _number_columns(objective), objective.bounds, objective.layout
+    columns, box, layout = _columns_of(objective), objective.bounds, objective.layout
     is_array = ~layout.mask([name for name, shape in layout.shapes.items() if not shape])
     ends = np.isfinite(box.low) & np.isfinite(box.high)
     for further in range(1, count + 1):
@@ -81,21 +84,29 @@ def drawn_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]
         yield box.inside(theta)
 
 
-def _number_columns(objective: Objective) -> Array:
-    names = [name for name in objective.model.columns if name in objective.table.columns]
-    return np.array([objective.table.columns[name] for name in names]).reshape(len(names), objective.rows)
+class _Columns(NamedTuple):
+    """What columns of numbers suggest: their least and greatest values, and sizes (see `_sizes`)."""
+
+    low: Array
+    high: Array
+    sizes: Array
 
 
-def _drawn_values(columns: Array, generator: np.random.Generator, count: int) -> Array:
+def _columns_of(objective: Objective) -> _Columns:
+    names = tuple(name for name in objective.model.columns if name in objective.data.names)
+    if not names:
+        return _Columns(np.zeros(1), np.ones(1), np.ones(1))
+    of_values = objective.fold_columns({*names}, Spread(names), join_spreads)
+    return _Columns(of_values.low, of_values.high, _sizes(of_values.moments, objective.rows))
+
+
+def _drawn_values(columns: _Columns, generator: np.random.Generator, count: int) -> Array:
     """Values for so many parameters.
 
     As likely as not, one is from the range of a column (a place). Else it is of the size of 1, of a column or its
     spread, or of the reciprocal of these (a rate), within a factor of 100 either way, rarely so far, with either sign.
     """
-    sizes = _sizes(columns)
-    low, high = columns.min(axis=1), columns.max(axis=1)
-    if not len(columns):
-        low, high = np.zeros(1), np.ones(1)
+    low, high, sizes = columns
     which = generator.integers(len(low), size=count)
     place = generator.uniform(low[which], high[which])
     magnitude = generator.choice(sizes, count) * 10 ** generator.triangular(-2, 0, 2, count)
@@ -108,7 +119,7 @@ class _Search:
     def __init__(
         self, objective: Objective, start: Array, free: NDArray[np.bool_], generator: np.random.Generator, box: Bounds
     ) -> None:
-        rows = generator.permutation(objective.rows)[:_ROWS]
+        rows = _drawn_rows(generator, objective.rows)
         self._sample = objective.restricted(np.sort(rows))
         self._waves = Waves(objective)
         self._start = start
@@ -157,7 +168,7 @@ class _Search:
         if not count or not self._sample.model.numeric:
             yield self._start
             return
-        columns = _number_columns(self._sample)
+        columns = _columns_of(self._sample)
         size = len(self._start)
         for _ in range(min(_DRAWS, _WORK // (self._sample.rows * size * size) + 1)):
             theta = self._start.copy()
@@ -229,9 +240,17 @@ def _left(measured: tuple[Array, float]) -> float:
     return measured[1]
 
 
-def _sizes(columns: Array) -> Array:
+def _sizes(moments: Moments, rows: int) -> Array:
     """1, and how large the values of each column are and how far they spread, and one over that."""
-    typical = np.concatenate((np.sqrt(np.mean(np.square(columns), axis=1)), np.std(columns, axis=1)))
+    _, means, squares = moments
+    typical = np.concatenate((np.sqrt(np.square(means) + squares / rows), np.sqrt(squares / rows)))
     sizes = np.concatenate(([1.0], typical, 1 / typical))
     usable: Array = sizes[np.isfinite(sizes) & (sizes > 0)]
     return usable
+
+
+def _drawn_rows(generator: np.random.Generator, rows: int) -> NDArray[np.intp]:
+    """The rows that are looked at."""
+    if rows <= _SHUFFLED:
+        return generator.permutation(rows)[:_ROWS]
+    return generator.choice(rows, _ROWS, replace=False)

@@ -17,6 +17,7 @@ from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.rows.reductions import extremes
 
 Array = NDArray[np.float64]
 
@@ -38,13 +39,14 @@ class Scan(NamedTuple):
 class Waves:
     """The parameters in the arguments of the sines and cosines of a prediction.
 
-    >>> from autodiff_cli.training.objective.objective import Objective
-    >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
-    >>> waves = Waves(objective)
-    >>> [(scan.place, scan.values.tolist()) for scan in waves.scans(objective.start, 1, 100)]
-    [(1, [4.0, 2.0])]
-    >>> waves.quarter(objective.start)
-    [(2, 1.5707963267948966)]
+        >>> from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.rows.reductions import extremes
+        >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
+        >>> waves = Waves(objective)
+        >>> [(scan.place, scan.values.tolist()) for scan in waves.scans(objective.start, 1, 100)]
+        [(1, [4.0, 2.0])]
+        >>> waves.quarter(objective.start)
+        [(2, 1.5707963267948966)]
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -99,7 +101,5 @@ class Waves:
 
     def _span(self, place: int, theta: Array) -> float:
         """How far the slope of an argument goes over the rows."""
-        least, most = self._objective.fold_rows(
-            self._slopes[place], theta, lambda values, _: np.array([np.min(values), -np.max(values)]), np.minimum
-        )
+        least, most = self._objective.fold_rows(self._slopes[place], theta, extremes, np.minimum)
         return float(-most - least)

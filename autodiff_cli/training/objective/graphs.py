@@ -23,8 +23,7 @@ from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.objective.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind, penalty_on
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import LossOptions
-
-WEIGHT = ""  # the column of weights; no column of a model has an empty name
+from autodiff_cli.training.rows.protocol import WEIGHT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ONE, Shape
 from autodiff_cli.ops.elementary import square
 from autodiff_cli.ops.structural import mean
-from autodiff_cli.training.objective.graphs import WEIGHT, Graphs, x_error
+from autodiff_cli.training.objective.graphs import Graphs, x_error
 from autodiff_cli.training.objective.smoothing import rounded
+from autodiff_cli.training.rows.protocol import WEIGHT
 
 DIRECTION = "direction"  # the leaf of what an array is moved by
 

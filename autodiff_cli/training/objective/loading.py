@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.data.table import Columns, DataError, Dataset, Table, numbers
 from autodiff_cli.language.errors import UnknownNameError, in_brief, suggest
 from autodiff_cli.training.levels.indicators import load_with_labels
-from autodiff_cli.training.objective.graphs import WEIGHT, x_error
+from autodiff_cli.training.objective.graphs import x_error
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import DataOptions
+from autodiff_cli.training.rows.protocol import WEIGHT
 
 Array = NDArray[np.float64]
 

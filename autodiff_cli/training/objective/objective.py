@@ -20,17 +20,25 @@ from autodiff_cli.backends.update import Update
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.keeping.answers import Answers
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.kernels import DIRECTION
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LOSSES, SCALE, LossKind
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.over_rows import ModelOverRows, join_moments, triangular
+from autodiff_cli.training.objective.over_rows import ModelOverRows
 from autodiff_cli.training.objective.parameters import by_canonical_name
 from autodiff_cli.training.objective.preparing import Prepared, prepare
 from autodiff_cli.training.objective.structure import is_generalised_linear
 from autodiff_cli.training.objective.undefined import check_target
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
+from autodiff_cli.training.rows.reductions import (
+    Confusion,
+    TriangleOf,
+    join_moments,
+    join_triangles,
+    moments,
+    triangle_of_scores,
+    triangular,
+)
 
 Array = NDArray[np.float64]
 
@@ -76,7 +84,7 @@ class Objective(ModelOverRows):
         is_scale_estimated: whether the scale of a robust loss is for a fit to find.
         loss: the name of the loss; empty where the model is its own.
         classes: the labels, sorted, of a model that tells classes apart; else None.
-        table: the rows. Of a class column it holds positions among `classes`.
+        data: the rows, wherever they are. A class column has positions among `classes`.
 
     Raises:
         ExpressionError: if the model cannot be read, if shapes do not fit, or if it lacks a name that has a value.
@@ -128,7 +136,7 @@ class Objective(ModelOverRows):
         self.loss = prepared.loss
         self.classes = prepared.classes
         self.weighted = prepared.weighted
-        self.table = prepared.table
+        self.data = prepared.data
         self.layout = prepared.layout
         self.fixed = prepared.fixed
         self.start = prepared.start
@@ -142,6 +150,7 @@ class Objective(ModelOverRows):
         self.settings = {SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None
         self._triangles: dict[bytes, Array] = {}  # the last one, by its theta
+        self._of_rows = {}
         self.answers: Answers | None = None  # of a fit that is kept
         if self.has_residuals:
             check_target(self)
@@ -223,7 +232,7 @@ class Objective(ModelOverRows):
             state: State, rate: float, batch_rows: int, generator: np.random.Generator, tell: Tell | None = None
         ) -> float:
             point = {**self.fixed, **self.settings}
-            return kernel.run(state, rate, point, self.table.columns, batch_rows, generator, tell)
+            return self.data.descend(kernel, state, rate, point, batch_rows, generator, tell)
 
         return run
 
@@ -303,15 +312,8 @@ class Objective(ModelOverRows):
     def _factorized(self, theta: ArrayLike) -> Array:
         width = self.layout.size + 1
 
-        def factor(block: Array, part: slice) -> Array:
-            if self.weighted:
-                block *= np.sqrt(self.table.columns[WEIGHT][part])
-            # (component, number, row) to one row of the matrix per component and row of data
-            return triangular(block.reshape(self.components, width, -1).swapaxes(0, 1).reshape(width, -1).T)
-
-        found = self.fold_rows(
-            self.kernels.residuals_and_slopes, theta, factor, lambda a, b: triangular(np.vstack((a, b)))
-        )
+        factor = TriangleOf(self.components, width)
+        found = self.fold_rows(self.kernels.residuals_and_slopes, theta, factor, join_triangles)
         if self.settings[L2]:
             weight = math.sqrt(self.settings[L2] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
@@ -335,14 +337,11 @@ class Objective(ModelOverRows):
         """The (weighted) sum of squares of the target about its mean, component by component: what R² compares the
         residuals with."""
 
-        def moments(target: Array, part: slice) -> tuple[float, Array, Array]:
-            weight = self.table.columns[WEIGHT][part] if self.weighted else np.ones(target.shape[-1])
-            count = float(np.sum(weight))
-            mean = np.sum(target * weight, axis=1) / count if count else np.zeros(self.components)
-            return count, mean, np.sum(weight * np.square(target - mean[:, None]), axis=1)
+        def found() -> float:
+            nowhere = np.zeros(self.layout.size)
+            return float(np.sum(self.fold_rows(self.kernels.target, nowhere, moments, join_moments)[2]))
 
-        found = self.fold_rows(self.kernels.target, np.zeros(self.layout.size), moments, join_moments)
-        return float(np.sum(found[2]))
+        return self._known("variation of the target", found)
 
     def hessian(self, theta: ArrayLike) -> Array:
         """The second derivatives of the (weighted) sum of the rows' losses, of shape (P, P)."""
@@ -363,15 +362,7 @@ class Objective(ModelOverRows):
         """The triangular factor, of shape (P, P), of the matrix whose rows are the gradients of the rows' losses."""
         width = self.layout.size
 
-        def factor(block: Array, part: slice) -> Array:
-            slopes = block[1:]
-            if self.weighted:
-                slopes *= self.table.columns[WEIGHT][part]
-            return triangular(slopes.T)
-
-        found = self.fold_rows(
-            self.kernels.row_loss_and_slopes, theta, factor, lambda a, b: triangular(np.vstack((a, b)))
-        )
+        found = self.fold_rows(self.kernels.row_loss_and_slopes, theta, triangle_of_scores, join_triangles)
         triangle = np.zeros((width, width))
         triangle[: len(found)] = found
         return triangle
@@ -387,10 +378,5 @@ class Objective(ModelOverRows):
     def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:
         """How many rows of each class (a row of the table) are taken for which (a column). Only with classes."""
         assert self.classes is not None
-        count = len(self.classes)
-
-        def counts(values: Array, _: slice) -> NDArray[np.int64]:
-            cells = values[0].astype(np.intp) * count + np.argmax(values[1:], axis=0)
-            return np.bincount(cells, minlength=count * count).reshape(count, count)
-
+        counts = Confusion(len(self.classes))
         return self.fold_rows(self.kernels.target_and_prediction, theta, counts, np.add)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.backends.fold import fold, slices
 from autodiff_cli.backends.protocol import RowKernel, SumKernel
 from autodiff_cli.data.table import Table
-from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.keeping.answers import Answers
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
+from autodiff_cli.training.rows.protocol import WEIGHT, Columns, Rows, Some
+from autodiff_cli.training.rows.tasks import ColumnTask, FoldTask, SumTask, ValueTask, side_by_side
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class ModelOverRows:
     """A model, the rows that it is about, and the kernels that run it over them. See `Objective` for the attributes."""
 
     model: Model
-    table: Table
+    data: Rows
     layout: ParameterLayout
     fixed: dict[str, Any]
     weighted: bool
@@ -35,6 +35,7 @@ class ModelOverRows:
     settings: dict[str, float]
     answers: Answers | None
     _triangles: dict[bytes, Array]
+    _of_rows: dict[str, Any]  # what has been found of the rows alone
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -44,23 +45,43 @@ class ModelOverRows:
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return self.table.rows
+        return self.data.rows
+
+    @property
+    def table(self) -> Table:
+        """The rows in memory, where they are few or there already."""
+        return self.data.table()
 
     @property
     def total_weight(self) -> float:
         """The sum of the weights: how many rows there are, if none are given."""
-        return float(np.sum(self.table.columns[WEIGHT])) if self.weighted else float(self.rows)
+        if not self.weighted:
+            return float(self.rows)
+        total: float = self._known("total weight", lambda: self.fold_columns({WEIGHT}, _total, operator.add))
+        return total
+
+    @property
+    def counted_rows(self) -> int:
+        """How many of them have a weight that is not 0."""
+        if not self.weighted:
+            return self.rows
+        count: int = self._known("counted rows", lambda: self.fold_columns({WEIGHT}, _counted, operator.add))
+        return count
 
     @property
     def components(self) -> int:
         """How many numbers the target of a row has."""
         return int(np.prod(self.model.target_shape, dtype=np.intp))
 
-    def restricted(self, rows: Any) -> Self:
+    def restricted(self, rows: Some) -> Self:
         """The same over some of the rows: a slice or row numbers."""
+        return self.over(self.data.part(rows))
+
+    def over(self, rows: Rows) -> Self:
+        """The same over other rows."""
         part = copy.copy(self)
-        part.table = self.table.part(rows)
-        part._triangles = {}
+        part.data = rows
+        part._triangles, part._of_rows = {}, {}
         part.settings = dict(self.settings)  # a scale that is found for some rows is theirs
         part.answers = None
         return part
@@ -81,30 +102,30 @@ class ModelOverRows:
         point = self.point(theta)
         if more:
             point |= more
-        return kernel.sums(point, self.table.columns, self.table.rows)
+        return self.data.fold(SumTask(kernel, point), np.add)
 
     def per_row(self, kernel: RowKernel, theta: ArrayLike) -> Array:
-        """What a kernel gives for all rows, of shape (numbers, rows).
+        """What a kernel gives for all rows, of shape (numbers, rows): for few rows, since all of it is in memory.
 
         >>> from autodiff_cli import Objective
         >>> objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
         >>> objective.per_row(objective.kernels.residuals, [2])
         array([[0., 1.]])
         """
-        found = np.empty((kernel.numbers, self.rows))
-        kernel.write(kernel.prepare(self.point(theta)), self.table.columns, found)
-        return found
+        return self.data.fold(ValueTask(kernel, self.point(theta)), side_by_side)
 
     def fold_rows(
         self,
         kernel: RowKernel,
         theta: ArrayLike,
-        reduce: Callable[[Array, slice], T],
+        reduce: Callable[[Array, Columns], T],
         combine: Callable[[T, T], T],
     ) -> T:
         """What a kernel gives for each block of rows, of shape (numbers, rows of the block), reduced and combined.
 
-        `reduce` may change what it is given, and must not keep it.
+        Args:
+            reduce: is handed that, which it may change and must not keep, and the columns of the block: those that the
+                kernel reads, and the weights. It can be pickled, as can `combine`.
 
         >>> from autodiff_cli.backends.choice import backend
         >>> from autodiff_cli.backends.protocol import RowGraphs
@@ -114,30 +135,24 @@ class ModelOverRows:
         >>> objective.fold_rows(backend().rows(graphs), [3], lambda values, _: values.max(), max)
         np.float64(6.0)
         """
-        prepared = kernel.prepare(self.point(theta))
-        columns = {name: self.table.columns[name] for name in kernel.names.intersection(self.table.columns)}
-        space = np.empty(kernel.numbers * min(kernel.block_rows, self.rows))
+        more = frozenset({WEIGHT} if self.weighted else ())
+        return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine, more), combine)
 
-        def reduced(part: slice) -> T:
-            count = part.stop - part.start
-            block = space[: kernel.numbers * count].reshape(kernel.numbers, count)
-            kernel.write(prepared, {name: column[..., part] for name, column in columns.items()}, block)
-            return reduce(block, part)
+    def fold_columns(self, names: Set[str], reduce: Callable[[Columns], T], combine: Callable[[T, T], T]) -> T:
+        """What columns themselves say, block by block: see `ColumnTask`."""
+        return self.data.fold(ColumnTask(frozenset(names), reduce, combine), combine)
 
-        with quiet():
-            return fold(map(reduced, slices(self.rows, kernel.block_rows)), combine)
-
-
-def triangular(matrix: Array) -> Array:
-    """The triangular factor, of shape (least of rows and columns, columns)."""
-    triangle: Array = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
-    return triangle
+    def _known(self, what: str, find: Callable[[], T]) -> T:
+        """What the rows alone say, found once."""
+        if what not in self._of_rows:
+            self._of_rows[what] = find()
+        found: T = self._of_rows[what]
+        return found
 
 
-def join_moments(a: tuple[float, Array, Array], b: tuple[float, Array, Array]) -> tuple[float, Array, Array]:
-    """Count, means and sums of squared deviations of two groups together: Chan, Golub & LeVeque 1983."""
-    count = a[0] + b[0]
-    if not count:
-        return a
-    gap = b[1] - a[1]
-    return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count
+def _counted(columns: Columns) -> int:
+    return int(np.count_nonzero(columns[WEIGHT]))
+
+
+def _total(columns: Columns) -> float:
+    return float(np.sum(columns[WEIGHT]))

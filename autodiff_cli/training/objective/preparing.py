@@ -17,7 +17,7 @@ from autodiff_cli.training.bounds import Bounds, of_parameters
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.levels.expansion import check_not_many
 from autodiff_cli.training.levels.indicators import indicators, levels_of
-from autodiff_cli.training.objective.graphs import WEIGHT, chosen_loss, graphs, x_error
+from autodiff_cli.training.objective.graphs import chosen_loss, graphs, x_error
 from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
 from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.labels import Classes, encoded
@@ -27,6 +27,8 @@ from autodiff_cli.training.objective.meanings import check_reads_a_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout, checked
 from autodiff_cli.training.options import EPOCHS, Limits, Options, in_words
+from autodiff_cli.training.rows.memory import InMemory
+from autodiff_cli.training.rows.protocol import WEIGHT, Rows
 
 Array = NDArray[np.float64]
 
@@ -41,7 +43,7 @@ class Prepared:
     loss: str
     classes: Classes | None
     weighted: bool
-    table: Table
+    data: Rows
     layout: ParameterLayout
     fixed: dict[str, Any]
     start: Array
@@ -107,7 +109,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         loss=loss,
         classes=classes,
         weighted=weighted,
-        table=built.extended(table),
+        data=InMemory(built.extended(table)),
         layout=layout,
         fixed={name: values[name] for name in resolved.parameters if name in kept},
         start=_started(layout, layout.gather([values[name] for name in free]), begun, box),

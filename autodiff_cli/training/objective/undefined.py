@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from autodiff_cli.backends.choice import backend
-from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, topological
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.training.objective.losses import LOSSES
+from autodiff_cli.training.rows.reductions import Bad, bad, extremes, join_bad
 
 if TYPE_CHECKING:
     from autodiff_cli.training.objective.objective import Objective
@@ -71,23 +72,19 @@ def undefined(objective: Objective, theta: ArrayLike) -> Undefined | None:
         (objective.kernels.row_loss, [objective.kernels.graphs.loss]),
         (objective.kernels.row_loss_and_slopes, objective.kernels.loss_and_its_slopes),
     ):
-        bad = _bad_rows(objective, kernel, theta)
-        if len(bad):
-            return _found(objective, graphs, theta, bad)
+        found = objective.fold_rows(kernel, theta, bad, join_bad)
+        if found.count:
+            return _found(objective, graphs, theta, found)
     return None
 
 
 def check_target(objective: Objective) -> None:
     """Raise DataError if the target is not finite, or not what the loss needs."""
-
-    def extremes(target: NDArray[np.float64], _: slice) -> NDArray[np.float64]:
-        return np.array([np.min(target), -np.max(target)])
-
     nowhere = np.zeros(objective.layout.size)
     found = objective.fold_rows(objective.kernels.target, nowhere, extremes, np.minimum)
     least, most = found[0], -found[1]
     if not np.isfinite(found).all():
-        row = _row(objective, int(_bad_rows(objective, objective.kernels.target, nowhere)[0]))
+        row = _row(objective, objective.fold_rows(objective.kernels.target, nowhere, bad, join_bad).first)
         raise DataError(f"the left side of `~` is not finite in {row}")
     loss = LOSSES[objective.loss]
     if least < loss.least or most > loss.most or (loss.above and least <= loss.least):
@@ -96,15 +93,8 @@ def check_target(objective: Objective) -> None:
         raise DataError(f"the loss {objective.loss} needs a target {needed}; this one goes from {least:g} to {most:g}")
 
 
-def _bad_rows(objective: Objective, kernel: RowKernel, theta: ArrayLike) -> NDArray[np.intp]:
-    good = objective.fold_rows(
-        kernel, theta, lambda values, _: np.isfinite(values).all(axis=0), lambda a, b: np.concatenate((a, b))
-    )
-    return np.flatnonzero(~good)
-
-
-def _found(objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad: NDArray[np.intp]) -> Undefined:
-    model, row = objective.model, int(bad[0])
+def _found(objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad: Bad) -> Undefined:
+    model, row = objective.model, bad.first
     tape = Tape(graphs)
     kernel = backend().rows(RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaves))
     values = objective.restricted(slice(row, row + 1)).per_row(kernel, theta)
@@ -124,7 +114,7 @@ def _found(objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad: 
         text if len(text) <= _LONGEST else "",
         float(value[~np.isfinite(value)][0]) if len(value) else math.nan,
         _row(objective, row),
-        len(bad) - 1,
+        bad.count - 1,
         ", ".join(named) or ("the parameters are arrays" if read else ""),
         math.isinf(float(value.max())) and any(abs(size) > _HUGE for size in targets),
     )
@@ -133,5 +123,6 @@ def _found(objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad: 
 def _row(objective: Objective, row: int) -> str:
     classes = objective.model.class_column
     columns = (name for name in objective.model.numeric if name != classes)
-    cells = ", ".join(f"{name} = {objective.table.columns[name][row]:g}" for name in columns)
+    its = objective.data.part(slice(row, row + 1)).table().columns
+    cells = ", ".join(f"{name} = {its[name][0]:g}" for name in columns)
     return f"row {row + 1} ({cells})"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.rows.reductions import Extremes
 
 if TYPE_CHECKING:
     from autodiff_cli.training.objective.objective import Objective
@@ -77,12 +78,15 @@ def picture(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> 
     residuals = targets - predictions
     names = objective.model.predictors()
     target = ", ".join(fit.targets)
-    column = objective.table.columns.get(names[0], np.empty(0)) if len(names) == 1 else np.empty(0)
-    if not column.size or objective.components != 1 or column.min() == column.max() or column.ndim > 1:
+    first = last = 0.0
+    if len(names) == 1 and objective.components == 1 and part.table.columns.get(names[0], targets).ndim == 1:
+        least, most = objective.fold_columns(set(names), Extremes(names[0]), np.minimum)
+        first, last = float(least), -float(most)
+    if first == last:
         ends = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
         flat = predictions.ravel(), targets.ravel(), residuals.ravel()
         return Picture(ShownRows("", target, *flat, objective.rows, ends, ends, None, None, fit.confidence_level))
-    places = np.linspace(column.min(), column.max(), _PLACES)
+    places = np.linspace(first, last, _PLACES)
     curve, low, high = _curve(fit, names[0], places)
     return Picture(
         ShownRows(

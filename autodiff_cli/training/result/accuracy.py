@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.rows.protocol import WEIGHT, Columns
 
 Array = NDArray[np.float64]
 
@@ -24,10 +24,12 @@ def accuracy(objective: Objective, theta: Array) -> float | None:
         return float(np.trace(confusion) / np.sum(confusion))
     if objective.loss != "bce" or objective.components != 1:
         return None
-    target, prediction = objective.per_row(objective.kernels.target_and_prediction, theta)
-    if objective.weighted:
-        counts = objective.table.columns[WEIGHT] > 0
-        target, prediction = target[counts], prediction[counts]
-    if not np.isin(target, (0.0, 1.0)).all():
-        return None
-    return float(np.mean((prediction > 0.5) == (target > 0.5)))
+    others, right, count = objective.fold_rows(objective.kernels.target_and_prediction, theta, _sides, np.add)
+    return None if others else float(right / count)
+
+
+def _sides(values: Array, columns: Columns) -> NDArray[np.intp]:
+    """How many targets are neither 0 nor 1, how many are predicted on their side, and how many there are."""
+    target, prediction = values[:, columns[WEIGHT] > 0] if WEIGHT in columns else values
+    others = np.count_nonzero((target != 0) & (target != 1))
+    return np.array([others, np.count_nonzero((prediction > 0.5) == (target > 0.5)), len(target)])

@@ -17,6 +17,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.rows.protocol import Columns
 
 Array = NDArray[np.float64]
 
@@ -104,11 +105,8 @@ def _units(objective: Objective, theta: Array) -> Iterator[Units]:
     if not hidden:
         return
     graphs = RowGraphs([node for node, *_ in hidden], {*model.of_rows}, model.shapes)
-
-    def counts(values: Array, _: slice) -> NDArray[np.intp]:
-        parts = zip(hidden, graphs.places, strict=True)
-        return np.concatenate([_flat_rows(op, values[place]) for (_, op, _), place in parts])
-
+    ends = [(*_ends(op), op.dies) for _, op, _ in hidden]
+    counts = FlatRows(tuple((*end, place) for end, place in zip(ends, graphs.places, strict=True)))
     total = objective.fold_rows(backend().rows(graphs), theta, counts, np.add)
     for (_, op, layer), place in zip(hidden, graphs.places, strict=True):
         flat = total[place]
@@ -144,20 +142,32 @@ def _layer(node: Node, parameters: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(layer_of(name) for name in parameters if name in names))
 
 
-def _flat_rows(op: Op, values: Array) -> NDArray[np.intp]:
+def _ends(op: Op) -> tuple[float, float]:
+    assert op.ends is not None
+    return op.ends
+
+
+@dataclass(frozen=True, slots=True)
+class FlatRows:
     """In how many rows of a block each unit is flat: it does nothing, or hardly anything, with its input.
 
-    Args:
-        values: of shape (units, rows).
+    Attributes:
+        layers: of each, the ends of its activation, whether it is exactly flat there, and which values are its units'.
     """
-    assert op.ends is not None
-    low, high = op.ends
-    if op.dies:
-        flat = np.less_equal(values, low)
-    else:
-        place = (values - low) / (high - low)
-        flat = np.maximum(place, 1 - place) > SATURATED
-    return np.asarray(np.count_nonzero(flat, axis=-1))
+
+    layers: tuple[tuple[float, float, bool, slice], ...]
+
+    def __call__(self, values: Array, _: Columns) -> NDArray[np.intp]:
+        """Of values of shape (units, rows)."""
+        found = []
+        for low, high, dies, part in self.layers:
+            if dies:
+                flat = np.less_equal(values[part], low)
+            else:
+                place = (values[part] - low) / (high - low)
+                flat = np.maximum(place, 1 - place) > SATURATED
+            found.append(np.asarray(np.count_nonzero(flat, axis=-1)))
+        return np.concatenate(found)
 
 
 def layer_of(name: str) -> str:

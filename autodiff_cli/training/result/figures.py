@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
 from autodiff_cli.ops.gamma import lgamma
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.distributions import chi_squared_tail
 from autodiff_cli.training.result.residuals import is_ordered, residuals
+from autodiff_cli.training.rows.protocol import WEIGHT, Columns
 
 Array = NDArray[np.float64]
 
@@ -117,18 +118,20 @@ def _of_likelihood(objective: Objective, theta: Array, count: int, dof: int) -> 
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
         return Figures(deviance=-2 * log_likelihood, **_criteria(log_likelihood, free, count))
-    target, prediction, weight = _compared(objective, theta)
-    mean = np.average(target, weights=weight)
-    deviance_of, log_likelihood_of = _FAMILIES[objective.loss]
-    deviance = 2 * float(np.sum(weight * deviance_of(target, prediction)))
-    dispersion = None
+    kernels = objective.kernels
+    total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
+    compared = OfFamily(objective.loss, objective.components, total / weight)
+    sums = FamilySums(*objective.fold_rows(kernels.target_and_prediction, theta, compared, np.add).tolist())
+    deviance, dispersion = 2 * sums.deviance, None
     if objective.loss == "gamma":
         free += 1
-        dispersion = float(np.sum(weight * np.square(target / prediction - 1))) / dof if dof > 0 else math.nan
-    log_likelihood = log_likelihood_of(target, prediction, weight, deviance / float(np.sum(weight)))
+        dispersion = sums.pearson / dof if dof > 0 else math.nan
+        compared = dataclasses.replace(compared, dispersion=deviance / weight)
+        sums = FamilySums(*objective.fold_rows(kernels.target_and_prediction, theta, compared, np.add).tolist())
+    log_likelihood = sums.log_likelihood + (0.0 if sums.others else sums.ways)
     return Figures(
         deviance=deviance,
-        null_deviance=2 * float(np.sum(weight * deviance_of(target, np.full_like(target, mean)))),
+        null_deviance=2 * sums.null_deviance,
         dispersion=dispersion,
         **_criteria(log_likelihood, free, count),
     )
@@ -170,42 +173,99 @@ def _quartiles(values: Array) -> tuple[float, ...]:
     return tuple(np.where(np.isnan(ordered[-1]), np.nan, found).tolist())
 
 
-def _compared(objective: Objective, theta: Array) -> tuple[Array, Array, Array]:
-    """The target, the prediction and the weight of every number that counts."""
-    values = objective.per_row(objective.kernels.target_and_prediction, theta)
-    target, prediction = values[: objective.components], values[objective.components :]
-    weight = np.broadcast_to(objective.table.columns[WEIGHT] if objective.weighted else 1.0, target.shape)
+# --- likelihoods, as sums over rows
+
+
+class FamilySums(NamedTuple):
+    """What rows contribute, in halves of deviances.
+
+    Attributes:
+        ways: the logarithm of in how many ways so many of so many trials hit, where weights are numbers of trials.
+        others: how many weights are none.
+    """
+
+    deviance: float
+    null_deviance: float
+    pearson: float
+    log_likelihood: float
+    ways: float
+    others: float
+
+
+def weighted_sum(target: Array, columns: Columns) -> Array:
+    """The sum of the numbers of a block that count, each times its weight, and the sum of the weights."""
+    target, weight = _counting(target, columns)
+    return np.array([np.sum(target * weight), np.sum(weight)])
+
+
+def _counting(values: Array, columns: Columns) -> tuple[Array, Array]:
+    """Of values of shape (numbers, rows) those whose rows count, and the weight of each."""
+    if WEIGHT not in columns:
+        return values, np.ones_like(values)
+    weight = columns[WEIGHT]
     counts = weight > 0
-    return target[counts], prediction[counts], weight[counts]
+    return values[:, counts], np.broadcast_to(weight[counts], (len(values), int(counts.sum())))
 
 
-# --- what a number contributes to half of the deviance, and the log-likelihood of all
+@dataclass(frozen=True, slots=True)
+class OfFamily:
+    """The `FamilySums` of a block, of targets and predictions.
+
+    Attributes:
+        mean: of all targets.
+        dispersion: where the likelihood needs it.
+    """
+
+    loss: str
+    components: int
+    mean: float
+    dispersion: float = math.nan
+
+    def __call__(self, values: Array, columns: Columns) -> Array:
+        """See `FamilySums`."""
+        values, weights = _counting(values, columns)
+        y, p, w = values[: self.components], values[self.components :], weights[: self.components]
+        deviance, likelihood = _FAMILIES[self.loss]
+        of_rows = (
+            deviance(y, p),
+            deviance(y, np.full_like(y, self.mean)),
+            np.square(y / p - 1),
+            likelihood(y, p, self.dispersion),
+        )
+        ways, others = _ways(y, w) if self.loss == "bce" else (0.0, 0)
+        return np.array([*(np.sum(w * each) for each in of_rows), ways, others])
 
 
-def _surprise(y: Array, over: Array) -> Array:
+def _surprise(y: Array, over: Array | float) -> Array:
     """y·log(y/over), 0 where y is 0."""
     found: Array = np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
     return found
 
 
-def _poisson_likelihood(y: Array, p: Array, w: Array, _: float) -> float:
-    return float(np.sum(w * (np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1))))
+def _poisson_likelihood(y: Array, p: Array, _: float) -> Array:
+    found: Array = np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1)
+    return found
 
 
-def _binomial_likelihood(y: Array, p: Array, w: Array, _: float) -> float:
-    """Weights that are whole numbers, as their products with the target are, are numbers of trials."""
-    hits = np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0)
-    ways = 0.0
-    if (w == np.round(w)).all() and np.allclose(w * y, np.round(w * y)):
-        ways = float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1)))
-    return float(np.sum(w * hits)) + ways
+def _binomial_likelihood(y: Array, p: Array, _: float) -> Array:
+    found: Array = np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0)
+    return found
 
 
-def _gamma_likelihood(y: Array, p: Array, w: Array, dispersion: float) -> float:
+def _ways(y: Array, w: Array) -> tuple[float, int]:
+    """Weights that are whole numbers, as their products with the target are, are numbers of trials: in how many ways
+    that comes about, and for how many it does not hold."""
+    are = (w == np.round(w)) & np.isclose(w * y, np.round(w * y))
+    if not are.all():
+        return 0.0, int(np.count_nonzero(~are))
+    return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
+
+
+def _gamma_likelihood(y: Array, p: Array, dispersion: float) -> Array:
     """With the dispersion that the deviance gives."""
     shape = 1 / dispersion
-    terms = shape * np.log(shape * y / p) - shape * y / p - np.log(y) - _log_gamma(np.full_like(y, shape))
-    return float(np.sum(w * terms))
+    found: Array = shape * np.log(shape * y / p) - shape * y / p - np.log(y) - _log_gamma(np.full_like(y, shape))
+    return found
 
 
 def _log_gamma(x: Array) -> Array:
@@ -214,7 +274,7 @@ def _log_gamma(x: Array) -> Array:
 
 
 Deviance = Callable[[Array, Array], Array]
-Likelihood = Callable[[Array, Array, Array, float], float]
+Likelihood = Callable[[Array, Array, float], Array]
 
 _FAMILIES: dict[str, tuple[Deviance, Likelihood]] = {
     "poisson": (lambda y, p: _surprise(y, p) - (y - p), _poisson_likelihood),

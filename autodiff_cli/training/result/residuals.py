@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.rows.protocol import WEIGHT, Columns
 
 Array = NDArray[np.float64]
 
@@ -33,11 +35,41 @@ def residuals(objective: Objective, theta: Array) -> Array:
 def is_ordered(objective: Objective) -> bool:
     """Whether the rows are in the order of the only predictor, up or down."""
     predictors = objective.model.predictors()
-    if len(predictors) != 1 or predictors[0] not in objective.table.columns:
+    if len(predictors) != 1 or predictors[0] not in objective.data.names:
         return False
-    column = objective.table.columns[predictors[0]]
-    before, after = column[:-1], column[1:]
-    return bool((after >= before).all() or (after <= before).all()) and bool((after != before).any())
+    found = objective.fold_columns(set(predictors), ColumnOrder(predictors[0]), joined_order)
+    return (found.rises or found.falls) and found.moves
+
+
+class Ordered(NamedTuple):
+    """How the values of a column follow one another: the first, the last, whether none is less than the one before,
+    whether none is more, and whether they differ at all."""
+
+    first: float
+    last: float
+    rises: bool
+    falls: bool
+    moves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOrder:
+    """How those of a block follow one another."""
+
+    name: str
+
+    def __call__(self, columns: Columns) -> Ordered:
+        """Of a block."""
+        column = columns[self.name]
+        before, after = column[:-1], column[1:]
+        rises, falls = bool((after >= before).all()), bool((after <= before).all())
+        return Ordered(float(column[0]), float(column[-1]), rises, falls, bool((after != before).any()))
+
+
+def joined_order(a: Ordered, b: Ordered) -> Ordered:
+    """Of rows, and of rows after them."""
+    rises, falls = a.rises and b.rises and b.first >= a.last, a.falls and b.falls and b.first <= a.last
+    return Ordered(a.first, b.last, rises, falls, a.moves or b.moves or b.first != a.last)
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
@@ -52,7 +84,7 @@ def robust_scale(objective: Objective, theta: Array) -> float:
         return float(NORMAL * np.median(_sizes(objective, theta)))
     sample = objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
     low, high = np.quantile(_sizes(sample, theta), (0.5 - _BESIDE, 0.5 + _BESIDE))
-    return float(NORMAL * _median_between(objective, theta, float(low), float(high)))
+    return float(NORMAL * _median_near(objective, theta, float(low), float(high)))
 
 
 def _sizes(objective: Objective, theta: Array) -> Array:
@@ -61,22 +93,71 @@ def _sizes(objective: Objective, theta: Array) -> Array:
     return np.abs(found[:, objective.table.columns[WEIGHT] > 0] if objective.weighted else found)
 
 
-def _median_between(objective: Objective, theta: Array, low: float, high: float) -> float:
-    """The median of these, if it lies between two numbers, of which only those between are kept; else of all."""
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The absolute values of a block that lie between two numbers; with how many there are, and how many are less."""
 
-    def between(block: Array, part: slice) -> tuple[int, int, Array]:
-        sizes = np.abs(block[:, objective.table.columns[WEIGHT][part] > 0] if objective.weighted else block)
-        return sizes.size, int(np.count_nonzero(sizes < low)), sizes[(sizes >= low) & (sizes <= high)]
+    low: float
+    high: float
 
-    def joined(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[int, int, Array]:
-        return a[0] + b[0], a[1] + b[1], np.concatenate((a[2], b[2]))
+    def __call__(self, block: Array, columns: Columns) -> tuple[int, int, Array]:
+        """Of residuals."""
+        sizes = np.abs(block[:, columns[WEIGHT] > 0] if WEIGHT in columns else block)
+        return sizes.size, int(np.count_nonzero(sizes < self.low)), sizes[(sizes >= self.low) & (sizes <= self.high)]
 
-    count, below, kept = objective.fold_rows(objective.kernels.residuals, theta, between, joined)
+
+def joined(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[int, int, Array]:
+    """Of two blocks."""
+    return a[0] + b[0], a[1] + b[1], np.concatenate((a[2], b[2]))
+
+
+def _median_near(objective: Objective, theta: Array, low: float, high: float) -> float:
+    """The median of all absolute residuals, which most likely lies between two numbers: only those between are kept."""
+    kernel = objective.kernels.residuals
+    count, below, kept = objective.fold_rows(kernel, theta, Between(low, high), joined)
     first, last = (count - 1) // 2 - below, count // 2 - below
     if first < 0 or last >= len(kept):
-        return float(np.median(_sizes(objective, theta)))
+        return (smallest(objective, theta, (count - 1) // 2) + smallest(objective, theta, count // 2)) / 2
     middle = np.partition(kept, (first, last))
     return float((middle[first] + middle[last]) / 2)
+
+
+_BITS = 16  # of a number that are counted by in one pass
+_PASSES = 64 // _BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many absolute values of a block begin with some bits, by the next ones. Of floats that are not negative the
+    order is that of their bits; nan is the last."""
+
+    prefix: int
+    known: int  # bits
+
+    def __call__(self, block: Array, columns: Columns) -> NDArray[np.int64]:
+        """Of residuals."""
+        sizes = np.abs(block[:, columns[WEIGHT] > 0] if WEIGHT in columns else block).ravel()
+        bits = sizes.view(np.uint64)
+        if self.known:
+            bits = bits[bits >> np.uint64(64 - self.known) == self.prefix]
+        digits = (bits >> np.uint64(64 - self.known - _BITS)) & np.uint64(2**_BITS - 1)
+        return np.bincount(digits.astype(np.intp), minlength=2**_BITS)
+
+
+def smallest(objective: Objective, theta: Array, rank: int) -> float:
+    """The absolute residual that `rank` others are before, in four passes that count, and no memory.
+
+    >>> smallest(Objective("y ~ a", {"y": [1, 2, 3, 4, 100]}), np.array([3.0]), 3)
+    2.0
+    """
+    prefix = 0
+    for turn in range(_PASSES):
+        counts = objective.fold_rows(objective.kernels.residuals, theta, Counts(prefix, turn * _BITS), np.add)
+        ends = np.cumsum(counts)
+        digit = int(np.searchsorted(ends, rank, side="right"))
+        rank -= int(ends[digit] - counts[digit])
+        prefix = (prefix << _BITS) | digit
+    return float(np.array([prefix], np.uint64).view(np.float64)[0])
 
 
 def neighbours(ordered: Array) -> float:
@@ -100,7 +181,7 @@ def are_systematic(objective: Objective, theta: Array) -> bool:
 
     Of very many rows some are looked at, drawn at random: neighbours among them still lie close.
     """
-    predictors = [name for name in objective.model.predictors() if name in objective.table.columns]
+    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
     if len(predictors) != 1 or not objective.has_residuals:
         return False
     if objective.rows > _MOST:

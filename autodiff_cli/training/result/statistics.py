@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.objective.graphs import WEIGHT
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.covariance import hardly_told_apart, inverse, inverse_hessian
 from autodiff_cli.training.result.figures import Figures, figures
 from autodiff_cli.training.result.gauge import gauge
+from autodiff_cli.training.rows.protocol import Columns
 
 Array = NDArray[np.float64]
 
@@ -129,8 +130,7 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
 
 def _count(objective: Objective) -> int:
     """How many numbers the target has, over all rows that count."""
-    rows = int(np.count_nonzero(objective.table.columns[WEIGHT])) if objective.weighted else objective.rows
-    return rows * objective.components
+    return objective.counted_rows * objective.components
 
 
 def _length(objective: Objective, theta: Array) -> float:
@@ -261,7 +261,7 @@ def _adrift(objective: Objective, theta: Array, stderr: dict[str, Any]) -> str:
         for name, error in stderr.items()
         if error is not None and bool(np.any(np.abs(error) > _ADRIFT * np.abs(values[name])))
     ]
-    sure = objective.fold_rows(objective.kernels.row_loss, theta, lambda loss, _: int((loss < _CERTAIN).sum()), _plus)
+    sure = objective.fold_rows(objective.kernels.row_loss, theta, _certain, operator.add)
     if not running or not sure:
         return ""
     listed = ", ".join(f"`{name}`" for name in running)
@@ -272,5 +272,5 @@ def _adrift(objective: Objective, theta: Array, stderr: dict[str, Any]) -> str:
     )
 
 
-def _plus(a: int, b: int) -> int:
-    return a + b
+def _certain(loss: Array, _: Columns) -> int:
+    return int((loss < _CERTAIN).sum())

@@ -1,0 +1,80 @@
+"""What rows are for a fit: something that folds a task over chunks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
+from autodiff_cli.data.table import Table
+
+Columns = Mapping[str, NDArray[Any]]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Some = slice | NDArray[np.intp] | NDArray[np.bool_]
+
+WEIGHT = ""  # the column of weights; no column of a model has an empty name
+LARGEST_BLOCK = 8192  # rows of a block, at most; blocks of fewer have a power of two of them
+
+
+class Task(Protocol[T_co]):
+    """Something to compute of a chunk of rows. It can be pickled, keeps nothing, and changes no column."""
+
+    @property
+    def names(self) -> Set[str]:
+        """The columns that it reads, where they are there; other names may be among them."""
+
+    def __call__(self, columns: Columns, rows: int, /) -> T_co:
+        """What it gives for some rows.
+
+        Args:
+            columns: these, of these rows; more may be there.
+            rows: how many rows they have, at least one.
+        """
+
+
+class Rows(Protocol):
+    """The rows of an objective: in memory, or elsewhere.
+
+    Whatever is computed over all of them is a task, folded over chunks of 2^k largest blocks each. Tasks combine what
+    they compute of blocks in the order of `backends.fold`, and so are their results: with the same bits wherever the
+    rows are.
+
+    Attributes:
+        rows: how many.
+        names: of the columns.
+        dropped: how many rows were left out because a cell was missing.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def names(self) -> Set[str]: ...
+
+    @property
+    def dropped(self) -> int: ...
+
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+        """What a task gives for each chunk, combined. Raises ValueError if there is no row."""
+
+    def part(self, rows: Some) -> Rows:
+        """Some of the rows: a slice, row numbers, or a truth value for each. Those of numbers are in memory."""
+
+    def descend(
+        self,
+        kernel: EpochKernel,
+        state: State,
+        rate: float,
+        point: Point,
+        batch_rows: int,
+        generator: np.random.Generator,
+        tell: Tell | None = None,
+    ) -> float:
+        """An epoch of a gradient method that goes by batches: see `EpochKernel.run`."""
+
+    def table(self) -> Table:
+        """All rows in memory: for those who know that they are few."""

@@ -1,0 +1,152 @@
+"""What is computed over rows has the same bits however they fall into chunks, and every task can be sent elsewhere."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.backends.fold import fold, slices
+from autodiff_cli.data.table import Table
+from autodiff_cli.training.fit import fitted_objective
+from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ReportOptions
+from autodiff_cli.training.result.residuals import is_ordered, smallest
+from autodiff_cli.training.rows.memory import InMemory
+from autodiff_cli.training.rows.protocol import LARGEST_BLOCK, Task
+
+ROWS = 3 * LARGEST_BLOCK + 100
+
+
+class Chunked(InMemory):
+    """Rows in memory that come in chunks."""
+
+    def fold(self, task: Task[Any], combine: Callable[[Any, Any], Any]) -> Any:
+        return fold(self._results(task), combine)
+
+    def _results(self, task: Task[Any]) -> Iterator[Any]:
+        for part in slices(self.rows, LARGEST_BLOCK):
+            chunk = self.table().part(part)
+            yield task({name: chunk.columns[name] for name in task.names & chunk.columns.keys()}, chunk.rows)
+
+
+def columns() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 3, ROWS))
+    y = 2 * np.exp(-1.3 * x) + rng.normal(0, 0.1, ROWS)
+    y[::17] += rng.normal(0, 3, len(y[::17]))
+    count = rng.poisson(np.exp(0.3 + 0.5 * x))
+    p = 1 / (1 + np.exp(1 - x))
+    return {
+        "x": x,
+        "y": y,
+        "w": rng.integers(0, 3, ROWS),
+        "s": rng.uniform(0.1, 0.2, ROWS),
+        "n": count,
+        "hit": rng.uniform(size=ROWS) < p,
+        "g": np.exp(0.3 + 0.5 * x) * rng.gamma(3, 1 / 3, ROWS),
+        "k": np.where(rng.uniform(size=ROWS) < p, "b", "a"),
+        "z": rng.uniform(1, 2, ROWS),
+    }
+
+
+DATA = columns()
+CURVE = "y ~ a*exp(-b*x)"
+FITS: list[tuple[str, Mapping[str, Any]]] = [
+    (CURVE, {}),
+    (CURVE, {"weights": "w"}),
+    (CURVE, {"sigma": "s", "x_sigma": {"x": "s"}}),
+    (CURVE, {"loss": "huber"}),
+    (CURVE, {"loss": "mae"}),
+    (CURVE, {"loss": "cauchy", "weights": "w"}),
+    ("n ~ exp(a + b*x)", {"family": "poisson"}),
+    ("g ~ exp(a + b*x)", {"family": "gamma", "weights": "w"}),
+    ("hit ~ sigmoid(a + b*x)", {"loss": "bce", "weights": "w"}),
+    ("k ~ softmax([0, a + b*x])", {}),
+    ("[y, n] ~ [a*x, b*x]", {}),
+    (CURVE, {"optimizer": "adam", "epochs": 5}),
+    ("y ~ mlp([x, z], [8])", {"epochs": 3}),
+]
+
+
+def options(given: Mapping[str, Any]) -> Options:
+    def of(names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: given[name] for name in names if name in given}
+
+    return Options(
+        data=DataOptions(**of(("weights", "sigma", "x_sigma"))),
+        loss=LossOptions(**of(("loss", "family"))),
+        method=MethodOptions(**of(("optimizer", "epochs"))),
+        report=ReportOptions(profile=given.get("profile", False), plot=True),
+    )
+
+
+@pytest.mark.parametrize(("model", "given"), FITS, ids=[f"{model} {given}" for model, given in FITS])
+def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, given: Mapping[str, Any]) -> None:
+    asked = options(given)
+    whole = fitted_objective(Objective.of(model, as_dataset(DATA), asked), asked)
+    objective = Objective.of(model, as_dataset(DATA), asked)
+    parts = fitted_objective(objective.over(Chunked(objective.table)), asked)
+    assert parts.history == whole.history
+    for name, value in whole.parameters.items():
+        assert np.array_equal(parts.parameters[name], value)
+    assert repr(parts.stderr) == repr(whole.stderr)
+    assert parts.figures == whole.figures
+    assert (parts.loss, parts.rss, parts.accuracy) == (whole.loss, whole.rss, whole.accuracy)
+    assert parts.warnings == whole.warnings
+
+
+class Sent(InMemory):
+    """Rows in memory that only take tasks which have been pickled, but for their kernels."""
+
+    def fold(self, task: Any, combine: Callable[[Any, Any], Any]) -> Any:
+        for sent in (getattr(task, "reduce", None), combine):
+            pickle.loads(pickle.dumps(sent))
+        return super().fold(task, combine)
+
+
+@pytest.mark.parametrize(("model", "given"), FITS, ids=[f"{model} {given}" for model, given in FITS])
+def test_what_rows_are_reduced_to_can_be_pickled(model: str, given: Mapping[str, Any]) -> None:
+    few = {name: values[::97] for name, values in DATA.items()}
+    objective = Objective.of(model, as_dataset(few), options(given))
+    fitted_objective(objective.over(Sent(objective.table)), options(given))
+
+
+def test_ranks_of_residuals_are_exact_also_among_infinite_ones() -> None:
+    y = np.array([3.0, -1.0, 0.0, np.inf, 1e-310, -7.5, 2.0])
+    objective = Objective("y ~ a", {"y": np.ones(7)}).over(Chunked(Table({"y": y}, 7)))
+    assert [smallest(objective, np.zeros(1), rank) for rank in range(7)] == sorted(np.abs(y).tolist())
+
+
+def test_rows_are_ordered_across_chunks() -> None:
+    def ordered(x: Any) -> bool:
+        objective = Objective("y ~ a*x", {"x": x, "y": x})
+        return is_ordered(objective.over(Chunked(objective.table)))
+
+    x = np.arange(float(ROWS))
+    assert ordered(x)
+    assert ordered(-x)
+    assert not ordered(np.ones(ROWS))
+    x[LARGEST_BLOCK] = 0  # less than the last of the chunk before
+    assert not ordered(x)
+
+
+def test_checkpoints_know_the_data_whatever_chunks_they_come_in() -> None:
+    from autodiff_cli.training.keeping.identity import identity
+
+    objective = Objective(CURVE, DATA)
+    whole, parts = (identity(each, "lm", Options()) for each in (objective, objective.over(Chunked(objective.table))))
+    assert whole == parts
+    other = {**DATA, "y": DATA["y"].copy()}
+    other["y"][-1] += 1e-12
+    assert identity(Objective(CURVE, other), "lm", Options())["data"] != whole["data"]
+
+
+def test_fits_know_what_was_left_out() -> None:
+    fit = ad.fit("y ~ a*x", {"x": [1, 2, 3, 4], "y": [1, None, 3, 4]}, drop_missing=True, validation=0.34)
+    assert "rows left out because a cell is missing: 1" in fit.warnings
