@@ -68,7 +68,7 @@ class BlockSums:
         self._kernel = Kernel(
             graphs.outputs, graphs.columns, graphs.leaves, summed=True, recompute_every=recompute_every
         )
-        self._recipe = Recipe(Sums, graphs, recompute_every, shared=False)
+        self._recipe = Recipe(BlockSums, graphs, recompute_every, shared=False)
         self._places = graphs.places
         self._numbers = graphs.numbers
         self.names = self._kernel.names
@@ -103,7 +103,7 @@ class BlockRows:
 
     def __init__(self, graphs: RowGraphs) -> None:
         self._kernel = Kernel(graphs.outputs, graphs.columns, graphs.leaves)
-        self._recipe = Recipe(Rows, graphs, shared=False)
+        self._recipe = Recipe(BlockRows, graphs, shared=False)
         self._sizes = graphs.sizes
         self.places = graphs.places
         self.numbers = graphs.numbers
