@@ -16,7 +16,7 @@ import pytest
 from autodiff_cli import cache
 from autodiff_cli.cache import LARGEST, entry_name, load, store
 
-CONTENT = random.Random(1).randbytes(500)
+CONTENT = random.Random(1).randbytes(60)
 
 
 @pytest.fixture

@@ -298,7 +298,7 @@ def formula(count: int) -> str:
     return f"a0 = x + y; {links}; a{count // 5}"
 
 
-@pytest.mark.parametrize("count", [300, 2000])
+@pytest.mark.parametrize("count", [300, pytest.param(2000, marks=pytest.mark.slow)])
 def test_large_formulas_can_be_walked(page: Page, tmp_path: Path, count: int) -> None:
     page.emulate_media(reduced_motion="reduce")
     document = opened(page, tmp_path, [formula(count), "--x", "0.9", "--y", "0.5"])

@@ -127,7 +127,8 @@ class CompiledEpochs:
             end = min(begin + part, rows)
             self._job[place["begin"]], self._job[place["end"]] = begin, end
             begun = time.perf_counter()
-            run(self._job.ctypes.data, self._memories[0].ctypes.data)
+            with self._calls[0].uninterrupted(_nothing), self._calls[1].uninterrupted(_nothing):
+                run(self._job.ctypes.data, self._memories[0].ctypes.data)
             for calls in self._calls:
                 calls.check()
             pace = max(1e-9, (time.perf_counter() - begun) / (end - begin))
@@ -173,6 +174,10 @@ class CompiledEpochs:
     def _set(self, **fields: NDArray[Any] | int) -> None:
         for name, value in fields.items():
             self._job[JOB.index(name)] = value if isinstance(value, int) else value.ctypes.data
+
+
+def _nothing() -> None:
+    """A part of an epoch is not cut short."""
 
 
 def _placed(plan: Plan, target: Processor) -> Placed:

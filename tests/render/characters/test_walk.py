@@ -163,6 +163,7 @@ def test_the_help_says_what_the_keys_do() -> None:
     assert set(HELP) <= set(lines)
 
 
+@pytest.mark.slow
 def test_of_a_huge_graph_the_surroundings_are_drawn() -> None:
     text = "a = x^2;" + "+".join(["sin(a)"] * 2000)
     found = at(text, x=0.5)

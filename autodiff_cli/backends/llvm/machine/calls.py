@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -33,10 +38,18 @@ class Calls:
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0 if self._items else 0
 
     def check(self) -> None:
-        """Raise what a call has raised, an interrupt say: compiled code cannot."""
+        """Raise what a call has raised: compiled code cannot."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def uninterrupted(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
+        """Put off Ctrl-C while compiled code runs that calls Python, where an exception could be lost at any moment.
+
+        Args:
+            stop: is called when Ctrl-C comes; KeyboardInterrupt, or whatever it does, is raised at the end.
+        """
+        return _interrupts_wait(stop) if self.address else contextlib.nullcontext()
 
     def _called(self, number: int, arguments: int, out: int, rows: int) -> None:
         item = self._items[number]
@@ -59,6 +72,27 @@ class Calls:
         strip = self._strip if level is Stage.ROW else 1
         memory: Any = (ctypes.c_double * (size * strip)).from_address(address)
         return np.frombuffer(memory, np.float64).reshape(size, strip)[:, : rows if level is Stage.ROW else 1]
+
+
+@contextlib.contextmanager
+def _interrupts_wait(stop: Callable[[], object]) -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # Python handles signals in its main thread alone
+        return
+    came: list[tuple[int, Any]] = []
+
+    def note(*what: Any) -> None:
+        came.append(what)
+        stop()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        handler(*came[0])
 
 
 def _pointer(table: int, number: int) -> int:

@@ -112,11 +112,12 @@ class Runner:
         while len(self._memories) < count:
             self._get_memory()
         begun = time.perf_counter()
-        if count == 1:
-            self._run(self._job_address, self._addresses[0])
-        else:
-            works = [partial(self._run, self._job_address, address) for address in self._addresses[:count]]
-            together(works, self._stop)
+        with self._calls.uninterrupted(self._stop):
+            if count == 1:
+                self._run(self._job_address, self._addresses[0])
+            else:
+                works = [partial(self._run, self._job_address, address) for address in self._addresses[:count]]
+                together(works, self._stop)
         self._pace = max(_LEAST, (time.perf_counter() - begun) * count / (end - first))
         self._calls.check()
 
