@@ -76,3 +76,13 @@ def test_arrays_and_formulas_that_are_markup(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", ["--exercise", "--exercise --json", "--exercise --format svg"])
 def test_it_is_html(options: str) -> None:
     expect_refusal(run_cli(f"trace {POINT} {options}"), "--exercise is a sheet on reverse mode, in HTML")
+
+
+def test_a_large_drawing_tells_nothing_by_its_copies() -> None:
+    """Nodes that are drawn once more are as empty as those that they stand for."""
+    calls = " + ".join(f"f(x, {k})*f(y, {k})" for k in range(1, 9))
+    sheet = run_cli(f'trace "f(t, u) = tanh(sin(t*u) + exp(t)); {calls}" --x 1 --y 2 --format html --exercise')
+    copies = re.findall(r'data-copy="\d+".*?</g>', pages(str(sheet))[0])
+    assert len(copies) > 16
+    assert all("adjoint ____" in copy for copy in copies if "adjoint" in copy)
+    assert all("value ____" in copy for copy in copies if ">f(" in copy)

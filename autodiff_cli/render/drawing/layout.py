@@ -16,7 +16,6 @@ _BETWEEN_LAYERS, _BETWEEN_NODES, _BETWEEN_LINES = 40, 18, 12
 _AROUND_LABELS = 10
 _FEW = 100  # nodes for which there is time to untangle every crossing
 _MANY = 400  # nodes for which there is no time to compare drawings
-_PAPER = 1200, 1600  # the width and the height that can be looked at as a whole
 TITLE = 18  # the height of a frame's title, and the room inside a frame on all sides
 
 
@@ -32,6 +31,9 @@ class Size(NamedTuple):
 
     width: float
     height: float
+
+
+PAPER = Size(1200, 1600)  # what can be looked at as a whole
 
 
 class Route(NamedTuple):
@@ -115,7 +117,7 @@ def layered(
     options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= _FEW else "fast"}
     ways = _WAYS if may_turn and len(nodes) <= _MANY else _WAYS[:1]
     found = min((graphlay.layout(graph, options={**options, **way}) for way in ways), key=_beyond)
-    left, top, right, bottom = (found.bounds[corner][axis] for corner in ("min", "max") for axis in "xy")
+    left, top = (found.bounds["min"][axis] for axis in "xy")
 
     def point(place: dict[str, float]) -> Location:
         return Location(place["x"] - left, place["y"] - top)
@@ -127,13 +129,20 @@ def layered(
         points = tuple(map(point, edge["points"]))
         spot = None if label is None else free.spot(label, point(edge["label_anchor"]), points)
         routes.append(Route(points, spot))
-    return Layout(Size(right - left, bottom - top), centres, routes, places[: len(frames)])
+    return Layout(_extent(found), centres, routes, places[: len(frames)])
+
+
+def _extent(found: Any) -> Size:
+    return Size(*(found.bounds["max"][axis] - found.bounds["min"][axis] for axis in "xy"))
 
 
 def _beyond(found: Any) -> float:
+    return beyond(_extent(found))
+
+
+def beyond(size: Size) -> float:
     """How far a layout goes beyond a page; 1 for one that does not. What is too wide is worse than what is too high."""
-    width, height = (found.bounds["max"][axis] - found.bounds["min"][axis] for axis in "xy")
-    across, down = max(1, width / _PAPER[0]), max(1, height / _PAPER[1])
+    across, down = max(1, size.width / PAPER.width), max(1, size.height / PAPER.height)
     return float(across * across * down)
 
 
@@ -193,7 +202,7 @@ def _is_between(place: Location, start: Location, end: Location) -> bool:
 _SQUARE = 100  # in pixels: about the size of a node
 _SHARES = (0.5, 0.3, 0.7, 0.15, 0.85)  # of a stretch, where a label may be put
 _IN_ROWS = {
-    "wrap": {"viewport_aspect": _PAPER[0] / _PAPER[1]},
+    "wrap": {"viewport_aspect": PAPER.width / PAPER.height},
     "tuning": {"wrap": {"max_rows": 30, "max_cut_edges": 100, "min_gain": 1.01}},
 }
 _WAYS: tuple[dict[str, Any], ...] = tuple(

@@ -1,20 +1,21 @@
 """The graph of a trace as an SVG image: self-contained, and light or dark as the reader's system is.
 
 For machines, every node carries `data-node`, `data-value` and `data-adjoint`, every edge `data-from`, `data-to` and
-`data-local`, with numbers in full.
+`data-local`, with numbers in full. A node that stands in the drawing once more carries `data-copy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from autodiff_cli.explain.views.groups import Frame
 from autodiff_cli.render.documents import number
 from autodiff_cli.render.drawing.diagrams import Arrow, Box, Drawing, Role, drawable, lines
 from autodiff_cli.render.drawing.lanes import laid_out
-from autodiff_cli.render.drawing.layout import TITLE, Enclosure, Location, Place, Route, Size
+from autodiff_cli.render.drawing.layout import TITLE, Enclosure, Location, Place, Route, Size, beyond
+from autodiff_cli.render.drawing.parts import Parted, in_parts
 from autodiff_cli.render.numbers import Show, in_full
 from autodiff_cli.render.text import columns, counted, shortened
 
@@ -23,6 +24,7 @@ SMALL = 6.7  # of a character at 11 pixels
 PADDING, MARGIN = 10.0, 24.0
 LONGEST_LABEL, LONGEST_TITLE = 30, 100
 BEND, ROUNDED, BOX = 6.0, 16.0, 3.0  # radii: of edges, of variables, of operations
+_TOO_FAR = 1.5  # beyond a page, to stand in parts
 HEAD = 7.0  # length of an arrow's head
 FRAME = 4.0  # between the two borders of the output, and the two sides of what is folded
 
@@ -31,14 +33,15 @@ _LEGEND = (
     "on an edge: the local derivative; what goes back along it is this × the adjoint at its head",
 )
 _OF_GROUPS = "dotted frame: a named intermediate, a call or a layer; double sides: one of these, folded"
+_OF_COPIES = "faint: the node of this name, which stands elsewhere, once more"
 
 
 def to_svg(drawn: Drawing, show: Show) -> str:
     """The image. Raises TooLarge for a graph of too many nodes."""
-    size, shapes = graph(drawn, show)
+    size, shapes, has_copies = graph(drawn, show)
     heading = _heading(drawn, show)
     has_groups = bool(drawn.frames) or any(box.role is Role.FOLDED for box in drawn.boxes)
-    legend = [*_LEGEND, _OF_GROUPS] if has_groups else _LEGEND
+    legend = [*_LEGEND, *([_OF_GROUPS] if has_groups else ()), *([_OF_COPIES] if has_copies else ())]
     width = max(size.width, *(columns(line) * COLUMN for line in (*heading, *legend))) + 2 * MARGIN
     top = MARGIN + LINE * (len(heading) + 1)
     height = top + size.height + LINE * (len(legend) + 1) + MARGIN
@@ -59,8 +62,16 @@ def to_svg(drawn: Drawing, show: Show) -> str:
     return "\n".join(parts) + "\n"
 
 
-def graph(drawn: Drawing, show: Show, least: int = 0) -> tuple[Size, list[str]]:
-    """The frames, edges and nodes as shapes from the point (0, 0) on, and how much room they take.
+class GraphShapes(NamedTuple):
+    """Shapes from the point (0, 0) on, how much room they take, and whether any node stands there more than once."""
+
+    size: Size
+    shapes: list[str]
+    has_copies: bool
+
+
+def graph(drawn: Drawing, show: Show, least: int = 0) -> GraphShapes:
+    """The frames, edges and nodes as shapes.
 
     Args:
         least: keep room for numbers of so many characters, for a drawing whose numbers will change.
@@ -72,7 +83,7 @@ def graph(drawn: Drawing, show: Show, least: int = 0) -> tuple[Size, list[str]]:
     roomy = [[_cut(line) for line in lines(box, lambda x: show(x).ljust(least), brief=True)] for box in drawn.boxes]
     sizes = [_size_of(box.role, lines) for box, lines in zip(drawn.boxes, roomy, strict=True)]
     position = {box.id: k for k, box in enumerate(drawn.boxes)}
-    placed = laid_out(
+    placed, there = _placed(
         sizes,
         [(position[arrow.source], position[arrow.target]) for arrow in drawn.arrows],
         [None if arrow.local is None else _label_size(show(arrow.local).ljust(least)) for arrow in drawn.arrows],
@@ -83,8 +94,21 @@ def graph(drawn: Drawing, show: Show, least: int = 0) -> tuple[Size, list[str]]:
     )
     shapes = [_frame(frame, place) for frame, place in zip(drawn.frames, placed.frames, strict=True)]
     shapes += [_edge(arrow, route, show) for arrow, route in zip(drawn.arrows, placed.routes, strict=True)]
-    shapes += [_node(*what) for what in zip(drawn.boxes, placed.centres, sizes, says, strict=True)]
-    return placed.size, shapes
+    for at, (k, centre) in enumerate(zip(there, placed.centres, strict=True)):
+        shapes.append(_node(drawn.boxes[k], centre, sizes[k], says[k], is_copy=at >= len(drawn.boxes)))
+    return GraphShapes(placed.size, shapes, len(there) > len(drawn.boxes))
+
+
+def _placed(
+    nodes: Sequence[Size],
+    edges: Sequence[tuple[int, int]],
+    labels: Sequence[Size | None],
+    frames: Sequence[Enclosure],
+) -> Parted:
+    """The layout that goes least beyond a page. Raises TooLarge."""
+    whole = Parted(laid_out(nodes, edges, labels, frames), [*range(len(nodes))])
+    parted = in_parts(nodes, edges, labels, frames) if beyond(whole.layout.size) > _TOO_FAR else None
+    return whole if parted is None else min(whole, parted, key=lambda found: beyond(found.layout.size))
 
 
 def _size_of(role: Role, says: Sequence[str]) -> Size:
@@ -120,18 +144,19 @@ def _frame(frame: Frame, place: Place) -> str:
     )
 
 
-def _node(box: Box, centre: Location, size: Size, says: Sequence[str]) -> str:
+def _node(box: Box, centre: Location, size: Size, says: Sequence[str], is_copy: bool) -> str:
     borders = {Role.OUTPUT: (FRAME, FRAME), Role.FOLDED: (FRAME, 0)}
     radius = {Role.INPUT: ROUNDED, Role.OPERATION: BOX}.get(box.role, 0)
     shapes = [_rectangle("outline", centre, size, radius)]
     if box.role in borders:
         across, down = borders[box.role]
         shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
-    kind = f"node {box.role.value}{' lit' if box.is_highlighted else ''}"
+    kind = f"node {box.role.value}{' lit' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
     adjoint = "" if box.adjoint is None else f' data-adjoint="{_data(box.adjoint)}"'
+    data = f' data-copy="{box.id}"' if is_copy else f' data-node="{box.id}" data-value="{_data(box.value)}"{adjoint}'
     return "".join(
         [
-            f'<g class="{kind}" data-node="{box.id}" data-value="{_data(box.value)}"{adjoint}>',
+            f'<g class="{kind}"{data}>',
             f"<title>{escape(box.label)}</title>",
             *shapes,
             *_text(says, Location(centre.x, centre.y - (len(says) - 1) * LINE / 2), "middle"),
@@ -220,6 +245,7 @@ STYLE = """
 .autodiff .frame{fill:none}
 .autodiff .input .outline{fill:#e3eefc;stroke:#1a56b0}
 .autodiff .constant .outline{fill:#f1f1f1;stroke:#6b6b6b;stroke-dasharray:5 3}
+.autodiff .copy .outline{stroke-dasharray:2 3;fill-opacity:.4}
 .autodiff .output rect{stroke:#15703a}
 .autodiff .output .outline{fill:#e4f6e9}
 .autodiff .folded rect{stroke:#6b21a8}

@@ -26,7 +26,7 @@ _FOLDER = Path(__file__).parent
 _LARGEST = 1_500_000  # characters of all drawings; beyond that only the first page has one
 _MARGIN = 8
 _ROOM = 9
-_NODE = re.compile(r'data-node="(\d+)"')
+_NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
 _EDGE = re.compile(r'data-from="\d+" data-to="(\d+)"')
 _NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
 _SHOWN = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
@@ -64,7 +64,7 @@ class _Sheet:
         self._words = Words(trace, self._brief)
         self._forward = [*trace.forward]
         self._backward = [*trace.backward]
-        self._size, self._shapes = graph(drawing(trace, view), self._brief, _ROOM)
+        self._size, self._shapes, _ = graph(drawing(trace, view), self._brief, _ROOM)
         self._count = len(self._forward) + len(self._backward)
         self._is_drawn_once = self._count * sum(map(len, self._shapes)) > _LARGEST
 

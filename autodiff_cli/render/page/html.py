@@ -158,7 +158,7 @@ def _hash(text: str) -> str:
 
 
 def _svg(drawn: Drawing, show: Show) -> str:
-    size, shapes = graph(drawn, show, _ROOM)
+    size, shapes, _ = graph(drawn, show, _ROOM)
     width, height = round(size.width) + 2 * _MARGIN, round(size.height) + 2 * _MARGIN
     opening = (
         f'<svg class="autodiff" role="group" aria-label="Graph of the formula" width="{width}" height="{height}" '

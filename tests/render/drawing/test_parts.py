@@ -1,0 +1,85 @@
+"""Large drawings with frames: part by part, nothing lost and nothing on top of anything else."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autodiff_cli as ad
+from autodiff_cli.render.drawing.diagrams import drawing
+from autodiff_cli.render.drawing.layout import Enclosure, Location, Place, Size
+from autodiff_cli.render.drawing.parts import in_parts
+from autodiff_cli.render.drawing.svg import to_svg
+from autodiff_cli.render.numbers import shows
+
+XOR = (
+    "n(a, b) = sigmoid(v1*tanh(w1*a + w2*b + b1) + v2*tanh(w3*a + w4*b + b2) + c); "
+    "(n(0, 0) - 0)^2 + (n(0, 1) - 1)^2 + (n(1, 0) - 1)^2 + (n(1, 1) - 0)^2"
+)
+WEIGHTS = {"w1": 1, "w2": -1, "b1": 0.1, "w3": -1, "w4": 1, "b2": 0.2, "v1": 1, "v2": 1, "c": -0.5}
+CALLS = "f(t, u) = tanh(t*u + 1); h = f(a, x); g(p) = p*h + f(p, a); k = g(x) + g(a); f(b, h) + f(k, x)"
+
+
+def svg(text: str, values: dict[str, float]) -> str:
+    return to_svg(drawing(ad.parse(text).trace(**values)), shows(None)[1])
+
+
+def test_a_large_drawing_with_calls_stands_in_parts() -> None:
+    text = svg(XOR, WEIGHTS)
+    width = float(re.search(r'width="(\d+)"', text)[1])  # type: ignore[index]
+    assert width < 2000  # as a whole 3440
+    assert len(set(re.findall(r'data-node="(\d+)"', text))) == len(re.findall(r'data-node="', text)) == 96
+    assert text.count(" copy") == 3 * 9 + 4  # of the parameters, of the results
+    assert "once more" in text
+    assert "once more" not in svg("f(t) = t^2; f(x) + f(y)", {"x": 1, "y": 2})
+
+
+def _inside(inner: Place, outer: Place) -> bool:
+    return all(abs(inner.centre[k] - outer.centre[k]) <= (outer.size[k] - inner.size[k]) / 2 + 0.01 for k in (0, 1))
+
+
+def _apart(one: Place, other: Place) -> bool:
+    return any(abs(one.centre[k] - other.centre[k]) >= (one.size[k] + other.size[k]) / 2 - 0.01 for k in (0, 1))
+
+
+def _touches(place: Place, point: Location) -> bool:
+    return all(abs(place.centre[k] - point[k]) <= place.size[k] / 2 + 1 for k in (0, 1))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_parts_have_everything(data: st.DataObject) -> None:
+    count = data.draw(st.integers(3, 24))
+    below = st.integers(0, count - 1)
+    drawn = data.draw(st.lists(st.tuples(below, below).filter(lambda edge: edge[0] < edge[1]), max_size=40))
+    edges = sorted([*drawn, (0, 1), (0, 2)], key=lambda edge: edge[1])
+    targets = sorted({target for _, target in edges})
+    first = data.draw(st.integers(1, len(targets) - 1))
+    second = data.draw(st.integers(first + 1, len(targets)))
+    third = data.draw(st.integers(second, len(targets)))
+    inner = [Enclosure(targets[second:third], 1, 70)] if second < third else []
+    frames = [Enclosure(targets[:first], None, 30), Enclosure(targets[first:second], None, 50), *inner]
+    size = Size(80, 40)
+    found = in_parts([size] * count, edges, [Size(20, 10)] * len(edges), frames)
+    assert found is not None
+    layout, there = found
+    assert there[:count] == [*range(count)]
+    places = [Place(centre, size) for centre in layout.centres]
+    assert all(_apart(a, b) for a, b in itertools.combinations(places, 2))
+    whole = Place(Location(layout.size.width / 2, layout.size.height / 2), layout.size)
+    assert all(_inside(place, whole) for place in (*places, *layout.frames))
+    for k, frame in enumerate(frames):
+        assert all(_inside(places[i], layout.frames[k]) for i in frame.nodes)
+    assert _apart(layout.frames[0], layout.frames[1])
+    for (source, target), route in zip(edges, layout.routes, strict=True):
+        assert _touches(places[target], route.points[-1])
+        assert any(_touches(places[k], route.points[0]) for k, i in enumerate(there) if i == source)
+
+
+def test_a_call_within_a_call_keeps_its_frame() -> None:
+    text = svg(CALLS + " + exp(k) + sin(f(k, a))*f(h, b)^2 + f(a, b)", {"a": 1, "b": 2, "x": 0.5})
+    for label in ("h = f(a, x)", "k", "g(x)", "g(a)"):
+        assert f"<title>{label}</title>" in text
