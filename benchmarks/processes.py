@@ -2,7 +2,7 @@
 
 Processes run in turn, on the same file and from the same starting values; medians are printed, and ratios of ours to
 theirs. Beside the time on the clock stands that on all cores, which other work on the machine disturbs less, and the
-largest amount of memory. gnuplot takes part if it is installed.
+largest amount of memory. gnuplot takes part if it is installed, below a million rows.
 
     python benchmarks/processes.py [ROUNDS [ROWS ...]]
 """
@@ -25,6 +25,9 @@ import numpy as np
 SIZES = (200, 200_000, 2_000_000)
 TRUTH = (2.5, 1.3, 0.7, 3.1)
 START = (1.0, 1.0, 1.0, 3.0)
+# Installed programs have their bytecode beside them, so what runs from a checkout may keep it too.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+SLOW = 1_000_000  # rows from which on gnuplot takes a minute
 
 CURVE_FIT = """
 import sys
@@ -58,7 +61,7 @@ class Cost(NamedTuple):
 def cost(command: Sequence[str]) -> Cost:
     """Run a process to its end."""
     begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -66,7 +69,7 @@ def cost(command: Sequence[str]) -> Cost:
     return Cost(time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def commands(path: Path) -> dict[str, list[str]]:
+def commands(path: Path, rows: int) -> dict[str, list[str]]:
     """What is run, by name."""
     starts = [word for name, value in zip("abcd", START, strict=True) for word in (f"--{name}", str(value))]
     found = {
@@ -76,7 +79,7 @@ def commands(path: Path) -> dict[str, list[str]]:
         ],
         "curve_fit": [sys.executable, "-c", CURVE_FIT, str(path)],
     }
-    if shutil.which("gnuplot"):
+    if rows < SLOW and shutil.which("gnuplot"):
         found["gnuplot"] = ["gnuplot", "-e", GNUPLOT.format(path=path).strip().replace("\n", "; ")]
     return found
 
@@ -100,7 +103,7 @@ def main(rounds: int = 5, *sizes: int) -> None:
         path = Path(folder) / "data.csv"
         for rows in sizes or SIZES:
             write(path, rows)
-            every = commands(path)
+            every = commands(path, rows)
             for command in every.values():
                 cost(command)  # what is compiled is kept, and the file is in memory
             runs = [{name: cost(command) for name, command in every.items()} for _ in range(rounds)]

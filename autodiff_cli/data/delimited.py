@@ -23,7 +23,7 @@ from autodiff_cli.data.cells import MISSING, CellKind, CellReader, counted, is_b
 from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, listing
-from autodiff_cli.data.texts import NotPlain, TextColumns, has_quotes, text_batches
+from autodiff_cli.data.texts import NotPlain, TextColumns, Unquoted, has_quotes, text_batches
 
 LONGEST_CELL = 1 << 24  # characters
 _LOOKED_AT = 1000  # records in which the first cell of a column is looked for
@@ -128,12 +128,16 @@ class Delimited:
         chosen = {name: positions[place] for name, place in places.items()}
         types = {position: pa.string() if name in texts else pa.float64() for name, position in chosen.items()}
         opening = self._opening
-        with self._source.text() as stream:
-            try:
-                table = pa_csv.read_csv(
-                    self._rows(stream),
+
+        def read(*, plain: bool) -> pa.Table:
+            quoting: dict[str, Any] = {"quote_char": False} if plain else {"newlines_in_values": True}
+            with self._source.text() as stream:
+                rows = self._rows(stream)
+                source: Any = Unquoted(rows) if plain else rows
+                return pa_csv.read_csv(
+                    source,
                     read_options=pa_csv.ReadOptions(column_names=positions),
-                    parse_options=pa_csv.ParseOptions(delimiter=opening.delimiter, newlines_in_values=True),
+                    parse_options=pa_csv.ParseOptions(delimiter=opening.delimiter, **quoting),
                     convert_options=pa_csv.ConvertOptions(
                         include_columns=[*types],
                         column_types=types,
@@ -142,8 +146,14 @@ class Delimited:
                         decimal_point=opening.decimal,
                     ),
                 )
-            except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
-                return None
+
+        try:
+            try:
+                table = read(plain=True)  # in pieces beside each other: a line ends where it seems to
+            except NotPlain:
+                table = read(plain=False)
+        except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
+            return None
         found = {}
         for name, position in chosen.items():
             found[name] = (as_texts if name in texts else as_floats)(table.column(position))

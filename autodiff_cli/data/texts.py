@@ -67,6 +67,29 @@ class TextColumns:
         return [list(cells) for cells in zip(*map(_decoded, self.batch.columns), strict=True)]
 
 
+class Unquoted:
+    """A stream that raises NotPlain at the first quote."""
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        """See `BinaryIO.read`."""
+        piece = self._stream.read(size)
+        if b'"' in piece:
+            raise NotPlain
+        return piece
+
+    def readable(self) -> bool:
+        """See `BinaryIO.readable`."""
+        return True
+
+    def close(self) -> None:
+        """Who opened the stream closes it."""
+
+
 def has_quotes(stream: BinaryIO) -> bool:
     """Whether there are quotes in a text."""
     return any(b'"' in piece for piece in iter(lambda: stream.read(_PIECE), b""))

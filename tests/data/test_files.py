@@ -118,6 +118,14 @@ def test_missing_cells_can_be_left_out_but_not_text() -> None:
     assert not text.value.missing
 
 
+def test_a_quote_far_down_changes_how_all_is_read() -> None:
+    rows = 200_000
+    lines = [f'{k},{2 * k},"a word,\nand ""more"""' if k == rows - 2 else f"{k},{2 * k},word" for k in range(rows)]
+    table = load("\n".join(["x,y,text", *lines]).encode())
+    assert table.rows == rows
+    assert table.columns["y"].tolist() == [2 * k for k in range(rows)]
+
+
 def test_missing_files_and_directories(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere.csv: no such file or directory"):
         DataFile(str(tmp_path / "nowhere.csv"))

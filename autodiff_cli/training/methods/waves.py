@@ -40,7 +40,6 @@ class Waves:
     """The parameters in the arguments of the sines and cosines of a prediction.
 
         >>> from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.rows.reductions import extremes
         >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
         >>> waves = Waves(objective)
         >>> [(scan.place, scan.values.tolist()) for scan in waves.scans(objective.start, 1, 100)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -21,6 +23,7 @@ from autodiff_cli.training.objective.smoothing import rounded
 from autodiff_cli.training.rows.protocol import WEIGHT
 
 DIRECTION = "direction"  # the leaf of what an array is moved by
+_PRODUCTS = 12  # columns of [J | r]: the products of more take as long as a factorization
 
 
 class Kernels:
@@ -133,6 +136,21 @@ class Kernels:
             itself, *slopes = self._with_slopes(residual)
             outputs += [*slopes, itself]
         return self._backend.rows(self._of(outputs, [*self._shapes, ()] * len(self.graphs.residuals)))
+
+    @cached_property
+    def products(self) -> SumKernel | None:
+        """The sums of the products of every two columns of [J | r] (see `Objective.triangle`), column by column up to
+        the diagonal; None where these are too many to be worth it."""
+        if len(self._parameters) >= _PRODUCTS or any(self._shapes):
+            return None
+        columns = [_slopes_first(self._with_slopes(residual)) for residual in self.graphs.residuals]
+        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
+        outputs = []
+        for j in range(len(self._parameters) + 1):
+            for i in range(j + 1):
+                pairs = [own[i] * own[j] if i != j else square(own[j]) for own in columns]
+                outputs.append(_product([*weight, functools.reduce(operator.add, pairs)]))
+        return self._backend.sums(self._of(outputs, [()] * len(outputs)))
 
     @cached_property
     def residuals_and_slopes_of_groups(self) -> RowKernel:

@@ -30,6 +30,7 @@ from autodiff_cli.training.objective.preparing import Prepared, prepare
 from autodiff_cli.training.objective.structure import is_generalised_linear
 from autodiff_cli.training.objective.undefined import check_target
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
+from autodiff_cli.training.rows.products import factor_of_products
 from autodiff_cli.training.rows.reductions import (
     Confusion,
     TriangleOf,
@@ -41,6 +42,8 @@ from autodiff_cli.training.rows.reductions import (
 )
 
 Array = NDArray[np.float64]
+
+_MANY = 16_384  # rows from which on products of columns are so much faster than reflections that they are tried
 
 
 class Objective(ModelOverRows):
@@ -311,9 +314,11 @@ class Objective(ModelOverRows):
 
     def _factorized(self, theta: ArrayLike) -> Array:
         width = self.layout.size + 1
-
-        factor = TriangleOf(self.components, width)
-        found = self.fold_rows(self.kernels.residuals_and_slopes, theta, factor, join_triangles)
+        products = self.kernels.products if self.rows > _MANY else None
+        found = None if products is None else factor_of_products(self.sums(products, theta))
+        if found is None:
+            factor = TriangleOf(self.components, width)
+            found = self.fold_rows(self.kernels.residuals_and_slopes, theta, factor, join_triangles)
         if self.settings[L2]:
             weight = math.sqrt(self.settings[L2] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
