@@ -39,13 +39,13 @@ class Scan(NamedTuple):
 class Waves:
     """The parameters in the arguments of the sines and cosines of a prediction.
 
-        >>> from autodiff_cli.training.objective.objective import Objective
-        >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
-        >>> waves = Waves(objective)
-        >>> [(scan.place, scan.values.tolist()) for scan in waves.scans(objective.start, 1, 100)]
-        [(1, [4.0, 2.0])]
-        >>> waves.quarter(objective.start)
-        [(2, 1.5707963267948966)]
+    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
+    >>> waves = Waves(objective)
+    >>> [(scan.place, scan.values.tolist()) for scan in waves.scans(objective.start, 1, 100)]
+    [(1, [4.0, 2.0])]
+    >>> waves.quarter(objective.start)
+    [(2, 1.5707963267948966)]
     """
 
     def __init__(self, objective: Objective) -> None:
