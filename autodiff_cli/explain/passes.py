@@ -54,10 +54,13 @@ class PassGraphs:
     @property
     def results(self) -> list[Node]:
         """The graphs of the value and the gradient, each once."""
-        swept = self.swept
-        pairs = zip(swept.tape.nodes, swept.adjoints, strict=True)
-        slopes = [slope.local for node, slope in pairs if node.is_input and slope is not None]
-        return [*dict.fromkeys([self.expression.output, *slopes])]
+        return [*dict.fromkeys([self.expression.output, *self.slopes.values()])]
+
+    @property
+    def slopes(self) -> dict[str, Node]:
+        """The graphs of the derivatives towards the variables that the output depends on, by their names."""
+        pairs = zip(self.swept.tape.nodes, self.swept.adjoints, strict=True)
+        return {node.text: slope.local for node, slope in pairs if node.is_input and slope is not None}
 
     def totals(self, sizes: Mapping[str, Shape]) -> int:
         """How many numbers the running totals have that are no amounts themselves."""
@@ -143,8 +146,14 @@ def sizes_at(expression: Formula, point: Mapping[str, Any]) -> dict[str, Shape]:
     return sizes
 
 
-def trace_of_arrays(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> Trace:
-    """Run both passes at a point of arrays and numbers; raises as `tracing.trace` does. Warnings are left to it."""
+def trace_of_arrays(
+    expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]
+) -> tuple[Trace, dict[str, Node]]:
+    """Run both passes at a point of arrays and numbers; raises as `tracing.trace` does. Warnings are left to it.
+
+    Returns:
+        The trace, and the graphs of the derivatives towards the variables that the output depends on.
+    """
     both, sizes = passes(expression, wrt, point), sizes_at(expression, point)
     graphs = both.graphs
     count = sum(map(math.prod, shapes(Tape(graphs), sizes))) + both.totals(sizes)
@@ -154,4 +163,4 @@ def trace_of_arrays(expression: Formula, point: Mapping[str, Any], wrt: tuple[st
             "for display; from Python, `Expression.value_and_grad` keeps only what it needs"
         )
     values = expression.evaluate(graphs, point, sizes)
-    return both.at(point, dict(zip(graphs, values, strict=True)))
+    return both.at(point, dict(zip(graphs, values, strict=True))), both.slopes

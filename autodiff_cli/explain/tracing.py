@@ -8,11 +8,12 @@ from typing import Any
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.reverse import reverse
-from autodiff_cli.explain.digits.right import checked_right
+from autodiff_cli.explain.digits.right import VALUE, checked_right
 from autodiff_cli.explain.record import Given, Trace, added_up
 from autodiff_cli.explain.warnings import caveats
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.collector import collector_paused
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats.table import FLOATS
 
@@ -41,14 +42,17 @@ def trace(expression: Formula, point: Mapping[str, Any], wrt: Iterable[str] | No
     with collector_paused():
         if expression.is_one_point_of_scalars(point):
             found = _of_numbers(expression, point, chosen)
+            slopes: dict[str, Node] = {}
         else:
             from autodiff_cli.explain.passes import trace_of_arrays
 
-            found = trace_of_arrays(expression, point, chosen)
+            found, slopes = trace_of_arrays(expression, point, chosen)
         found.warnings.extend(caveats(found))
-        if not found.is_scalar:
-            return found
-        return replace(found, warnings=checked_right(found))
+        if found.is_scalar:
+            return replace(found, warnings=checked_right(found))
+        from autodiff_cli.explain.digits.right_arrays import checked_arrays
+
+        return replace(found, warnings=checked_arrays(found, {VALUE: expression.output, **slopes}))
 
 
 def _of_numbers(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> Trace:

@@ -35,10 +35,8 @@ Array = NDArray[np.float64]
 
 def slope_along(expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> tuple[Any, Any]:
     """The value at a point, and the derivative along the direction `rates`, by forward mode."""
-    moving = _Moving(expression, rates, place)
-    with expression.placed():
-        ahead = tangent(expression.output, moving.seeds, moving.sizes)
-    value, slope = expression.evaluate([expression.output, ahead], moving.place, moving.sizes)
+    moving = Moving(expression, rates, place)
+    value, slope = expression.evaluate([expression.output, moving.ahead()], moving.place, moving.sizes)
     return value, slope
 
 
@@ -57,16 +55,8 @@ def hessian_times(
 
     Raises ExpressionError if the output is an array.
     """
-    moving = _Moving(expression, rates, place)
-    expression.check_output(moving.sizes)
-    leaves = [expression.leaves[name] for name in (expression.variables if wrt is None else wrt)]
-    along = ZERO
-    with expression.placed():
-        slopes = gradient_nodes(share([expression.output])[0], [*moving.seeds], moving.sizes)
-        for slope, (leaf, rate) in zip(slopes, moving.seeds.items(), strict=True):
-            amounts = where(not_equal(rate, 0), slope * rate, 0) if is_sparse else slope * rate
-            along = along + (sum_(amounts) if leaf.text in moving.sizes else amounts)
-        curvatures = gradient_nodes(share([along])[0], leaves, moving.sizes)
+    moving = Moving(expression, rates, place)
+    curvatures = moving.curvatures(expression.variables if wrt is None else wrt, is_sparse)
     return expression.evaluate(curvatures, moving.place, moving.sizes)
 
 
@@ -78,7 +68,7 @@ def hessian(expression: Formula, place: Mapping[str, Any], wrt: Iterable[str] | 
     names = expression.variables if wrt is None else tuple(wrt)
     if not names:
         return np.zeros((0, 0))
-    basis = _basis(expression, place, names)
+    basis = basis_of(expression, place, names)
     rows = _joined(hessian_times(expression, basis, place, names), expression, place)
     if np.isnan(rows).any():  # 0 times an infinite slope, perhaps
         rows = _joined(hessian_times(expression, basis, place, names, is_sparse=True), expression, place)
@@ -163,10 +153,11 @@ def derivatives_among_arrays(formula: Formula, name: str, order: int, place: Map
     return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
 
 
-class _Moving:
+class Moving:
     """A point, and leaves for the rates at which variables move from there.
 
     Attributes:
+        leaves: of all variables and rates, by their names.
         seeds: for the leaf of every variable that moves, the leaf of its rate; its name is none that a text can have.
         place: the values of all leaves.
         sizes: the shapes of those that are no scalars.
@@ -180,12 +171,31 @@ class _Moving:
             if found[len(found) - len(shape) :] != shape:
                 words = f"`{name}` has the shape {in_words(shape)}; its direction has {in_words(found)}"
                 raise ExpressionError(words)
+        self._expression = expression
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
+        self.leaves = {**expression.leaves, **{rate.text: rate for rate in self.seeds.values()}}
         self.place = {**place, **{rate: rates[name] for name, rate in names.items()}}
         self.sizes: dict[str, Shape] = sizes | {rate: sizes[name] for name, rate in names.items() if name in sizes}
 
+    def ahead(self) -> Node:
+        """The derivative of the output along the direction, as a graph, by forward mode."""
+        with self._expression.placed():
+            return tangent(self._expression.output, self.seeds, self.sizes)
 
-def _basis(expression: Formula, place: Mapping[str, Any], names: Iterable[str]) -> dict[str, Array]:
+    def curvatures(self, wrt: Iterable[str], is_sparse: bool) -> list[Node]:
+        """The derivatives of the derivative along the direction, as graphs; see `hessian_times`."""
+        expression = self._expression
+        expression.check_output(self.sizes)
+        along = ZERO
+        with expression.placed():
+            slopes = gradient_nodes(share([expression.output])[0], [*self.seeds], self.sizes)
+            for slope, (leaf, rate) in zip(slopes, self.seeds.items(), strict=True):
+                amounts = where(not_equal(rate, 0), slope * rate, 0) if is_sparse else slope * rate
+                along = along + (sum_(amounts) if leaf.text in self.sizes else amounts)
+            return gradient_nodes(share([along])[0], [expression.leaves[name] for name in wrt], self.sizes)
+
+
+def basis_of(expression: Formula, place: Mapping[str, Any], names: Iterable[str]) -> dict[str, Array]:
     """All directions in which one number of one of these variables moves, as a batch in front of that of the place."""
     sizes, batch = expression.sizes(place), _batch(expression, place)
     counts = {name: math.prod(sizes.get(name, ())) for name in names}

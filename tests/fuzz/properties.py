@@ -21,6 +21,7 @@ from autodiff_cli import ExpressionError, Objective, parse
 from autodiff_cli.autodiff.digits import evaluate
 from autodiff_cli.backends.choice import BACKENDS, backend
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.explain.digits.right_arrays import point_of, written_out
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.front import Expression
@@ -220,20 +221,26 @@ def digits(case: Case) -> None:
     """A number has 12 right digits, or a warning; what a warning calls right is so."""
     f = parse(case.text)
     at = trace(f, case.point)
-    if not at.is_scalar or any(value == 0 and math.copysign(1, value) < 0 for value in at.values):
+    zeros = (np.asarray(value) == 0 for value in at.values)
+    if any(np.signbit(value)[zero].any() for value, zero in zip(map(np.asarray, at.values), zeros, strict=True)):
         return  # a ball has no signed zero
-    leaves = {name: of_float(x) for name, x in case.point.items() if not np.ndim(x)}
-    slopes = gradient_nodes(f.output, [f.leaves[name] for name in leaves])
-    decimals = {
-        name: read_decimal(repr(x)) if math.isfinite(x := case.point[name]) else leaf for name, leaf in leaves.items()
-    }
+    names = [*case.point]
+    slopes = gradient_nodes(f.output, [f.leaves[name] for name in names], f.sizes(at.point))
+    numbers, graphs = written_out([f.output, *slopes], at.point, f.leaves)
+    place = point_of(numbers, at.point)
+    leaves = {name: of_float(x) for name, x in place.items()}
+    decimals = {name: read_decimal(repr(x)) if math.isfinite(x) else leaves[name] for name, x in place.items()}
+    wanted = [graph for array in graphs for graph in np.ravel(array)]
     with in_time():
-        exact = evaluate([f.output, *slopes], 15, leaves=leaves)
-        written = evaluate([f.output, *slopes], 15, leaves=decimals)
+        exact = evaluate(wanted, 15, leaves=leaves)
+        written = evaluate(wanted, 15, leaves=decimals)
     warned = {name for caveat in at.warnings for name in caveat.right}
     is_edge = any(caveat.kind in ("singular", "domain", "overflow", "kink") for caveat in at.warnings)
-    found = {"value": at.value, **{name: at.gradient[name] for name in leaves}}
-    for k, (name, ours) in enumerate(found.items()):
+    if any(caveat.kind == "precision" and "are not computed" in caveat.message for caveat in at.warnings):
+        return  # all is said
+    called = ["value", *(leaf.text for name in names for leaf in np.ravel(numbers[name]))]
+    found = [at.value, *(float(x) for name in names for x in np.ravel(at.gradient[name]))]
+    for k, (name, ours) in enumerate(zip(called, found, strict=True)):
         if not exact.proven[k] or name in warned or not is_finite(exact.numbers[k]):
             continue
         theirs = nearest(exact.numbers[k])

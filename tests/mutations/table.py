@@ -125,7 +125,7 @@ MUTATIONS = [
     Mutation("autodiff_cli/language/parser.py", "len(exponent) > LONGEST_EXPONENT", "False", ("tests/language/test_errors.py",)),
     # escaping
     Mutation("autodiff_cli/render/text.py", '("Cc", "Cf", "Cs", "Zl", "Zp")', '("Cf", "Cs", "Zl", "Zp")', ("tests/render/test_text.py",)),
-    Mutation("autodiff_cli/render/paper.py", "    table = table.visible()\n", "", ("tests/render/reports/test_networks.py", "tests/render/test_paper.py")),
+    Mutation("autodiff_cli/render/paper.py", "    table = table.visible()\n", "", ("tests/render/fits/test_networks.py", "tests/render/test_paper.py")),
     Mutation("autodiff_cli/render/page/html.py", "title=escape(title)", "title=title", ("tests/render/page/test_html.py",)),
     Mutation("autodiff_cli/render/drawing/svg.py", "<title>{escape(box.label)}</title>", "<title>{box.label}</title>", ("tests/render/drawing/test_diagrams.py", "tests/e2e/test_drawings.py")),
     # files

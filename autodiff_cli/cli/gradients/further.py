@@ -16,7 +16,7 @@ from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.cli.options import assignments
 from autodiff_cli.explain.digits.right import with_right
 from autodiff_cli.explain.digits.right_further import right_further
-from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.record import Caveat, Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.views.forward_mode import every_tangent
 from autodiff_cli.formula import further
@@ -48,11 +48,21 @@ def report(
     is_array = bool(further.output_shape(formula, formula.sizes(formula.at(point))))
     traced = None if asked.jacobian and is_array else trace(formula, point, names)
     found = _numbers(formula, point, traced, names, asked)
-    if traced is not None and traced.is_scalar:
-        right = right_further(formula, traced.point, found)
-        output = formula.tape.outputs[0]
-        traced = replace(traced, warnings=with_right(traced.warnings, right, output, traced.labels[-1]))
+    if traced is not None:
+        traced = replace(traced, warnings=_checked(traced, found))
     return further_report(formula, point, traced, found, digits)
+
+
+def _checked(traced: Trace, found: Further) -> list[Caveat]:
+    """The warnings of a trace, with the right digits of what is spoilt beyond the gradient."""
+    output = traced.tape.outputs[0]
+    if traced.is_scalar:
+        right = right_further(traced.expression, traced.point, found)
+        return with_right(traced.warnings, right, output, traced.labels[output])
+    from autodiff_cli.explain.digits.right_further_arrays import spoilt_further
+
+    spoilt = spoilt_further(traced.expression, traced.point, found)
+    return spoilt.told(traced.warnings, output, traced.labels[output])
 
 
 def _check(asked: More, names: Sequence[str]) -> None:

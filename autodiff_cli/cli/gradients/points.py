@@ -124,13 +124,13 @@ def _answerable(file: DataFile, columns: Sequence[str]) -> Iterator[Block]:
 
 def _gradients(
     context: typer.Context, formula: Formula, columns: Sequence[str], fixed: Mapping[str, str], wrt: str | None
-) -> tuple[Gradients, RightRows | None]:
-    """What computes the rows, and what looks for those that are spoilt, where all is numbers."""
+) -> tuple[Gradients, RightRows]:
+    """What computes the rows, and what looks for those that are spoilt."""
     inputs.check_all_given(context, formula, {*columns, *fixed})
     values, names = inputs.constant_values(fixed), inputs.chosen(formula, wrt)
     gradients = Gradients(formula, columns, values, names)
     values = {name: value for name, value in values.items() if name in formula.leaves}
-    return gradients, RightRows(formula, values, names) if formula.is_one_point_of_scalars(values) else None
+    return gradients, RightRows(formula, values, columns, names)
 
 
 def value_range(name: str, text: str) -> Range:

@@ -24,6 +24,8 @@ SHOWN = 15  # digits of the right number that are given
 DOUBT = 5e-13  # of a number: how far it may go when results are moved
 STARTS = (0, 13)  # of the moves, two ways: one alone may happen to keep a number
 
+_MOST_SAID = 10  # numbers in a sentence
+
 VALUE = "value"  # what the value is called among the numbers of a trace
 
 Numbers = Mapping[str, float]
@@ -59,7 +61,9 @@ def with_right(warnings: Sequence[Caveat], right: Mapping[str, str], node: int, 
 
 def in_words(right: Mapping[str, str]) -> str:
     """The right numbers as a part of a sentence."""
-    return ", ".join(f"{_called(name)} is {text}" for name, text in right.items())
+    words = [f"{_called(name)} is {text}" for name, text in right.items()]
+    more = len(words) - _MOST_SAID
+    return ", ".join(words if more < 2 else [*words[:_MOST_SAID], f"and {more} more that --json lists"])
 
 
 def _called(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from autodiff_cli.autodiff.forward import forward, tangents
@@ -13,6 +13,7 @@ from autodiff_cli.explain.record import shape_of
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.formula.further import Further
 from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.kind import Kind
 
@@ -39,7 +40,7 @@ def right_further(formula: Formula, point: Mapping[str, float], further: Further
         }
         if doubtful:
             chosen = {name: x for name, x in found.items() if name in doubtful}
-            right |= corrected(chosen, point, _with_balls(compute))
+            right |= corrected(chosen, point, settled(compute))
     return right
 
 
@@ -66,23 +67,31 @@ def _computations(
         yield {"directional": float(further.directional)}, along
     if further.hessian is not None:
         hessian = {row: of for row, of in further.hessian.items() if row in names}
-        slopes = Tape(gradient_nodes(formula.output, [formula.leaves[name] for name in hessian]))
-
-        def of_second_order(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
-            values, one, nothing = forward(slopes, kind, point), kind.read("1"), kind.read("0")
-            found = {}
-            for column in hessian:
-                moved = tangents(slopes, kind, values, {column: one})
-                for row, i in zip(hessian, slopes.outputs, strict=True):
-                    rate = moved[i]
-                    found[f"hessian.{row}.{column}"] = nothing if rate is None else rate
-            return found
-
+        slopes = gradient_nodes(formula.output, [formula.leaves[name] for name in hessian])
         found = {f"hessian.{row}.{column}": float(of[column]) for row, of in hessian.items() for column in hessian}
-        yield found, of_second_order
+        yield found, of_second_order(dict(zip(hessian, slopes, strict=True)), [*hessian])
 
 
-def _with_balls(compute: Computation) -> Callable[[Mapping[str, Any], Iterable[str]], dict[str, Any]]:
+def of_second_order(slopes: Mapping[str, Node], columns: Sequence[str]) -> Computation:
+    """The derivatives of graphs of numbers, by the names of rows, towards the leaves that are the columns."""
+    tape = Tape([*slopes.values()])
+
+    def compute(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
+        values, one, nothing = forward(tape, kind, point), kind.read("1"), kind.read("0")
+        found = {}
+        for column in columns:
+            moved = tangents(tape, kind, values, {column: one})
+            for row, i in zip(slopes, tape.outputs, strict=True):
+                rate = moved[i]
+                found[f"hessian.{row}.{column}"] = nothing if rate is None else rate
+        return found
+
+    return compute
+
+
+def settled(compute: Computation) -> Callable[[Mapping[str, Any], Iterable[str]], dict[str, Any]]:
+    """A computation with balls, until its numbers have the digits: see `corrected`."""
+
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         from autodiff_cli.autodiff.digits import settle
 

@@ -3,42 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.explain.digits.right import DOUBT, STARTS, VALUE, right_numbers
+from autodiff_cli.autodiff.unroll import TooManyOperationsError
+from autodiff_cli.explain.digits.right import STARTS, VALUE, corrected
+from autodiff_cli.explain.digits.right_arrays import is_doubtful, point_of, with_balls, written_out
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays.moved import MOVED_ARRAYS
+from autodiff_cli.numbers.arrays.moved import MOVED_ARRAYS, start_array_moves
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.numbers.floats.moved import start_moves
 
 Array = NDArray[np.float64]
 
 MOST_ROWS = 10_000  # of which right digits are computed; each takes a millisecond at the most
+_MOST_OPERATIONS = 1_000_000  # in all of these rows
 
 
 class RightRows:
     """Looks for rows in which rounding has spoilt a number.
 
     Args:
-        formula: of numbers.
+        formula: with a number as its output.
         fixed: the values of the variables that are the same in all rows.
-        wrt: the variables of the derivatives that are looked at.
+        columns: the variables, numbers, that vary.
+        wrt: the variables, numbers, of the derivatives that are looked at.
 
     Attributes:
         unseen: how many rows are in doubt beyond those whose right digits have been computed.
     """
 
-    def __init__(self, formula: Formula, fixed: Mapping[str, float], wrt: Sequence[str]) -> None:
-        self._formula = formula
-        self._fixed = fixed
-        self._names = [VALUE, *wrt]
-        slopes = gradient_nodes(formula.output, [formula.leaves[name] for name in wrt])
-        self._tape = Tape([formula.output, *slopes])
+    def __init__(self, formula: Formula, fixed: Mapping[str, Any], columns: Sequence[str], wrt: Sequence[str]) -> None:
+        self._leaves = formula.leaves
+        self._place = {**fixed, **dict.fromkeys(columns, 0.0)}
+        self._fixed = {name: x[..., None] if np.ndim(x) else x for name, x in fixed.items()}
+        slopes = gradient_nodes(formula.output, [formula.leaves[name] for name in wrt], formula.sizes(self._place))
+        self._graphs = dict(zip([VALUE, *wrt], [formula.output, *slopes], strict=True))
+        self._tape = Tape([*self._graphs.values()])
         self._seen = 0
         self.unseen = 0
 
@@ -51,24 +58,40 @@ class RightRows:
         """
         spoilt = {}
         for row in self._rows_in_doubt(columns, found):
-            if self._seen == MOST_ROWS:
+            if self._seen >= self._most:
                 self.unseen += 1
                 continue
             self._seen += 1
-            point = {**self._fixed, **{name: float(column[row]) for name, column in columns.items()}}
-            numbers = dict(zip(self._names, found[:, row].tolist(), strict=True))
-            if right := right_numbers(self._formula, point, numbers):
+            point = {**self._numbers[1], **{name: float(column[row]) for name, column in columns.items()}}
+            numbers = dict(zip(self._graphs, found[:, row].tolist(), strict=True))
+            if right := corrected(numbers, point, with_balls(self._numbers[0])):
                 spoilt[row] = right
         return spoilt
 
+    @cached_property
+    def _numbers(self) -> tuple[dict[str, Node], dict[str, float]]:
+        """The graphs with their arrays written out, and the value of every number; none for too large ones."""
+        if not any(map(np.ndim, self._place.values())):
+            return self._graphs, self._place
+        try:
+            numbers, written = written_out([*self._graphs.values()], self._place, self._leaves)
+        except TooManyOperationsError:
+            return {}, {}
+        graphs = {name: array.item() for name, array in zip(self._graphs, written, strict=True)}
+        return graphs, point_of(numbers, self._place)
+
+    @cached_property
+    def _most(self) -> int:
+        """How many rows are looked at closely."""
+        graphs, _ = self._numbers
+        return min(MOST_ROWS, 1 + _MOST_OPERATIONS // len(Tape([*graphs.values()]))) if graphs else 0
+
     def _rows_in_doubt(self, columns: Mapping[str, Array], found: Array) -> Iterator[int]:
-        doubtful = ~np.isfinite(found).all(axis=0)
+        doubtful = np.zeros(found.shape[1], dtype=bool)
         with quiet():
             for at in STARTS:
-                start_moves(at)
+                start_array_moves(at)
                 values = forward(self._tape, MOVED_ARRAYS, {**self._fixed, **columns})
                 for own, i in zip(found, self._tape.outputs, strict=True):
-                    doubtful |= ~(np.abs(own - values[i]) <= DOUBT * np.abs(own))
-            # What is tiny may have lost digits on the way, and what is 0 all of them.
-            doubtful |= (np.abs(found) < np.finfo(float).tiny).any(axis=0)
+                    doubtful |= is_doubtful(own, values[i])
         return map(int, np.flatnonzero(doubtful))

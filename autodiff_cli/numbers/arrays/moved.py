@@ -1,20 +1,80 @@
-"""NumPy arrays of which every result is moved by a few units in the last place: see `floats.moved`."""
+"""NumPy arrays of which every result is moved by a few units in the last place: see `floats.moved`.
+
+Every element is moved by another factor. Several ways to move at once are rows of their own: the last axis, along which
+a number that nothing has moved yet has length 1.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import ARRAYS
-from autodiff_cli.numbers.floats.moved import LARGE, TINY, Function, moved_constant, moving
+from autodiff_cli.numbers.floats.moved import LARGE, TINY, UNIT, Function, moved_constant, moving
 from autodiff_cli.numbers.kind import Kind
+
+Array = NDArray[np.float64]
+
+_PERIOD = 4099  # of the moves: a prime, so that no two rows or columns of an array are moved alike
+_MOST = 8  # units
+
+
+@lru_cache(maxsize=2)
+def _moves(periods: int) -> Array:
+    """Factors that are irregular, and in the mean 1, so that long sums are not moved far."""
+    k = np.arange(1, _PERIOD + 1, dtype=np.uint64)
+    for _ in range(2):
+        k = ((k ^ (k >> np.uint64(16))) * np.uint64(0x45D9F3B)) & np.uint64(0xFFFFFFFF)
+    units = (k >> np.uint64(12)).astype(np.int64) % (2 * _MOST) - _MOST
+    return np.tile(1 + np.where(units < 0, units, units + 1) * UNIT, periods)
+
+
+class _Factors:
+    """The factors that come next, for each of the ways to move."""
+
+    def __init__(self) -> None:
+        self._places = [0]
+
+    def start(self, *places: int) -> None:
+        """Begin again, with a way for each of these places among all moves."""
+        self._places = [*places]
+
+    def like(self, x: Any) -> Array:
+        """A factor for each element of an array and each way."""
+        shape = np.shape(x)[:-1]
+        count = math.prod(shape)
+        periods = (_PERIOD + count) // _PERIOD + 1
+        moves = _moves(max(2, 1 << (periods - 1).bit_length()))
+        found = [moves[at : at + count] for at in self._places]
+        self._places = [(at + count) % _PERIOD for at in self._places]
+        return np.stack(found, axis=-1).reshape(*shape, len(found))
+
+
+_FACTORS = _Factors()
+
+
+def start_array_moves(*places: int) -> None:
+    """Let the next results be moved by the factors from certain places on: one way for each place."""
+    _FACTORS.start(*places)
+
+
+def _moved(z: Any) -> Any:
+    return z * _FACTORS.like(z)
 
 
 def _lifted(function: Function) -> Function:
     def value(*xs: Any) -> Any:
         z = function(*xs)
-        vanished = np.logical_and.reduce(np.broadcast_arrays(np.abs(z) < TINY, *(np.abs(x) >= TINY for x in xs)))
+        vanished = np.abs(z) < TINY
+        if not np.any(vanished):
+            return z
+        for x in xs:
+            vanished = vanished & (np.abs(x) >= TINY)
         return np.where(vanished, np.copysign(TINY, z), z)
 
     return value
@@ -23,8 +83,12 @@ def _lifted(function: Function) -> Function:
 def _moved_if_rounded(function: Function, move: Function) -> Function:
     def value(*xs: Any) -> Any:
         z = function(*xs)
-        short = np.logical_and.reduce(np.broadcast_arrays(*map(_is_short, (z, *xs))))
-        return np.where(short, z, move(z))
+        short = _is_short(z)
+        if not np.any(short):
+            return move(z)
+        for x in xs:
+            short = short & _is_short(x)
+        return z if np.all(short) else np.where(short, z, move(z))
 
     return value
 
@@ -34,8 +98,79 @@ def _is_short(x: Any) -> Any:
     return (np.floor(scaled) == scaled) & (np.abs(x) < LARGE)
 
 
-MOVED_ARRAYS: Kind[Any] = Kind(
-    "arrays moved by a unit",
-    moving(ARRAYS.table, _lifted, _moved_if_rounded),
-    lambda text: np.float64(moved_constant(text)),
-)
+# --- operations on whole arrays: what they add up is moved term by term, as if each had been rounded
+
+
+def _with_rows(function: Function) -> Function:
+    return lambda *xs: function(*[np.reshape(x, (1,)) if np.ndim(x) == 0 else x for x in xs])
+
+
+def _are_short(x: Array) -> bool:
+    """Whether all elements are; mostly one of the first is not."""
+    return bool(np.all(_is_short(x[:1])) and np.all(_is_short(x)))
+
+
+def _sum(function: Function) -> Function:
+    def value(x: Array, *like: Array) -> Any:
+        is_exact = _are_short(x) and np.sum(np.abs(x)) < LARGE
+        return function(x if is_exact else _moved(x), *like)
+
+    return value
+
+
+def _product(function: Function) -> Function:
+    """A sum of products; one that vanishes although none of its factors does is lifted as others are."""
+
+    def value(a: Array, b: Array) -> Any:
+        is_short = _are_short(a) and _are_short(b)
+        if is_short and np.all(function(np.abs(a), np.abs(b)) * 1024 < LARGE):
+            return function(a, b)
+        z = function(_moved(a), b)
+        vanished = np.abs(z) < TINY
+        if np.any(vanished):
+            terms = function((np.abs(a) >= TINY) * 1.0, (np.abs(b) >= TINY) * 1.0)
+            z = np.where(vanished & (terms > 0), np.copysign(TINY, z), z)
+        return z
+
+    return value
+
+
+def _prod(x: Array) -> Any:
+    z = _moved(ARRAYS.table["prod"](x))
+    has_all = np.all(np.abs(x) >= TINY, axis=tuple(range(x.ndim - 1)))
+    return np.where((np.abs(z) < TINY) & has_all, np.copysign(TINY, z), z)
+
+
+def _logsumexp(x: Array) -> Any:
+    flat = x.reshape(-1, x.shape[-1])
+    top = flat.max(axis=0)
+    level = np.where(np.isfinite(top), top, 0.0)
+    return _moved(level + _moved(np.log(_moved(np.exp(flat - level).sum(axis=0)))))
+
+
+def _softmax(x: Array) -> Any:
+    z = _moved(ARRAYS.table["softmax"](x))
+    return np.where((np.abs(z) < TINY) & np.isfinite(x), TINY, z)
+
+
+def _whole_arrays(elementwise: dict[str, Function]) -> dict[str, Function]:
+    multiply, own = elementwise["mul"], ARRAYS.table
+    found: dict[str, Function] = {
+        **{name: own[name] for name in ("broadcast_like", "transpose")},
+        **{name: _sum(own[name]) for name in ("sum", "sum_like")},
+        **{name: _product(own[name]) for name in ("matmul", "dot")},
+        "outer": lambda a, b: multiply(a[:, None, :], b[None, :, :]),
+        "norm": lambda x: _moved(own["norm"](x)),
+        "prod": _prod,
+        "logsumexp": _logsumexp,
+        "softmax": _softmax,
+    }
+    return {name: _with_rows(function) for name, function in found.items()}
+
+
+def _table() -> dict[str, Callable[..., Any]]:
+    found = moving(ARRAYS.table, _moved, _lifted, _moved_if_rounded)
+    return {**found, **_whole_arrays(found)}
+
+
+MOVED_ARRAYS: Kind[Any] = Kind("arrays moved by a unit", _table(), lambda text: np.float64(moved_constant(text)))

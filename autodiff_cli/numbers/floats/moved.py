@@ -18,7 +18,7 @@ from autodiff_cli.numbers.kind import Kind
 
 Function: TypeAlias = Callable[..., Any]
 
-_UNIT = 2.0**-52
+UNIT = 2.0**-52
 # By how many units, one after the other: irregular, so that two results that are subtracted are not moved together,
 # and in the mean by none, so that long sums are not moved far.
 _UNITS = (
@@ -66,7 +66,7 @@ class _Moves:
     """Factors, one after the other and from the beginning again."""
 
     def __init__(self) -> None:
-        self._factors = [1 + units * _UNIT for units in _UNITS]
+        self._factors = [1 + units * UNIT for units in _UNITS]
         self.at = 0
 
     def next(self) -> float:
@@ -83,22 +83,25 @@ def start_moves(at: int) -> None:
     _MOVES.at = at
 
 
+def _move(z: float) -> float:
+    return z * _MOVES.next()
+
+
 def moving(
     table: Mapping[str, Function],
+    move: Function,
     lifted: Callable[[Function], Function],
     if_rounded: Callable[[Function, Function], Function],
 ) -> dict[str, Function]:
     """The functions of a table with their results moved, but for those that are exact.
 
     Args:
+        move: moves a result.
         lifted: makes of a function one that gives the smallest number with all digits where a float comes out as 0, or
             with fewer digits, although what it is made of does not: so that what has vanished is missed.
         if_rounded: makes of a function that is exact on short numbers, and of what moves a result, one that moves what
             is rounded.
     """
-
-    def move(z: Any) -> Any:
-        return z * _MOVES.next()
 
     def moved(function: Function) -> Function:
         return lambda *xs: move(function(*xs))
@@ -117,7 +120,7 @@ def moving(
 def moved_constant(text: str) -> float:
     """The number that a constant's text names, moved if a float is not exactly that."""
     value = read(text)
-    return value if is_short(value) else value * (1 + _UNIT)
+    return value if is_short(value) else value * (1 + UNIT)
 
 
 def is_short(x: float) -> bool:
@@ -145,5 +148,5 @@ def _moved_if_rounded(function: Function, move: Function) -> Function:
 
 _SIGNED = ("neg", "abs", "within")  # nothing but the sign is new, or nothing at all
 MOVED: Kind[float] = Kind(
-    "floats moved by a unit", moving(FLOATS.table, _lifted, _moved_if_rounded), moved_constant, {}
+    "floats moved by a unit", moving(FLOATS.table, _move, _lifted, _moved_if_rounded), moved_constant, {}
 )

@@ -28,7 +28,7 @@ class PointByPoint:
         blocks: of points: a number per point for each variable that varies, and its cells; None where these are just
             those numbers. They are gone through once.
         digits: of values and derivatives in CSV; by default, and in JSON, all that a float has.
-        right: looks for rows that rounding has spoilt; None where rows have arrays.
+        right: looks for rows that rounding has spoilt.
 
     Attributes:
         results: the names of the columns that are added.
@@ -42,7 +42,7 @@ class PointByPoint:
         header: Sequence[str],
         blocks: Iterable[tuple[Columns, Cells | None]],
         digits: int | None,
-        right: RightRows | None = None,
+        right: RightRows,
     ) -> None:
         self.results = ("value", *(f"d_{name}" for name in gradients.wrt))
         self.undefined = 0
@@ -57,7 +57,7 @@ class PointByPoint:
     @property
     def unseen(self) -> int:
         """How many rows are in doubt beyond those that were looked at closely."""
-        return 0 if self._right is None else self._right.unseen
+        return self._right.unseen
 
     @property
     def report(self) -> Report:
@@ -69,7 +69,7 @@ class PointByPoint:
         for columns, cells in self._blocks:
             found = self._gradients.at(columns)
             self.undefined += int(np.count_nonzero(~np.isfinite(found).all(axis=0)))
-            right = {} if self._right is None else self._right.of(columns, found)
+            right = self._right.of(columns, found)
             self.spoilt += len(right)
             for row in [*right][: _MOST_NAMED - len(self.first_spoilt)]:
                 self.first_spoilt.append(f"row {rows + row + 1}: with all digits {in_words(right[row])}")

@@ -53,7 +53,7 @@ def test_rows_that_are_spoilt_are_named() -> None:
 def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autodiff_cli.explain.digits.right_rows.MOST_ROWS", 3)
     formula = parse("(1 + x) - 1")
-    rows = RightRows(formula, {}, ["x"])
+    rows = RightRows(formula, {}, ["x"], ["x"])
     columns = {"x": np.full(10, 1e-20)}
     assert len(rows.of(columns, Gradients(formula, ["x"], {}, ["x"]).at(columns))) == 3
     assert rows.unseen == 7

@@ -1,0 +1,112 @@
+"""Every element of an array that is printed has 12 right digits, or the right ones stand beside it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli.explain.digits import right_arrays
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.front import parse
+from tests.support import run_cli
+
+SPOILT = [
+    ("sum((1 - cos(v))/v^2)", {"v": [1e-8, 1.0]}, {"v[0]": "-8.33333333333333e-10"}),
+    ("sum(exp(v) - 1)", {"v": [2e-6, 3e-9]}, {"value": "2.00300200000583e-6"}),
+    # lost inside of an operation on the whole array
+    ("sum(v)", {"v": [1e16, 1.0, -1e16]}, {"value": "1"}),
+    ("v @ w", {"v": [1e16, 1.0, -1e16], "w": [1.0, 3.0, 1.0]}, {"value": "3"}),
+    ("(W @ v)[1]", {"W": [[1.0, 0.0, 0.0], [1e16, 1.0, -1e16]], "v": [1.0, 1.0, 1.0]}, {"value": "1"}),
+    ("logsumexp(v)", {"v": [0.0, -40.0]}, {"value": "4.24835425529159e-18"}),
+    ("logsoftmax(v)[0]", {"v": [39.0625, -0.25]}, {"value": "-8.44886129155776e-18"}),
+    ("norm(v)/norm(w)", {"v": [1e-200, 0.0], "w": [1e200, 1e200]}, {"value": "7.07106781186548e-401"}),
+    # vanished, or overflowed, on the way
+    ("prod(v)", {"v": [1e-200, 1e-200, 1e300]}, {"value": "1e-100", "v[2]": "1e-400"}),
+    ("dot(v, w)*1e300", {"v": [1e-200, 0.0], "w": [1e-200, 3.0]}, {"value": "1e-100"}),
+    # exp(-800), with 1e200 as it is written
+    ("softmax(v)[1]*1e200", {"v": [0.0, -800.0]}, {"value": "3.66787458417769e-148"}),
+]
+RIGHT: list[tuple[str, dict[str, Any]]] = [
+    ("sum(tanh(W @ x))", {"W": [[0.1, 0.2], [0.3, 0.4]], "x": [1.0, 2 / 7]}),
+    ("sum(v)", {"v": [3.0, -1.0, -2.0]}),
+    ("v @ w", {"v": [3.0, -1.0], "w": [1.0, 3.0]}),
+    ("sum(relu(v)) + max(v)", {"v": [-1.0, 0.0, 2.5]}),
+    ("sum(log(v))", {"v": [0.0, 2.0]}),
+    ("norm(v - w)", {"v": [0.1, 0.2], "w": [0.1, 0.2]}),
+    ("softmax(v)[0]", {"v": [0.25, 1.5]}),
+]
+
+
+def right(found: Trace) -> dict[str, str]:
+    return {name: text for warning in found.warnings for name, text in warning.right.items()}
+
+
+def at(text: str, point: dict[str, Any]) -> Trace:
+    return trace(parse(text), {name: np.array(x) for name, x in point.items()})
+
+
+@pytest.mark.parametrize(("text", "point", "expected"), SPOILT, ids=[text for text, _, _ in SPOILT])
+def test_the_right_digits_stand_beside_what_is_spoilt(
+    text: str, point: dict[str, Any], expected: dict[str, str]
+) -> None:
+    found = right(at(text, point))
+    assert {name: found.get(name, "")[: len(text)] for name, text in expected.items()} == expected
+
+
+@pytest.mark.parametrize(("text", "point"), RIGHT, ids=[text for text, _ in RIGHT])
+def test_nothing_is_said_of_what_is_right(text: str, point: dict[str, Any]) -> None:
+    assert right(at(text, point)) == {}
+
+
+def test_large_arrays_say_how_many_numbers_are_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_arrays, "MOST", 10)
+    found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8, 1.0, 2.0, 3.0]})
+    (message,) = [warning.message for warning in found.warnings]
+    assert "may have spoilt 2 numbers" in message
+    assert "more than 10 operations" in message
+
+
+def test_many_spoilt_numbers_are_not_all_said() -> None:
+    found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8] * 30})
+    (warning,) = found.warnings
+    assert len(warning.right) == 31
+    assert warning.message.count("d/dv") == 9
+    assert "and 21 more" in warning.message
+
+
+def warned(words: str) -> dict[str, str]:
+    warnings = json.loads(run_cli(f"grad {words} --json"))["warnings"]
+    return {name: text for warning in warnings for name, text in warning.get("right", {}).items()}
+
+
+FLAT = '"sum((1 - cos(v))/v^2)*y" --v "[1e-3, 1]" --y 2'
+
+
+def test_second_derivatives_of_arrays_by_element() -> None:
+    found = warned(f"{FLAT} --hessian")
+    assert found["hessian.v[0].v[0]"] == "-0.166666633333335"  # the same as of the number alone, twice its half
+    assert found["hessian.v[0].y"] == found["hessian.y.v[0]"] == "-0.0000833333277777779"
+    assert "hessian.v[1].v[1]" not in found
+    assert not any(name.startswith("hessian") for name in warned('"sum(tanh(v))" --v "[0.3, 1]" --hessian'))
+
+
+def test_directional_and_higher_derivatives_among_arrays() -> None:
+    alone = warned('"(1 - cos(x))/x^2*y + (1 - cos(1))*y" --x 1e-3 --y 2 --direction x=1,y=0')
+    assert warned(f'{FLAT} --direction "v=[1,0],y=0"')["directional"] == alone["directional"]
+    among = warned('"sum((1 - cos(v*y))/(v*y)^2)" --v "[1e-3, 1e-3]" --y 1 --wrt y --order 3')["derivative"]
+    single = warned('"2*(1 - cos(1e-3*y))/(1e-3*y)^2" --y 1 --order 3')["derivative"]
+    assert float(among) == pytest.approx(float(single), rel=1e-12)
+
+
+def test_rows_of_numbers_beside_arrays() -> None:
+    answer = run_cli('grad "sum((1 - cos(v*y))/(v*y)^2)" --v "[1e-3, 2]" --y 1e-5:1:2 --wrt y --json')
+    first, _ = map(json.loads, answer.splitlines())
+    assert first["warnings"][0]["right"]["value"] == "0.999999999983333"
+
+
+def test_rows_of_zeros_are_not_in_doubt() -> None:
+    assert "spoilt" not in run_cli('grad "relu(x)" --x=-1:1:30001').stderr
