@@ -67,6 +67,7 @@ class CompiledSums:
         self._numbers = plan.numbers
         self._out = np.empty(plan.numbers)  # of one block; an address takes long to find
         self._address = self._out.ctypes.data
+        self._partials, self._partials_address = self._out[:0, None], 0  # of the blocks that are computed at a time
         self._runner = Runner(plan, target, threads, self.block_rows, summed=True)
         self._recipe = Recipe(_compiled, CompiledSums, graphs, target.width, shared=True)
 
@@ -87,21 +88,24 @@ class CompiledSums:
             return self._folded(values, -(-rows // self.block_rows))
 
     def _folded(self, values: Any, blocks: int) -> Array:
-        size = 8 * self._numbers
-
-        def group(first: int, end: int) -> Array:
-            partials: Array = np.empty((end - first, self._numbers))
-            self._runner.run(values, (partials.ctypes.data - first * size) % 2**64, first, end)
-            step = 1
-            while step < len(partials):  # the tree of `fold`, level by level
-                partials[: len(partials) - step : 2 * step] += partials[step :: 2 * step]
-                step *= 2
-            total: Array = partials[0]
-            return total
-
         most = max(1, _PARTIALS // self._numbers)
-        with quiet():
-            return fold((group(*part) for part in self._runner.groups(blocks, most)), np.add)
+        return fold((self._group(values, *part) for part in self._runner.groups(blocks, most)), _added)
+
+    def _group(self, values: Any, first: int, end: int) -> Array:
+        size = 8 * self._numbers
+        if len(self._partials) < end - first:
+            self._partials = np.empty((end - first, self._numbers))
+            self._partials_address = self._partials.ctypes.data
+        address = self._partials_address
+        self._runner.run(values, (address - first * size) % 2**64, first, end)
+        self._runner.add_up(address, end - first)
+        total: Array = self._partials[0].copy()
+        return total
+
+
+def _added(a: Array, b: Array) -> Array:
+    with quiet():
+        return a + b
 
 
 class CompiledRows:

@@ -62,6 +62,7 @@ class Runner:
         self._job_address = ctypes.addressof(self._job)
         self._bound: Bound | None = None
         self._run: Any = None
+        self._fold: Any = None
         self._pace = max(_LEAST, seconds_per_row(plan, target.width) * block)  # seconds per block
         self._names = [leaf.name for leaf in plan.points]
         self._numbers = ctypes.c_double * len(self._names)
@@ -82,7 +83,10 @@ class Runner:
         bound = Bound(self.plan.columns, columns, rows)
         if bound.types not in self._machines:
             self._machines[bound.types] = self._machine(bound.types)
-        self._run = self._machines[bound.types].function("run")
+        machine = self._machines[bound.types]
+        self._run = machine.function("run")
+        if self._summed:
+            self._fold = machine.function("fold")
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 
@@ -120,6 +124,14 @@ class Runner:
                 together(works, self._stop)
         self._pace = max(_LEAST, (time.perf_counter() - begun) * count / (end - first))
         self._calls.check()
+
+    def add_up(self, out: int, blocks: int) -> None:
+        """Add the sums of blocks up, as `fold` does, into those of the first.
+
+        Args:
+            out: the address of those.
+        """
+        self._fold(out, blocks)
 
     def _stop(self) -> None:
         self._job[_NEXT] = _NOBODY

@@ -33,7 +33,8 @@ def written(
     *,
     summed: bool,
 ) -> str:
-    """The text of the module. It exports `run(job, memory)`, which does blocks until none is left.
+    """The text of the module. It exports `run(job, memory)`, which does blocks until none is left, and for sums
+    `fold(out, blocks)`, which adds those of blocks up, into the first.
 
     Args:
         types: of the columns, by NumPy's letters.
@@ -44,7 +45,45 @@ def written(
     writer = PlanWriter(module, plan, nests, layout, types)
     writer.whole_block(summed=summed)
     writer.run(block, summed=summed)
+    if summed:
+        module.add(_fold(target, plan.numbers))
     return module.finished()
+
+
+def _fold(target: Processor, numbers: int) -> Text:
+    """The tree of `backends.fold`, level by level."""
+    text = Text(f"define void @fold(ptr %out, i64 %blocks) {ATTRIBUTES} {{")
+    head, body, after = text.label(), text.label(), text.label()
+    before = text.block
+    text.do(f"br label %{head}")
+    text.begin(head)
+    step, twice = text.name(), text.name()
+    place = len(text.lines)
+    text.do(f"br i1 {text.put(f'icmp ult i64 {step}, %blocks')}, label %{body}, label %{after}")
+    text.begin(body)
+    with text.loop("0", text.put(f"sub i64 %blocks, {step}"), twice) as block:
+        second = text.put(f"add i64 {block.index}, {step}")
+        into, other = (
+            text.put(f"getelementptr i8, ptr %out, i64 {text.put(f'mul i64 {each}, {8 * numbers}')}")
+            for each in (block.index, second)
+        )
+        whole = numbers // target.width * target.width
+        for start, stop, kind in ((0, whole, f"<{target.width} x double>"), (whole, numbers, "double")):
+            if start < stop:
+                with text.loop(str(start), str(stop), target.width if kind != "double" else 1) as number:
+                    total, more = (
+                        text.put(f"getelementptr double, ptr {each}, i64 {number.index}") for each in (into, other)
+                    )
+                    a, b = (text.put(f"load {kind}, ptr {each}, align 8") for each in (total, more))
+                    text.do(f"store {kind} {text.put(f'fadd {kind} {a}, {b}')}, ptr {total}, align 8")
+    latch = text.block
+    text.do(f"br label %{head}")
+    text.lines[place:place] = [
+        f"  {step} = phi i64 [ 1, %{before} ], [ {twice}, %{latch} ]",
+        f"  {twice} = shl i64 {step}, 1",
+    ]
+    text.begin(after)
+    return text
 
 
 class PlanWriter:
