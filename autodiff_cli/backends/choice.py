@@ -78,6 +78,8 @@ def suited(
     >>> suited("auto", None, RowGraphs([read("a*x").output], {"x"}), 100).name
     'numpy'
     """
+    if name == "auto" and _WIDEST * (rows + (batches - 1) * _CALL) * passes < _WORTH:
+        name = "numpy"  # whatever the graphs are
     if name == "auto":
         numbers = sum(map(math.prod, shapes(Tape(graphs.outputs), graphs.leaves)))
         widest = _WIDEST_OF_FEW if rows <= batches * _FEW and batches > 1 else _WIDEST

@@ -5,6 +5,7 @@ A symmetry is believed only if the predictions stay as they are. The parameters 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from itertools import combinations
@@ -50,13 +51,11 @@ def _without_gauge(objective: Objective, theta: Array) -> tuple[Array, list[str]
 
 class _Symmetries:
     def __init__(self, objective: Objective, theta: Array, bounds: Bounds) -> None:
-        count = min(objective.rows, _ROWS)
-        self._objective = objective.restricted(np.arange(count) * objective.rows // count)
+        self._objective = objective
         self._names = objective.layout.names
         self._theta = theta
         self._bounds = bounds
-        self._before = self._predicted(theta)
-        self._tolerance = _SAME * max(float(np.ptp(self._before)), 1e-3 * float(np.abs(self._before).max()))
+        self._begun = theta
         backwards = [name in objective.given and objective.start[k] < 0 for k, name in enumerate(self._names)]
         self._signs = np.where(backwards, -1.0, 1.0)
         self._waves = Waves(self._objective)
@@ -77,6 +76,8 @@ class _Symmetries:
 
     def _flips(self) -> Iterator[list[str]]:
         """Change signs, of one parameter or of a few together, while that makes more of them as they are wanted."""
+        if self._wanted(self._theta) == len(self._theta) - len(self._phases):
+            return
         sets = [places for count in range(1, _TOGETHER + 1) for places in combinations(range(len(self._theta)), count)]
         for places in sets:
             for moved in self._mirrored([*places]):
@@ -115,8 +116,17 @@ class _Symmetries:
         """Whether a point lies between the bounds and predicts the same."""
         if not self._bounds.contain(theta):
             return False
-        return bool((np.abs(self._predicted(theta) - self._before) <= self._tolerance).all())
+        before = self._predicted(self._begun)
+        tolerance = _SAME * max(float(np.ptp(before)), 1e-3 * float(np.abs(before).max()))
+        return bool((np.abs(self._predicted(theta) - before) <= tolerance).all())
 
     def _predicted(self, theta: Array) -> Array:
-        kernels = self._objective.kernels
-        return self._objective.per_row(kernels.residuals if self._objective.has_residuals else kernels.row_loss, theta)
+        """The predictions of some of the rows, or what differs from them by the same."""
+        some, kernels = self._some, self._objective.kernels
+        return some.per_row(kernels.residuals if some.has_residuals else kernels.row_loss, theta)
+
+    @functools.cached_property
+    def _some(self) -> Objective:
+        rows = self._objective.rows
+        count = min(rows, _ROWS)
+        return self._objective.restricted(np.arange(count) * rows // count)

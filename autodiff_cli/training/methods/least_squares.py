@@ -6,6 +6,8 @@ The QR factorization of [J | r] keeps cost, gradient and Gauss-Newton matrix: wi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,37 +83,42 @@ class _Walk:
         self._tolerance = tolerance
         self._observe = observe
         self._bounds = bounds
-        self.theta = start
-        self.triangle = objective.triangle(start)
         self.evaluations = 1
         self.epoch = -1
-        if not _is_usable(self.triangle):
+        begun = objective.triangle(start)
+        if not _is_usable(begun):
             raise Diverged(0, objective.value_and_grad(start)[0])
+        self._stand(start, begun)
         self._tell()
-        lengths = _lengths(self.triangle)
-        self._region = Region(np.where(lengths > 0, lengths, 1.0), start)
+        self._region = Region(np.where(self._lengths > 0, self._lengths, 1.0), start)
+
+    def _stand(self, theta: Array, triangle: Array) -> None:
+        """Take a point, and what is asked of its triangle more than once."""
+        self.theta, self.triangle = theta, triangle
+        self._slopes, self._lengths = _slopes(triangle), _lengths(triangle)
+        self._length = _length(triangle[:, -1])
 
     def is_flat(self) -> bool:
         """Whether the residuals are at right angles to all columns of J along which the parameters may move."""
         residuals = self._length
         if residuals == 0:
             return True
-        lengths, slopes = _lengths(self.triangle), self._slopes()
+        lengths, slopes = self._lengths, self._slopes
         moving = self._bounds.free(self.theta, slopes) & (lengths > 0)
         return not moving.any() or bool((np.abs(slopes[moving]) <= _TOLERANCE * lengths[moving] * residuals).all())
 
     def step(self, most: int) -> bool:
         """Take the next step. Returns whether there may be another."""
-        self._region.widen_scale(_lengths(self.triangle))
+        self._region.widen_scale(self._lengths)
         while True:
-            step = self._region.step(self.triangle, self._bounds.around(self.theta), self._slopes())
+            step = self._region.step(self.triangle, self._bounds.around(self.theta), self._slopes)
             trial = self._bounds.clipped(self.theta + step)
             there = self._objective.triangle(trial)
             self.evaluations += 1
             ratio = self._region.judge(actual := self._reduction(there), is_first=self.epoch == 0)
             taken = ratio >= _ACCEPTED
             if taken:
-                self.theta, self.triangle = trial, there
+                self._stand(trial, there)
                 self._tell()
             small = max(abs(actual), self._region.predicted) <= self._tolerance and ratio <= 2
             if small or self._region.is_narrow(self.theta, self._tolerance):
@@ -123,7 +130,7 @@ class _Walk:
         """Of the sum of squares, relative to it, at another point; -1 where that is out of the question."""
         if not _is_usable(there):
             return -1.0
-        length = float(np.linalg.norm(there[:, -1]))
+        length = _length(there[:, -1])
         return 1 - (length / self._length) ** 2 if 0.1 * length < self._length else -1.0
 
     def polish(self) -> None:
@@ -143,28 +150,19 @@ class _Walk:
                 break
             theta, triangle = moved, there
         if theta is not self.theta:
-            self.theta, self.triangle = theta, triangle
+            self._stand(theta, triangle)
             self._tell()
 
     def is_stuck(self) -> bool:
         """Whether the residuals still have a part along a column of J: at the edge of a domain, steps end without."""
         if self._length**2 <= _NOISE * self._objective.target_variation():
             return False  # nothing is left but rounding errors, which may have any direction
-        slopes = self._slopes()
-        moving = self._bounds.free(self.theta, slopes)
-        return bool((np.abs(slopes) > _FLAT * _lengths(self.triangle) * self._length)[moving].any())
-
-    @property
-    def _length(self) -> float:
-        """The length of the residuals."""
-        return float(np.linalg.norm(self.triangle[:, -1]))
-
-    def _slopes(self) -> Array:
-        return _slopes(self.triangle)
+        moving = self._bounds.free(self.theta, self._slopes)
+        return bool((np.abs(self._slopes) > _FLAT * self._lengths * self._length)[moving].any())
 
     def _tell(self) -> None:
         self.epoch += 1
-        loss = self._objective.mean_of_squares(float(np.sum(np.square(self.triangle[:, -1]))))
+        loss = self._objective.mean_of_squares(self._length**2)
         self._observe(Epoch(self.epoch, loss, self.theta.copy()))
 
 
@@ -190,18 +188,22 @@ def _slopes(triangle: Array) -> Array:
     return slopes
 
 
+def _length(vector: Array) -> float:
+    return math.sqrt(float(vector @ vector))
+
+
 def _lengths(triangle: Array) -> Array:
     """The lengths of the columns of J."""
-    lengths: Array = np.sqrt(np.sum(np.square(triangle[:, :-1]), axis=0))
+    lengths: Array = np.sqrt(np.square(triangle[:, :-1]).sum(axis=0))
     return lengths
 
 
 def _left(triangle: Array, free: NDArray[np.bool_]) -> float:
     """The length of the residuals within the space of the free columns of J."""
     if free.all():
-        return float(np.linalg.norm(triangle[:-1, -1]))
+        return _length(triangle[:-1, -1])
     basis, _ = np.linalg.qr(triangle[:, :-1][:, free])
-    return float(np.linalg.norm(basis.T @ triangle[:, -1]))
+    return _length(basis.T @ triangle[:, -1])
 
 
 def _is_usable(triangle: Array) -> bool:

@@ -5,6 +5,8 @@ Moré 1978, "The Levenberg-Marquardt algorithm: implementation and theory", sect
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,7 +36,7 @@ class Region:
 
     def __init__(self, scale: Array, start: Array) -> None:
         self._scale = scale
-        self._radius = _BEGINNING * (float(np.linalg.norm(scale * start)) or 1.0)
+        self._radius = _BEGINNING * (_norm(scale * start) or 1.0)
         self._damping = 0.0
         self._length = self._slope = self.predicted = 0.0  # of the last step
 
@@ -44,7 +46,7 @@ class Region:
 
     def is_narrow(self, theta: Array, tolerance: float) -> bool:
         """Whether steps have become too short to matter beside the parameters."""
-        return self._radius <= tolerance * float(np.linalg.norm(self._scale * theta))
+        return self._radius <= tolerance * _norm(self._scale * theta)
 
     def step(self, triangle: Array, box: Bounds, slopes: Array) -> Array:
         """The step within the region, and between bounds, that makes the linear model of the residuals least.
@@ -73,7 +75,7 @@ class Region:
     def _note(self, step: Array, moved: Array, residuals: Array) -> None:
         """Keep what the linear model says of a step, relative to the sum of squares."""
         squares = float(residuals @ residuals) or 1.0
-        self._length = float(np.linalg.norm(self._scale * step))
+        self._length = _norm(self._scale * step)
         self._slope = float(moved @ residuals) / squares
         self.predicted = -2 * self._slope - float(moved @ moved) / squares
 
@@ -113,7 +115,7 @@ class Region:
 
     def _damped(self, along: Array, sizes: Array) -> float:
         def length(damping: float) -> float:
-            return float(np.linalg.norm(sizes * along / (np.square(sizes) + damping)))
+            return _norm(sizes * along / (np.square(sizes) + damping))
 
         radius = self._radius
         longest = length(0.0)
@@ -121,7 +123,7 @@ class Region:
             return 0.0
         # φ(λ) = length - radius is convex and falls: Newton's steps on it from the left never pass its root.
         slope = float(np.sum(np.square(along / sizes / sizes))) / longest
-        low, high = (longest - radius) / slope, float(np.linalg.norm(sizes * along)) / radius
+        low, high = (longest - radius) / slope, _norm(sizes * along) / radius
         damping = min(max(self._damping, low), high)
         for _ in range(_ITERATIONS):
             now = length(damping)
@@ -132,3 +134,7 @@ class Region:
             slope = float(np.sum(np.square(sizes * along / squared) / squared)) / now
             damping = min(max(damping + (now - radius) / radius * now / slope, low), high)
         return damping
+
+
+def _norm(vector: Array) -> float:
+    return math.sqrt(float(vector @ vector))

@@ -50,22 +50,8 @@ class Waves:
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
-        model, layout = objective.model, objective.layout
-        shared, *own = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
-        self._slopes: dict[int, RowKernel] = {}  # of the argument, by the place of the parameter
-        self._frequencies: list[int] = []
-        self._phases: list[int] = []
-        for node in topological([shared]):
-            if node.op not in (sin, cos):
-                continue
-            slopes = simplify(gradient_nodes(node.inputs[0], own, model.shapes))
-            for leaf, slope in zip(own, slopes, strict=True):
-                place = layout.places[leaf.text].start
-                if leaf.text in model.shapes or place in self._slopes or is_literal(slope, 0):
-                    continue
-                self._slopes[place] = backend().rows(RowGraphs([slope], {*model.of_rows}, model.shapes))
-                names = {below.text for below in topological([slope]) if below.is_input}
-                (self._phases if names.isdisjoint(model.of_rows) else self._frequencies).append(place)
+        found = objective.kernels.once("waves", lambda: _arguments(objective))
+        self._slopes, self._frequencies, self._phases = found
 
     def scans(self, theta: Array, per_turn: int, most: int) -> Iterator[Scan]:
         """For each frequency and each period, at most so many values, so many for each turn, up to a turn per two rows.
@@ -102,3 +88,29 @@ class Waves:
         """How far the slope of an argument goes over the rows."""
         least, most = self._objective.fold_rows(self._slopes[place], theta, extremes, np.minimum)
         return float(-most - least)
+
+
+class _Arguments(NamedTuple):
+    """The slopes of arguments by the place of the parameter, and the places of frequencies and of phases."""
+
+    slopes: dict[int, RowKernel]
+    frequencies: list[int]
+    phases: list[int]
+
+
+def _arguments(objective: Objective) -> _Arguments:
+    found = _Arguments({}, [], [])
+    model, layout = objective.model, objective.layout
+    shared, *own = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
+    for node in topological([shared]):
+        if node.op not in (sin, cos):
+            continue
+        slopes = simplify(gradient_nodes(node.inputs[0], own, model.shapes))
+        for leaf, slope in zip(own, slopes, strict=True):
+            place = layout.places[leaf.text].start
+            if leaf.text in model.shapes or place in found.slopes or is_literal(slope, 0):
+                continue
+            found.slopes[place] = backend().rows(RowGraphs([slope], {*model.of_rows}, model.shapes))
+            names = {below.text for below in topological([slope]) if below.is_input}
+            (found.phases if names.isdisjoint(model.of_rows) else found.frequencies).append(place)
+    return found

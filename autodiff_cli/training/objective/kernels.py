@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
@@ -21,6 +22,8 @@ from autodiff_cli.ops.structural import mean
 from autodiff_cli.training.objective.graphs import Graphs, x_error
 from autodiff_cli.training.objective.smoothing import rounded
 from autodiff_cli.training.rows.protocol import WEIGHT
+
+T = TypeVar("T")
 
 DIRECTION = "direction"  # the leaf of what an array is moved by
 _PRODUCTS = 12  # columns of [J | r]: the products of more take as long as a factorization
@@ -59,6 +62,14 @@ class Kernels:
         self.radii: Sequence[str] = ()  # the leaves that say how far corners are rounded
         self._corners: Sequence[Node] = ()
         self._curvatures: dict[int, SumKernel] = {}
+        self._more: dict[str, Any] = {}
+
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """What else the graphs come to, made ready once."""
+        if what not in self._more:
+            self._more[what] = make()
+        made: T = self._more[what]
+        return made
 
     @cached_property
     def without_corners(self) -> Kernels | None:

@@ -63,7 +63,7 @@ def check_reads_a_column(model: Model, names: Sequence[str], named: Collection[s
         given: parameters to which the user gives values.
     """
     others = [name for name in names if name not in model.columns and name not in named]
-    if model.program.target is None or model.predictors() or not others:
+    if model.program.target is None or not others or model.predictors():
         return
     unknown = [name for name in model.parameters if name not in given]
     typed = next(((name, close) for name in unknown if (close := suggest(name, others))), None)

@@ -153,7 +153,7 @@ class Objective(ModelOverRows):
         self.settings = {SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None
         self._triangles: dict[bytes, Array] = {}  # the last one, by its theta
-        self._of_rows = {}
+        self._of_rows, self._of_point = {}, (b"", {})
         self.answers: Answers | None = None  # of a fit that is kept
         if self.has_residuals:
             check_target(self)

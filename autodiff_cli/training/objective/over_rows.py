@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Hashable, Mapping, Set
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -36,6 +37,7 @@ class ModelOverRows:
     answers: Answers | None
     _triangles: dict[bytes, Array]
     _of_rows: dict[str, Any]  # what has been found of the rows alone
+    _of_point: tuple[bytes, dict[Hashable, Any]]  # the last point, and what has been found there
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -71,7 +73,7 @@ class ModelOverRows:
     @property
     def components(self) -> int:
         """How many numbers the target of a row has."""
-        return int(np.prod(self.model.target_shape, dtype=np.intp))
+        return self._known("components", lambda: math.prod(self.model.target_shape))
 
     def restricted(self, rows: Some) -> Self:
         """The same over some of the rows: a slice or row numbers."""
@@ -81,7 +83,7 @@ class ModelOverRows:
         """The same over other rows."""
         part = copy.copy(self)
         part.data = rows
-        part._triangles, part._of_rows = {}, {}
+        part._triangles, part._of_rows, part._of_point = {}, {}, (b"", {})
         part.settings = dict(self.settings)  # a scale that is found for some rows is theirs
         part.answers = None
         return part
@@ -141,6 +143,17 @@ class ModelOverRows:
     def fold_columns(self, names: Set[str], reduce: Callable[[Columns], T], combine: Callable[[T, T], T]) -> T:
         """What columns themselves say, block by block: see `ColumnTask`."""
         return self.data.fold(ColumnTask(frozenset(names), reduce, combine), combine)
+
+    def once(self, what: Hashable, theta: Array, find: Callable[[], T]) -> T:
+        """What is found at a point, which is remembered for the last of them."""
+        point = np.array([*self.settings.values(), *theta]).tobytes()
+        if self._of_point[0] != point:
+            self._of_point = (point, {})
+        known = self._of_point[1]
+        if what not in known:
+            known[what] = find()
+        found: T = known[what]
+        return found
 
     def _known(self, what: str, find: Callable[[], T]) -> T:
         """What the rows alone say, found once."""

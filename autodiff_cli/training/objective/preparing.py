@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,10 @@ from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.data.table import Dataset, Table
 from autodiff_cli.training.bounds import Bounds, of_parameters
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.keeping.memo import Memo
 from autodiff_cli.training.levels.expansion import check_not_many
 from autodiff_cli.training.levels.indicators import indicators, levels_of
-from autodiff_cli.training.objective.graphs import chosen_loss, graphs, x_error
+from autodiff_cli.training.objective.graphs import Graphs, chosen_loss, graphs, x_error
 from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
 from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.labels import Classes, encoded
@@ -32,6 +34,7 @@ from autodiff_cli.training.rows.protocol import WEIGHT, Rows
 
 Array = NDArray[np.float64]
 
+_KEPT = 16  # models of which is kept what was made of them
 _LEVELS = 500  # of a column that parameters can have: more numbers have no errors either
 
 
@@ -63,7 +66,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         ExpressionError, DataError, OptionError: see `Objective`.
     """
     named = options.parameters.named
-    read = model if isinstance(model, Model) else Model.read(model, dataset.names, named)
+    read = model if isinstance(model, Model) else _read(model, tuple(dataset.names), frozenset(named))
     check_names(named, read)
     loss = chosen_loss(read, options.loss)
     if options.data.x_sigma and options.loss.family is not None:
@@ -79,23 +82,17 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     begun = {name: checked(name, value) for name, value in parameters.start.items()}
     kept = {name: value if value is None else checked(name, value) for name, value in parameters.fixed.items()}
     given = begun | {name: value for name, value in kept.items() if value is not None}
-    count = None if classes is None else len(classes)
-    resolved = read.resolved(given, count)
+    weighted = WEIGHT in table.columns
+    made = _made(read, given, [*kept], loss, options, None if classes is None else len(classes), weighted=weighted)
+    resolved, built, layout, loss_of_row = made.model, made.graphs, made.layout, made.loss
+    free = layout.names
     if not options.data.no_columns:
         check_reads_a_column(resolved, dataset.names, options.data.columns, named)
-    weighted = WEIGHT in table.columns
-    free = [name for name in resolved.parameters if name not in kept]
-    built = graphs(resolved, loss, options.loss, count, weighted, free, options.data.x_sigma)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, NUMBER)
     values |= initial_arrays(resolved.array_parameters, resolved.program.initial, options.method.seed)
     values |= given
-    layout = ParameterLayout(free, resolved.shapes)
     box = of_parameters(layout.places, layout.size, parameters.bounds)
     _check_starts(begun, parameters.bounds)
-    leaves = [resolved.program.leaves[name] for name in free]
-    loss_of_row = RowGraphs(
-        [built.weighted], {*resolved.of_rows, *built.gathered, *map(x_error, built.x_errors), WEIGHT}, built.leaves
-    )
     notes: list[str] = []
     chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows, say=notes.append)
     stepping = _stepping(options, loss_of_row, table.rows, chosen, notes)
@@ -116,11 +113,76 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         given=frozenset(begun),
         bounds=box,
         limits=dict(parameters.bounds),
-        kernels=Kernels(built, resolved.of_rows, leaves, options.method.recompute_every, chosen, notes, stepping),
+        kernels=made.kernels(options.method.recompute_every, chosen, notes, stepping),
         family=options.loss.family,
         likelihood=options.loss.likelihood,
         penalties={L1: options.loss.l1, L2: options.loss.l2},
     )
+
+
+@dataclass(slots=True)
+class _Made:
+    """What a model's text and options come to, whatever the rows.
+
+    Attributes:
+        loss: of a row, with its weight.
+    """
+
+    model: Model
+    graphs: Graphs
+    layout: ParameterLayout
+    loss: RowGraphs
+    read: Model
+    _kernels: dict[int | None, Kernels] = dataclasses.field(default_factory=dict)
+
+    def kernels(self, recompute_every: int | None, chosen: Backend, notes: Sequence[str], stepping: Backend) -> Kernels:
+        """What runs the graphs. NumPy's are those of the last time."""
+        leaves = [self.model.program.leaves[name] for name in self.layout.names]
+
+        def made() -> Kernels:
+            return Kernels(self.graphs, self.model.of_rows, leaves, recompute_every, chosen, notes, stepping)
+
+        if chosen.name != "numpy" or stepping is not chosen or notes:
+            return made()
+        if recompute_every not in self._kernels:
+            self._kernels[recompute_every] = made()
+        return self._kernels[recompute_every]
+
+
+_read = functools.lru_cache(_KEPT)(Model.read)
+made_before: Memo[_Made] = Memo(_KEPT)
+
+
+def _made(
+    read: Model,
+    given: Mapping[str, Any],
+    kept: Sequence[str],
+    loss: str,
+    options: Options,
+    classes: int | None,
+    *,
+    weighted: bool,
+) -> _Made:
+    """Graphs of a model; those of the last time, if nothing in them depends on the data."""
+
+    def make() -> _Made:
+        resolved = read.resolved(given, classes)
+        free = [name for name in resolved.parameters if name not in kept]
+        built = graphs(resolved, loss, options.loss, classes, weighted, free, options.data.x_sigma)
+        columns = {*resolved.of_rows, *built.gathered, *map(x_error, built.x_errors), WEIGHT}
+        return _Made(
+            resolved,
+            built,
+            ParameterLayout(free, resolved.shapes),
+            RowGraphs([built.weighted], columns, built.leaves),
+            read,
+        )
+
+    if classes is not None or read.labelled or read.program.arrays or any(map(np.ndim, given.values())):
+        return make()
+    # The model that was read is kept with what was made of it, so that its address stays its own.
+    key = (id(read), tuple(kept), loss, options.loss, weighted, tuple(options.data.x_sigma))
+    return made_before.of(key, make)
 
 
 def _stepping(options: Options, loss: RowGraphs, rows: int, chosen: Backend, notes: list[str]) -> Backend:

@@ -16,7 +16,7 @@ from autodiff_cli.ops.gamma import lgamma
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.distributions import chi_squared_tail
-from autodiff_cli.training.result.residuals import is_ordered, residuals
+from autodiff_cli.training.result.residuals import is_ordered
 from autodiff_cli.training.rows.protocol import WEIGHT, Columns
 
 Array = NDArray[np.float64]
@@ -151,14 +151,14 @@ def _criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
 def _of_residuals(objective: Objective, theta: Array) -> dict[str, Any]:
     if objective.rows > _MOST_SORTED:
         return {}
-    found = residuals(objective, theta)
+    found = plain = objective.per_row(objective.kernels.residuals, theta)
+    if objective.weighted:
+        weight = objective.table.columns[WEIGHT]
+        found, plain = plain * np.sqrt(weight), plain[:, weight > 0]
     total = float(np.sum(np.square(found)))
     ratio = None
     if objective.components == 1 and total > 0 and is_ordered(objective):
         ratio = float(np.sum(np.square(np.diff(found[0])))) / total
-    plain = objective.per_row(objective.kernels.residuals, theta)
-    if objective.weighted:
-        plain = plain[:, objective.table.columns[WEIGHT] > 0]
     if objective.kernels.graphs.x_errors:  # which are in the units of their errors
         return {"durbin_watson": ratio}
     return {"residual_quantiles": _quartiles(plain), "durbin_watson": ratio}

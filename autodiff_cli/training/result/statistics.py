@@ -86,20 +86,29 @@ def statistics(
         in_full: with the figures of the fit as a whole.
     """
     with quiet():
-        return _statistics(objective, theta, absolute, solved, in_full)
+        key = ("statistics", absolute, solved)
+        found = objective.once(key, theta, lambda: _statistics(objective, theta, absolute, solved))
+        if not in_full:
+            return found
+        length = None if found.rss is None else _length(objective.without_penalty(), theta)
+        count = found.dof + objective.layout.size
+        # With errors in x there is no other sum of squares of the same weights; a search for starts may still compare.
+        return dataclasses.replace(
+            found,
+            r_squared=None if objective.kernels.graphs.x_errors else found.r_squared,
+            figures=figures(objective, theta, length, count, found.dof, absolute),
+        )
 
 
-def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool, in_full: bool) -> Statistics:
+def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool) -> Statistics:
     size = objective.layout.size
-    count = _count(objective)
-    dof = count - size
+    dof = _count(objective) - size
     length, explained = None, None
     if objective.has_residuals:
         length = _length(objective.without_penalty(), theta)
         variation = objective.target_variation()
         explained = 1 - length * length / variation if variation > 0 else math.nan
-    # With errors in x there is no other sum of squares of the same weights; a search for starts may still compare.
-    is_hidden = objective.kind is LossKind.LIKELIHOOD or (in_full and bool(objective.kernels.graphs.x_errors))
+    is_hidden = objective.kind is LossKind.LIKELIHOOD
     reason = _no_errors(objective, solved)
     unknown: Array = np.broadcast_to(math.nan, (size, size))  # one nan in memory, however many pairs
     touched = objective.bounds.touched(theta)
@@ -124,7 +133,6 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         told_apart=_told_apart(objective, theta, found) if known else (),
         on_bounds=_on_bounds(objective, theta, touched, known=known),
         adrift=_adrift(objective, theta, stderr),
-        figures=figures(objective, theta, length, count, dof, absolute) if in_full else Figures(),
     )
 
 

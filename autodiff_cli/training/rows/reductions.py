@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,8 +16,15 @@ Array = NDArray[np.float64]
 
 def triangular(matrix: Array) -> Array:
     """The triangular factor, of shape (least of rows and columns, columns)."""
-    triangle: Array = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
-    return triangle
+    packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
+    count = min(matrix.shape)
+    return np.where(_upper(count, matrix.shape[1]), packed.T[:count], 0.0)
+
+
+@functools.lru_cache(32)
+def _upper(rows: int, columns: int) -> NDArray[np.bool_]:
+    """Where a matrix has what is on or above its diagonal."""
+    return np.arange(rows)[:, None] <= np.arange(columns)
 
 
 def join_triangles(a: Array, b: Array) -> Array:

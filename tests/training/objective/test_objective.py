@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
 from autodiff_cli.backends import blocks
 from autodiff_cli.backends.blocks import BLOCK
 from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.objective.preparing import made_before
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 THETA = np.array([1.3, 0.7, -0.4, 2.1])
@@ -56,8 +58,10 @@ def test_blocks_do_not_change_the_objective(rows: int, size: int) -> None:
     columns = data(rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", size)
+        made_before.forget()
         value, gradient = Objective(MODEL, columns).value_and_grad(THETA)
         triangle = Objective(MODEL, columns).triangle(THETA)
+    made_before.forget()
     whole, whole_gradient = Objective(MODEL, columns).value_and_grad(THETA)
     assert value == pytest.approx(whole, rel=1e-13)
     np.testing.assert_allclose(gradient, whole_gradient, rtol=1e-11, atol=1e-13)
@@ -78,6 +82,7 @@ def test_the_variation_of_the_target_whatever_the_blocks() -> None:
     columns = data(1000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", 7)
+        made_before.forget()
         variation = Objective("y + 1e6 ~ a*x", columns, weights="w").target_variation()
     mean = np.average(columns["y"], weights=columns["w"])
     assert variation == pytest.approx(np.sum(columns["w"] * (columns["y"] - mean) ** 2), rel=1e-9)
@@ -211,3 +216,41 @@ def test_second_derivatives_are_made_once() -> None:
     before = objective.kernels.curvatures(0)
     objective.hessian([3])
     assert objective.restricted(slice(1)).kernels.curvatures(0) is before
+
+
+def test_what_is_kept_of_a_model_is_not_taken_for_another_one() -> None:
+    columns = data(20)
+    other = {**data(30), "d": np.ones(30)}
+    asked: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (columns, {}),
+        (other, {}),  # where `d` is a column
+        (columns, {"weights": "w"}),
+        (columns, {"loss": "mae"}),
+        (columns, {"loss": "huber", "huber_delta": 0.5}),
+        (columns, {"loss": "huber", "huber_delta": 1.5}),
+        (columns, {"fixed": {"a": 2.0}}),
+        (columns, {"fixed": {"d": 2.0}}),
+        (columns, {"start": {"a": 3.0}}),
+    ]
+
+    def answers(objective: Objective) -> tuple[Any, ...]:
+        theta = objective.start + 0.3
+        return objective.parameters, objective.value(theta), objective.value_and_grad(theta)[1].tolist()
+
+    alone = []
+    for given_data, options in asked:
+        made_before.forget()
+        alone.append(answers(Objective(MODEL, given_data, **options)))
+    assert [answers(Objective(MODEL, given_data, **options)) for given_data, options in [*asked, *asked]] == alone * 2
+    assert len({str(answer) for answer in alone}) == len(asked)
+
+
+def test_threads_share_no_memory_of_a_model() -> None:
+    columns = data(BLOCK + 7)  # so many that arrays are used again
+    objectives: list[Objective] = []
+    thread = threading.Thread(target=lambda: objectives.append(Objective(MODEL, columns)))
+    thread.start()
+    thread.join()
+    here = Objective(MODEL, columns)
+    assert here.kernels is Objective(MODEL, columns).kernels
+    assert here.kernels is not objectives[0].kernels
