@@ -25,6 +25,12 @@ def mermaid() -> Path:
     return Path(place) if place else missing("MERMAID does not name the dist/mermaid.min.js of npm's package mermaid")
 
 
+def axe() -> Path:
+    """Deque's checker of accessibility as one script for a page: `axe.min.js` of the npm package `axe-core`."""
+    place = os.environ.get("AXE")
+    return Path(place) if place else missing("AXE does not name the axe.min.js of npm's package axe-core")
+
+
 def missing(what: str) -> NoReturn:
     """Skip the test, or fail it where all tools are required."""
     if os.environ.get("REQUIRE_TOOLS"):

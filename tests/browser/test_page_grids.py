@@ -132,3 +132,30 @@ def test_arrays_can_be_seen_as_scalars(page: Page, tmp_path: Path) -> None:
 def test_there_is_no_switch_where_all_are_scalars(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
     assert page.get_by_role("button", name="Scalars").count() == 0
+
+
+def test_elements_are_gone_through_by_keyboard(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    words = ["sum(W @ x)", "--W", "[[1, 2], [3, 4]]", "--x", "[5, 6]"]
+    document = opened(page, tmp_path, words)
+    product = next(node["id"] for node in document["nodes"] if node["op"] == "matmul")
+    said, node = page.locator("#element"), page.locator(f"[data-node='{product}']")
+    assert said.get_attribute("aria-live") == "polite"
+    node.press("Enter")
+    assert said.inner_text() == "(W @ x)[0]: its value is not known yet"
+    node.press("Escape")
+    press(page, "Backward pass")
+    node.press("Enter")
+    assert said.inner_text().endswith("row 0 of W with all of x: 1 × 5 + 2 × 6 = 17")
+    for key, wanted in (("ArrowRight", "3 × 5 + 4 × 6 = 39"), ("ArrowDown", "∂(W @ x)[1] = 1"), ("ArrowUp", "= 39")):
+        node.press(key)
+        assert said.inner_text().endswith(wanted)
+        assert page.locator(".cell.at").count() == 1
+        assert page.evaluate("document.activeElement.dataset.node") == str(product)
+    position = page.locator("#where").inner_text()
+    node.press("Escape")
+    assert said.inner_text() == ""
+    assert page.locator(".cell.at").count() == 0
+    node.press("ArrowLeft")
+    assert page.locator("#where").inner_text() != position
+    assert "17, 39" in (node.get_attribute("aria-label") or "")

@@ -49,6 +49,7 @@ _SCRIPTS = (
     "drawing/drawing.column.js",
     "drawing/drawing.shapes.js",
     "drawing/drawing.grids.js",
+    "drawing/drawing.cursor.js",
     "drawing/drawing.map.js",
     "page.graph.js",
     "page.play.js",

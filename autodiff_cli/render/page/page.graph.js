@@ -269,8 +269,7 @@ class Graph {
     for (const name of NOTES) tell(node.element, name, noted?.data[name] ?? null);
     node.element.classList.toggle("computed", isComputed);
     node.element.classList.toggle("known", isKnown);
-    const { label, op } = record.nodes[i];
-    node.element.setAttribute("aria-label", [label, op, value, adjoint].filter(Boolean).join(", "));
+    node.element.setAttribute("aria-label", nameOf(node.element, i));
   }
 
   #drawn(i) {
@@ -338,6 +337,13 @@ function drawnNode(element) {
   const [value, adjoint] = ["value", "adjoint"].map((kind) => element.querySelector(`text.${kind}`));
   const grids = [...element.querySelectorAll(".grid")];
   return { id: Number(element.dataset.node), element, value, adjoint, grids, ...placeOf(element.querySelector("rect")) };
+}
+
+/** What a node is called by whoever reads aloud or listens: what is drawn, then what it is short for. */
+function nameOf(element, i) {
+  const { label, op } = record.nodes[i];
+  const drawn = [...element.querySelectorAll("text")].map((text) => text.textContent).filter(Boolean);
+  return [...drawn, ...(drawn[0] === label ? [] : [label]), op].join(", ");
 }
 
 /** What stands above a grid in place of its numbers: what they are, and their shape. */

@@ -1,6 +1,7 @@
 // What the page shows at each step, and what its controls do.
 
-const LONG = 250; // characters of a formula that may not fit on the screen
+const LONG = 120; // characters of what may have to scroll on a phone, so that the tab key has to reach it
+const isLong = record.text.length > LONG || record.text.split("\n").length > 3;
 const walk = new Walk();
 const graph = new Graph(byId("stage"), walk, byId("map"));
 const panel = new Panel(byId("details"), walk);
@@ -47,12 +48,13 @@ function highlight(i) {
   const [from, to] = (i !== null && record.nodes[i].span) || [0, 0];
   const marked = made("mark", record.text.slice(from, to), walk.isBackward ? "backward" : "forward");
   byId("formula").replaceChildren(record.text.slice(0, from), ...(to ? [marked] : []), record.text.slice(to));
-  if (to && record.text.length > LONG) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
+  if (to && isLong) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
 }
 
 /** Say something in the status, with a list below if there is one. */
 function say(first, others = []) {
   const list = made("ul", others.map((text) => made("li", text)));
+  if (others.join().length > LONG) list.tabIndex = 0;
   byId("status").replaceChildren(made("p", first), ...(others.length ? [list] : []));
 }
 
@@ -93,6 +95,8 @@ document.addEventListener("keydown", (event) => {
   if (event.shiftKey) graph.stage.scrollBy(count * 80, 0);
   else step(count);
 });
+
+new Cursor(graph.stage);
 
 // Nodes: the one that is pointed at, or has the focus, is explained; one of them is in the order of the tab key.
 byId("stage").addEventListener("pointerover", (event) => {
@@ -208,7 +212,7 @@ addEventListener("beforeprint", spread);
 addEventListener("afterprint", restore);
 matchMedia("print").addEventListener("change", (event) => (event.matches ? spread() : restore()));
 
-if (record.text.length > LONG) Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
+if (isLong) Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
 byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(drawAll);

@@ -1,8 +1,10 @@
-"""What stands above a walk, lessons and fits, uses names that the page has: a browser is not needed to see that."""
+"""What stands above a walk, lessons and fits, uses names that the page has, and no name means two things: one does not
+need a browser to see that."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,22 @@ def test_the_page_declares_what_additions_use(page: str, name: str) -> None:
     assert re.search(rf"\b{name}\b", own), f"{name} is used no more: take it from this list"
     walk = page.partition("(() => {\n// What a fit predicts")[0]
     assert re.search(rf"^(?:function|const|let|class) {name}\b", walk, re.M)
+
+
+def _declared(script: str) -> list[str]:
+    """The names that a script declares outside of all functions, each as often as it does."""
+    script = re.sub(r"^const \w+ = \(\(\) => \{\n.*?^\}\)\(\);$", "", script, flags=re.M | re.S)
+    single = re.findall(r"^(?:async )?(?:function\*?|class|const|let|var) (\w+)", script, re.M)
+    several = re.findall(r"^(?:const|let|var) [\[{](.*?)[\]}] =", script, re.M)
+    return [*single, *(name for names in several for name in re.findall(r"\w+", re.sub(r"\w+: ", "", names)))]
+
+
+@pytest.mark.parametrize("words", ["x*y --x 2 --y 3", '"softmax(W @ x)[0]" --W [[1,2],[3,4]] --x [1,2]'])
+def test_scripts_share_one_scope_and_no_name_means_two_things(words: str) -> None:
+    """A function that is declared twice silently replaces the first; other names would break the page."""
+    written = str(run_cli(f"trace {words} --format html"))
+    library = (_FOLDER / "page" / "drawing" / "dagre.min.js").read_text(encoding="utf-8")
+    assert library in written
+    declared = _declared(written.rpartition("<script>")[2].replace(library, ""))
+    assert {"Walk", "Graph", "Cursor", "nameOf"} <= {*declared}
+    assert [name for name, count in Counter(declared).items() if count > 1] == []

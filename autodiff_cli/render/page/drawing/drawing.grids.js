@@ -32,7 +32,7 @@ function gridShape(grid, x, y, kind) {
     const room = drawnShape("rect", { ...at, ...grid.cell });
     const middle = { x: at.x + grid.cell.width / 2, y: at.y + grid.cell.height / 2 };
     const number = grid.isWritten ? [textShape("", middle.x, middle.y, "middle number")] : [];
-    return drawnShape("g", { class: "cell", "data-row": row, "data-column": column }, [room, ...number]);
+    return drawnShape("g", { class: "cell", "data-row": row, "data-column": column }, [room, ...number, " "]);
   }));
   const element = drawnShape("g", { class: `grid ${kind}${grid.isWritten ? "" : " shades"}` }, cells);
   element.grid = grid;
@@ -144,7 +144,8 @@ function lookBehind(target) {
   const found = isThere ? behind(node, kind, row, column, grid.grid.isVector) : null;
   const number = isThere && element(rowsOf((kind === "value" ? walk.computation.values : walk.computation.adjoints)[node]), [row, column]);
   const place = cell ? (grid.grid.isVector ? column : `${row}, ${column}`) : "";
-  const plain = isThere ? `${kind === "value" ? "" : "∂"}${indexable(node)}[${place}] = ${inFull(number)}` : "";
+  const missing = cell ? `${indexable(node)}[${place}]: its ${kind} is not known yet` : "";
+  const plain = !isThere ? missing : `${kind === "value" ? "" : "∂"}${indexable(node)}[${place}] = ${inFull(number)}`;
   byId("element").textContent = found?.text ?? plain;
   if (!found) return;
   cell.classList.add("behind");

@@ -100,7 +100,7 @@ function boxShape(box, place, isBrief) {
   });
   const element = drawnShape("g", {
     class: `node ${role}${isLit ? " lit" : ""}`, "data-node": id, role: "button", tabindex: -1,
-  }, shapes);
+  }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one
   element.isBrief = isBrief;
   return element;
 }
