@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
+from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome
 from autodiff_cli.training.methods.quasi_newton import lbfgs_with_corners
 from autodiff_cli.training.methods.starts import search
 from autodiff_cli.training.objective.losses import L1, LossKind
@@ -33,28 +33,48 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     Raises:
         Diverged: if the loss is not defined at the start.
     """
-    outcome = minimised(objective, objective.start, options, progress)
+    first: Outcome | Diverged
+    try:
+        first = minimised(objective, _defined(objective), options, progress)
+    except Diverged as error:
+        first = error
     searches = options.epochs is None and options.starts is None and guessed(objective)
-    if searches and _ends_badly(objective, outcome):
+    if searches and _ends_badly(objective, first):
         free = objective.layout.mask(guessed(objective))
         found = search(objective, objective.start, free, options.seed, objective.bounds)
-        if found is not None and _is_better(objective, found.end, outcome.theta):
+        if found is not None and _is_better(objective, found.end, first):
             progress.warnings.append(better_starts(objective, found.end))
-            outcome = minimised(objective, found.end, options, progress)
+            first = minimised(objective, found.end, options, progress)
+    if isinstance(first, Diverged):
+        raise first
+    outcome = first
     if not outcome.is_endless:
         return outcome
     hint = without_end(objective.model)
     return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
 
 
-def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
+def _defined(objective: Objective) -> Array:
+    """Where to begin: at 0 with what nobody gave, where the loss has one minimum and is out of range at the start, as
+    that of `exp(a + b*x)` is for large x."""
+    start = objective.start
+    if not objective.is_generalised_linear or math.isfinite(objective.value(start)):
+        return start
+    at_0 = objective.bounds.clipped(np.where(objective.layout.mask(guessed(objective)), 0.0, start))
+    return at_0 if math.isfinite(objective.value(at_0)) else start
+
+
+def _ends_badly(objective: Objective, first: Outcome | Diverged) -> bool:
     """Whether another start may lead elsewhere: of a model that compares a target with a prediction."""
     if not objective.has_residuals:
         return False
-    return not outcome.converged or are_systematic(objective, outcome.theta)
+    return isinstance(first, Diverged) or not first.converged or are_systematic(objective, first.theta)
 
 
-def _is_better(objective: Objective, theta: Array, than: Array) -> bool:
+def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged) -> bool:
+    if isinstance(first, Diverged):
+        return True
+    than = first.theta
     if objective.kind is LossKind.ROBUST:
         return robust_scale(objective, theta) < CLEARLY * robust_scale(objective, than)
     return objective.value(theta) < CLEARLY * objective.value(than)

@@ -17,6 +17,7 @@ _SUFFICIENT = 1e-4  # of the decrease that the slope promises: Armijo's conditio
 _FLATTER = 0.9  # of the slope at the start of a line, at most, at its end: Wolfe's condition
 _TRIALS = 60  # of lengths along one line
 _ENDLESS = 2.0**50  # times the first length: a loss that still falls there falls for ever
+_PROPORTION = 1e3  # of a loss to its fall: beyond it, parts of its fall say nothing of it
 _BOTTOMLESS = 1e12  # times the loss at the start, or 1: a loss so far below 0 falls for ever
 
 
@@ -44,18 +45,28 @@ class Position:
     Args:
         observe: is told the start and every step.
         epochs: the most steps; more raise Stop.
+        unit: of the loss, where it has one: a fall by more is measured as a fall by so much.
 
     Attributes:
         theta, loss, gradient: here.
-        begun: the loss at the start.
+        begun: the loss from which its fall is measured: that at the start, to begin with.
         number: of steps taken.
 
     Raises:
         Diverged: if the loss or its gradient at the start is not finite.
     """
 
-    def __init__(self, function: Smooth, start: Array, observe: Observer, epochs: int | None, bounds: Bounds) -> None:
+    def __init__(
+        self,
+        function: Smooth,
+        start: Array,
+        observe: Observer,
+        epochs: int | None,
+        bounds: Bounds,
+        unit: float | None = None,
+    ) -> None:
         self.function = function
+        self._unit = unit
         self.bounds = bounds
         self._observe = observe
         self._epochs = epochs
@@ -81,6 +92,22 @@ class Position:
         self._observe(Epoch(self.number, loss, theta.copy()))
         if self.number == self._epochs:
             raise Stop
+
+    @property
+    def measure(self) -> float:
+        """What a decrease is little or much of: the loss, or what it has fallen, if that is more."""
+        fallen = self.begun - self.loss
+        return max(abs(self.loss), fallen if self._unit is None else min(fallen, self._unit))
+
+    def measures_anew(self) -> bool:
+        """Measure the fall of the loss from here on, if it began out of all proportion to what it is now.
+
+        Of a loss that began at 1e30 a part of 1e-12 is not little. Returns whether it is so.
+        """
+        if self._unit is not None or not self.begun - self.loss > _PROPORTION * abs(self.loss):
+            return False
+        self.begun = self.loss
+        return True
 
     def along(self, direction: Array) -> bool:
         """Go along a direction in which the loss falls, as far as Wolfe's conditions ask, or to the bounds.

@@ -39,9 +39,8 @@ class Curvatures(NamedTuple):
 
 def is_minimum(position: Position, verdict: Curvatures) -> bool:
     """Whether there is nothing more to gain at a point, in any unit of the parameters and of the loss."""
-    gained = max(abs(position.loss), position.begun - position.loss)
     is_near = bool((np.abs(verdict.step) <= _NEAR * np.abs(position.theta)).all())
-    return verdict.is_bowl and (verdict.gain <= _LITTLE * gained or is_near)
+    return verdict.is_bowl and (verdict.gain <= _LITTLE * position.measure or is_near)
 
 
 def judged(position: Position) -> Curvatures:

@@ -13,6 +13,7 @@ from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.descent import Endless, Position, Smooth, Stop
 from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
 from autodiff_cli.training.methods.newton import Curvatures, finish, is_minimum
+from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 
 Array = NDArray[np.float64]
@@ -32,6 +33,7 @@ def lbfgs(
     epochs: int | None = None,
     bounds: Bounds | None = None,
     tolerance: float | None = None,
+    unit: float | None = None,
 ) -> Outcome:
     """Minimise a smooth function.
 
@@ -41,28 +43,31 @@ def lbfgs(
         epochs: the most steps.
         tolerance: the decrease still promised, beside the loss, that is none; by default so little that second
             derivatives prove a minimum.
+        unit: of the function, where it has one: 1 for logarithms of probabilities.
 
     Raises:
         Diverged: if the loss or its gradient at the start is not finite.
     """
     with quiet():
-        return _minimised(function, start, observe, epochs, bounds or Bounds.none(len(start)), tolerance)
+        limit = _EPOCHS if epochs is None else epochs
+        position = Position(function, start, observe, limit, bounds or Bounds.none(len(start)), unit)
+        return _minimised(position, epochs, tolerance)
 
 
-def _minimised(
-    function: Smooth, start: Array, observe: Observer, epochs: int | None, bounds: Bounds, tolerance: float | None
-) -> Outcome:
-    limit = _EPOCHS if epochs is None else epochs
-    position = Position(function, start, observe, limit, bounds)
+def _minimised(position: Position, epochs: int | None, tolerance: float | None) -> Outcome:
+    start = position.theta
     if epochs == 0:
         return Outcome(start, False)
     has_curvatures = len(start) <= MATRIX
     try:
-        promised = _descend(position, has_curvatures, tolerance or 0.0)
-        verdict = finish(position) if has_curvatures and tolerance is None else None
+        while True:
+            promised = _descend(position, has_curvatures, tolerance or 0.0)
+            verdict = finish(position) if has_curvatures and tolerance is None else None
+            if not position.measures_anew():
+                break
     except Stop:
         if epochs is None:
-            return Outcome(position.theta, False, f"no convergence after {limit} epochs")
+            return Outcome(position.theta, False, f"no convergence after {position.number} epochs")
         return Outcome(position.theta, False)
     except Endless:
         return Outcome(position.theta, False, "the loss has no least value: it falls without end", is_endless=True)
@@ -81,9 +86,10 @@ def lbfgs_with_corners(
 
     Whether an end is a minimum is judged where the corners are rounded by next to nothing.
     """
+    unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
     smooth = objective.without_corners() if len(start) <= MATRIX else None
     if smooth is None:
-        return lbfgs(objective, start, observe, epochs, bounds, tolerance)
+        return lbfgs(objective, start, observe, epochs, bounds, tolerance, unit)
     begun, theta = 0, start
     outcome = Outcome(start, False)
 
@@ -95,7 +101,7 @@ def lbfgs_with_corners(
     for part in _RADII:
         reached = [0]
         left = None if epochs is None else epochs - begun
-        outcome = lbfgs(smooth.with_radii(part, theta), theta, told, left, bounds, tolerance)
+        outcome = lbfgs(smooth.with_radii(part, theta), theta, told, left, bounds, tolerance, unit)
         begun, theta = begun + reached[-1], outcome.theta
         if outcome.failure or (epochs is not None and begun >= epochs):
             break
@@ -135,7 +141,7 @@ def _descend(position: Position, has_curvatures: bool, tolerance: float) -> floa
 
 def _nothing(position: Position, tolerance: float) -> float:
     """The decrease that counts as none."""
-    return max(tolerance * abs(position.loss), _LITTLE * max(abs(position.loss), position.begun - position.loss))
+    return max(tolerance * abs(position.loss), _LITTLE * position.measure)
 
 
 def _diagonal(position: Position, has_curvatures: bool) -> Array:
@@ -159,9 +165,10 @@ def _direction(pairs: deque[tuple[Array, Array]], gradient: Array, free: NDArray
     for step, change in pairs:
         step, change = np.where(free, step, 0.0), np.where(free, change, 0.0)
         inner = float(step @ change)
-        if inner > 1e-16 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        square = float(np.sum(np.square(change) / diagonal))
+        if inner > 1e-16 * float(np.linalg.norm(step) * np.linalg.norm(change)) and square > 0:
             used.append((step, change, inner))
-            scale = inner / float(np.sum(np.square(change) / diagonal))
+            scale = inner / square
     parts = []
     for step, change, inner in reversed(used):
         part = float(step @ found) / inner
