@@ -9,9 +9,9 @@ from functools import cache
 from typing import cast
 
 from autodiff_cli.graph.straight import Fragment, call
-from autodiff_cli.targets.sources import definition, function_name
+from autodiff_cli.numbers.sources import definition, function_name, returns_condition
 from autodiff_cli.targets.target import Function, Target
-from autodiff_cli.targets.translate import Translation, returns_condition
+from autodiff_cli.targets.translate import Translation
 
 
 class Library:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.straight import PRODUCT, SIGN, Fragment, Notation, call
+from autodiff_cli.numbers.sources import variable_name
 from autodiff_cli.ops.activations import sigmoid, softplus
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, greater_equal, less, not_equal, or_, sign
 from autodiff_cli.ops.choice import max_, min_, where
@@ -13,7 +14,6 @@ from autodiff_cli.ops.elementary import atanh, exp, log, sin
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.targets.definitions import two_at_a_time
 from autodiff_cli.targets.python import ARITHMETIC, DIVISION, PythonLibrary
-from autodiff_cli.targets.sources import variable_name
 from autodiff_cli.targets.target import Target, shortest
 
 AND, OR, UNARY = 7, 6, 13

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from autodiff_cli.graph.straight import PRODUCT, SIGN, SUM, Fragment, Notation, call
+from autodiff_cli.numbers.sources import Definition, definition, variable_name
 from autodiff_cli.targets.definitions import whole_powers
 from autodiff_cli.targets.library import Library
-from autodiff_cli.targets.sources import Definition, definition, variable_name
 from autodiff_cli.targets.target import Target, shortest
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5

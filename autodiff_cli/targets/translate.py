@@ -7,13 +7,12 @@ another (see `numbers/floats/elementary.py`).
 from __future__ import annotations
 
 import ast
-import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from autodiff_cli.graph.straight import Fragment, call
-from autodiff_cli.targets.sources import definition
+from autodiff_cli.numbers.sources import definition, mentioned, returns_condition, specialised
 from autodiff_cli.targets.target import Function
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Translation:
         for name in self._assigned:
             if name in known or name in self._counts:
                 continue
-            places = [statement for statement in body if name in {*_mentioned(statement)}]
+            places = [statement for statement in body if name in {*mentioned(statement)}]
             if len(places) > 1 and not (isinstance(places[0], ast.Assign) and name in _assigned([places[0]])):
                 found.append(name)
         return found
@@ -157,7 +156,7 @@ class Translation:
 
     def _whole(self, bound: ast.expr) -> int:
         """A bound of a loop: known beforehand."""
-        names = {name: definition(name, in_arithmetic=True) for name in _mentioned(bound)}
+        names = {name: definition(name, in_arithmetic=True) for name in mentioned(bound)}
         values = {name: found.value for name, found in names.items() if found is not None}
         return int(eval(compile(ast.Expression(bound), "bound", "eval"), {}, values))
 
@@ -260,37 +259,13 @@ class Translation:
     def _specialised(self, name: str, function: ast.Lambda) -> Fragment:
         """A call with a function of one number: of a copy that has the function's formula in it."""
         own = function.args.args[0].arg
-        mentioned = [name for name in dict.fromkeys(_mentioned(function.body)) if name != own]
-        free = [name for name in mentioned if name in self._parameters or name in self._assigned]
+        names = [name for name in dict.fromkeys(mentioned(function.body)) if name != own]
+        free = [name for name in names if name in self._parameters or name in self._assigned]
         if function not in self._copies:
             count = "" if not self._copies else str(len(self._copies) + 1)
             self._copies[function] = f"{self._node.name.lstrip('_')}_terms{count}"
-            self._copy(name, function, free)
+            self._library.add(specialised(name, function, self._copies[function], free))
         return call(self._copies[function], len(free)).of([*map(Fragment, free)])
-
-    def _copy(self, name: str, function: ast.Lambda, free: Sequence[str]) -> None:
-        found = definition(name, in_arithmetic=True)
-        assert found is not None
-        node = copy.deepcopy(cast(ast.FunctionDef, found.node))
-        parameter, own = node.args.args[0].arg, function.args.args[0].arg
-        node.name = self._copies[function]
-        node.args = ast.arguments([], [*map(ast.arg, free)], None, [], [], None, [])
-        self._library.add(cast(ast.FunctionDef, _Put(parameter, own, function.body).visit(node)))
-
-
-class _Put(ast.NodeTransformer):
-    """Puts a formula of one number in the place of calls of a parameter."""
-
-    def __init__(self, parameter: str, own: str, body: ast.expr) -> None:
-        self._parameter, self._own, self._body = parameter, own, body
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        if not isinstance(node.func, ast.Name) or node.func.id != self._parameter:
-            return cast(ast.expr, self.generic_visit(node))
-        argument = node.args[0]
-        assert isinstance(argument, ast.Name)
-        assert argument.id == self._own, "the formula names its number as the loop does"
-        return self._body
 
 
 def _described(node: ast.FunctionDef) -> str:
@@ -303,11 +278,6 @@ def _whole_constant(name: str) -> int | None:
     """The whole number that a constant is, which counts and indexes."""
     found = definition(name, in_arithmetic=True)
     return found.value if found is not None and isinstance(found.value, int) else None
-
-
-def returns_condition(node: ast.AST) -> bool:
-    """Whether this is a function that answers a question."""
-    return isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool"
 
 
 def _counter(name: str) -> str:
@@ -327,7 +297,3 @@ def _assigned(body: Sequence[ast.stmt]) -> Iterator[str]:
                 yield from (target.id for target in node.targets if isinstance(target, ast.Name))
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 yield node.target.id
-
-
-def _mentioned(node: ast.AST) -> list[str]:
-    return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]

@@ -89,10 +89,10 @@ def test_nothing_heavy_is_imported(command: str, option: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", [["--x", "2", "--y", "3", "--hessian"], ["--x", "0:1:3", "--y", "3"]])
-def test_arrays_import_scipy_only_where_a_function_is_of_it(words: list[str]) -> None:
+def test_arrays_import_a_compiler_only_where_a_function_needs_it(words: list[str]) -> None:
     imported = imported_by("grad", "x*y + sin(x)", *words)
     assert "numpy" in imported
-    assert "scipy" not in imported
+    assert "llvmlite" not in imported
 
 
 def test_bad_input_has_status_2_and_an_empty_output() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.elementary import two_product, two_sum
-from autodiff_cli.numbers.arrays.scipy_special import scipy
+from autodiff_cli.numbers.compiled.elementwise import Elementwise
 from autodiff_cli.numbers.floats.activations import (
     FAR_LEFT,
     MISH_IS_LINEAR,
@@ -36,40 +35,7 @@ def _swell(x: Array) -> Array:
     return np.where(np.isinf(z), z, z + z * error)
 
 
-# 1/(k!·(2k + 1)), the power series of erfi times √π/2, divided by x, highest power first.
-_ERFI = [1 / (math.factorial(k) * (2 * k + 1)) for k in range(36, -1, -1)]
-
-
-def _erfi(x: Array) -> Array:
-    near = x * np.polyval(_ERFI, np.minimum(x * x, 4.0))
-    far = np.where(np.isinf(x), x, _swell(x) * scipy("dawsn", x))
-    return 2 / math.sqrt(math.pi) * np.where(np.abs(x) < 2, near, far)
-
-
-# (1 + 2x)·exp(x²)·erfc(x) for x from 1/2 to 30, a polynomial in t = (x - 3)/(x + 3), highest power first: the form of
-# Shepherd and Laframboise (1981), "Chebyshev approximation of (1 + 2x)exp(x²)erfc x in 0 <= x < ∞".
-_SCALED_TAIL = (
-    7.289121164649785e-09, 7.146221538656667e-08, -8.016111584824858e-08, -5.8470396945298e-07,
-    2.97838696417281e-07, 3.453246278142414e-06, -6.975684444734335e-07, -2.0093425628063822e-05,
-    4.9372454776888475e-06, 0.00012509764549343546, -0.00010515701149059465, -0.0007798320102176142,
-    0.0018886899673197293, 0.0025293917910157583, -0.023770514886722337, 0.06830802734536326,
-    -0.11927366341663723, 0.12964515870272333, -0.04756229435342925, -0.13562110612458086,
-    1.2530080582697296,
-)  # fmt: skip
-
-
-def _tail(x: Array) -> Array:
-    """erfc(x) for x from 1/2 to 30; SciPy's own loses 10 ulps there, and hundreds far out."""
-    t = (x - 3) / (x + 3)
-    z = np.full_like(t, _SCALED_TAIL[0])
-    for coefficient in _SCALED_TAIL[1:]:
-        z *= t
-        z += coefficient
-    return z / (1 + 2 * x) * _bell(x)
-
-
-def _erfc(x: Array) -> Array:
-    return np.where(x > 0.5, _tail(np.clip(x, 0.5, 30.0)), scipy("erfc", x))
+_erfc = Elementwise(math.erfc)
 
 
 def _half_bell(x: Array) -> Array:
@@ -174,7 +140,7 @@ def _softplus(x: Array) -> Array:
 
 # fmt: off
 ACTIVATIONS: dict[str, Callable[..., Any]] = {
-    "erf": partial(scipy, "erf"), "erfc": _erfc, "erfi": _erfi,
+    "erf": Elementwise(math.erf), "erfc": _erfc,
     "bell": _bell, "half_bell": _half_bell, "swell": _swell,
     "normal_pdf": _normal_pdf, "normal_cdf": _normal_cdf,
     "sigmoid": _sigmoid, "sigmoid_slope": _sigmoid_slope, "logit": _logit,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.numbers.arrays.special import elementwise
+from autodiff_cli.numbers.compiled.elementwise import Elementwise
 from autodiff_cli.numbers.floats.special import sinc_derivative
 
 Array: TypeAlias = NDArray[np.float64]
@@ -154,7 +154,7 @@ def _sinc_derivative(n: Array, x: Array) -> Array:
     return np.where(np.abs(x) < 1, near, np.where(np.isinf(x), 0.0, far))
 
 
-_every_sinc_derivative = elementwise(sinc_derivative)
+_every_sinc_derivative = Elementwise(sinc_derivative)
 
 
 # fmt: off

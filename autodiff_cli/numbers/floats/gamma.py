@@ -134,12 +134,29 @@ def digamma(x: float) -> float:
     if math.isinf(x):
         return x
     if 1.2 < x < 1.8:
-        return -digamma_gap(DIGAMMA_ROOT, (x - DIGAMMA_ROOT) - DIGAMMA_ROOT_ERROR)
+        return _digamma_near_root((x - DIGAMMA_ROOT) - DIGAMMA_ROOT_ERROR)
     before = 0.0
     while x < LARGE:
         before += 1 / x
         x += 1
-    return math.log(x) - (before + _expansion(0.0, x, inf) / x)
+    rest = 0.0
+    for j in range(10, 0, -1):
+        rest = (rest + BERNOULLI[j - 1] / (2 * j)) / x / x
+    return math.log(x) - (before + (0.5 / x + rest))
+
+
+def _digamma_near_root(t: float) -> float:
+    """digamma at t from its root, for |t| < 0.35, by Taylor's series."""
+    total = 0.0
+    for coefficient in around_root():
+        total = (total + coefficient) * t
+    return total
+
+
+@cache
+def around_root() -> list[float]:
+    """The coefficients of that series, highest power first: polygamma(k, root)/k!."""
+    return [polygamma(float(k), DIGAMMA_ROOT) / math.factorial(k) for k in range(26, 0, -1)]
 
 
 def polygamma(n: float, x: float) -> float:

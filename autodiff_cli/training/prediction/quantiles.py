@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.numbers.compiled.elementwise import Elementwise
+from autodiff_cli.numbers.floats.distributions import betainc, gammaincinv
+from autodiff_cli.numbers.floats.incomplete_gamma import gammaincc
+
 Array = NDArray[np.float64]
 
 _LEAST = 1e-9  # of the mean: an uncertainty of it that counts as none
 _STEPS = 80  # of bisection: counts up to 2^80
+_BETA, _POISSON, _INVERSE = Elementwise(betainc), Elementwise(gammaincc), Elementwise(gammaincinv)
 
 
 def count_quantiles(mean: Array, error: Array, share: float) -> Array:
@@ -20,15 +25,12 @@ def count_quantiles(mean: Array, error: Array, share: float) -> Array:
     >>> count_quantiles(np.array([4.0]), np.array([0.0]), 0.975).tolist()
     [8.0]
     """
-    from scipy.special import betainc, pdtr
-
     known = error <= _LEAST * mean
     shape = np.square(mean / np.where(known, 1.0, error))
-    chance = shape / (shape + mean)
+    chance, rest = shape / (shape + mean), mean / (shape + mean)
 
     def below(count: Array) -> Array:
-        found: Array = np.where(known, pdtr(count, mean), betainc(shape, count + 1, chance))
-        return found
+        return np.where(known, _POISSON(count + 1, mean), _BETA(shape, count + 1, chance, rest))
 
     low, high = np.full_like(mean, -1.0), np.maximum(np.ceil(mean), 1.0)
     for _ in range(_STEPS):
@@ -51,7 +53,4 @@ def gamma_quantiles(mean: Array, variance: Array, share: float) -> Array:
     >>> gamma_quantiles(np.array([1.0]), np.array([1.0]), 0.5).round(6).tolist()
     [0.693147]
     """
-    from scipy.special import gammaincinv
-
-    found: Array = gammaincinv(np.square(mean) / variance, share) * variance / mean
-    return found
+    return _INVERSE(np.square(mean) / variance, share) * variance / mean

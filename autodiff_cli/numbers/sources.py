@@ -7,16 +7,17 @@ take from Python's own library. A module is read when something in it is needed.
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 _FOLDER = "autodiff_cli.numbers.floats"
-_MODULES = ("elementary", "activations", "special", "integrals", "gamma", "incomplete_gamma", "table")
+_MODULES = ("elementary", "activations", "special", "integrals", "gamma", "incomplete_gamma", "distributions", "table")
 PLATFORM = "platform"
 
 
@@ -107,6 +108,48 @@ def variable_name(op: str) -> str | None:
         if name is not None and name in _read(module):
             return name
     return None
+
+
+def returns_condition(node: ast.AST) -> bool:
+    """Whether this is a function that answers a question."""
+    return isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool"
+
+
+def mentioned(node: ast.AST) -> list[str]:
+    """The names in a piece of a program, as often as they stand there."""
+    return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+
+
+def specialised(name: str, formula: ast.Lambda, copied: str, free: Sequence[str]) -> ast.FunctionDef:
+    """A copy of a function whose argument is a function of one number, with that one's formula put in.
+
+    Args:
+        name: of the function.
+        copied: the copy's own name.
+        free: the other names in the formula, which become the copy's arguments.
+    """
+    found = definition(name, in_arithmetic=True)
+    assert found is not None
+    node = copy.deepcopy(cast(ast.FunctionDef, found.node))
+    parameter, own = node.args.args[0].arg, formula.args.args[0].arg
+    node.name = copied
+    node.args = ast.arguments([], [*map(ast.arg, free)], None, [], [], None, [])
+    return cast(ast.FunctionDef, _Put(parameter, own, formula.body).visit(node))
+
+
+class _Put(ast.NodeTransformer):
+    """Puts a formula of one number in the place of calls of a parameter."""
+
+    def __init__(self, parameter: str, own: str, body: ast.expr) -> None:
+        self._parameter, self._own, self._body = parameter, own, body
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if not isinstance(node.func, ast.Name) or node.func.id != self._parameter:
+            return cast(ast.expr, self.generic_visit(node))
+        argument = node.args[0]
+        assert isinstance(argument, ast.Name)
+        assert argument.id == self._own, "the formula names its number as the loop does"
+        return self._body
 
 
 def _modules(in_arithmetic: bool) -> Iterator[ModuleType]:

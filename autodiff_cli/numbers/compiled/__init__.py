@@ -1,0 +1,1 @@
+"""The functions of floats as machine code, for whole arrays."""

@@ -1,0 +1,85 @@
+"""Functions of floats as machine code: the same bits as in Python, with and without a compiler; and what intervals need
+of distributions."""
+
+from __future__ import annotations
+
+import math
+import sys
+from math import inf, nan
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from autodiff_cli.numbers.arrays.special import SPECIAL
+from autodiff_cli.numbers.compiled.elementwise import Elementwise
+from autodiff_cli.numbers.floats import gamma, incomplete_gamma, integrals
+from autodiff_cli.numbers.floats import special as floats
+from autodiff_cli.numbers.floats.distributions import betainc, gammaincinv
+from autodiff_cli.training.prediction.quantiles import count_quantiles
+
+FUNCTIONS = {**floats.SPECIAL, **integrals.INTEGRALS, **gamma.GAMMA, **incomplete_gamma.INCOMPLETE_GAMMA}
+OWN_GAMMA = {"gamma", "beta", "beta_slope", "gamma_density", "gammainc", "gammaincc"}  # by way of Python's own gamma
+OF_AN_ORDER = {"polygamma", "polygamma_gap", "sinc_derivative", "sinhc_derivative"}
+POINTS = np.array([
+    0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 1.46, 2.5, -2.5, -3.0, 7.0, 18.0, 25.0, 60.5, 171.5, 1e-8, 1e-300, 5e-324, 1e5,
+    -0.367879, 800.0, -800.0, 1e300, inf, -inf, nan,
+])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_machine_code_has_the_bits_of_python(name: str) -> None:
+    function = FUNCTIONS[name]
+    count = function.__code__.co_argcount
+    columns = [column.ravel() for column in np.meshgrid(*[POINTS[::count]] * count)]
+    if name in OF_AN_ORDER:
+        columns[0] = np.arange(columns[0].size) % 4.0
+    found = Elementwise(function)(*columns)
+    wanted = np.array([function(*xs) for xs in zip(*(column.tolist() for column in columns), strict=True)])
+    if name in OWN_GAMMA:
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+    is_number = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[is_number]), np.signbit(wanted[is_number]))
+
+
+def test_without_a_compiler_all_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    xs = np.array([[0.5, 2.0], [nan, 30.0]])
+    np.testing.assert_array_equal(Elementwise(floats.lambertw)(xs), SPECIAL["lambertw"](xs))
+
+
+def test_shapes_are_those_of_numpy() -> None:
+    assert SPECIAL["beta"](np.ones((3, 1)), np.ones(4)).shape == (3, 4)
+    assert SPECIAL["lgamma"](2.0).shape == ()
+    assert SPECIAL["lgamma"](np.array([])).shape == (0,)
+    rows = np.arange(12, dtype=np.int64)[::-3]
+    assert SPECIAL["lgamma"](rows + 1).tolist() == [gamma.lgamma(x + 1.0) for x in rows.tolist()]
+
+
+def test_the_inverse_of_the_incomplete_gamma_function_leads_back() -> None:
+    rng = np.random.default_rng(0)
+    a, share = 10.0 ** rng.uniform(-2, 8, 500), rng.uniform(0.0005, 0.9995, 500)
+    found = Elementwise(gammaincinv)(a, share)
+    np.testing.assert_allclose(found, special.gammaincinv(a, share), rtol=1e-11)
+    assert [gammaincinv(2.0, 0.0), gammaincinv(2.0, 1.0)] == [0.0, inf]
+    assert math.isnan(gammaincinv(2.0, 1.5))
+    assert math.isnan(gammaincinv(0.0, 0.5))
+
+
+def test_the_incomplete_beta_function_as_scipy_has_it() -> None:
+    rng = np.random.default_rng(0)
+    a, b = 10.0 ** rng.uniform(-1, 7, (2, 500))
+    x = stats.beta.ppf(rng.uniform(0.0005, 0.9995, 500), a, b)
+    found, wanted = Elementwise(betainc)(a, b, x, 1 - x), special.betainc(a, b, x)
+    is_small = np.minimum(a, b) <= 3000
+    np.testing.assert_allclose(found[is_small], wanted[is_small], atol=1e-8)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("mean", [0.3, 4.0, 165.9, 5000.0])
+def test_counts_whose_mean_is_all_but_known_lie_as_those_of_a_known_mean(mean: float) -> None:
+    """SciPy's function of one argument x loses this: beside 1 it has no digits left."""
+    found = count_quantiles(np.full(4, mean), mean * np.array([1e-10, 3e-9, 1e-8, 1e-6]), 0.975)
+    assert found.tolist() == [stats.poisson.ppf(0.975, mean)] * 4
