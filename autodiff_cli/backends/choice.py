@@ -6,11 +6,14 @@ import functools
 import importlib.util
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from autodiff_cli.backends.fallback import Fallback, Say, log
-from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape
+
+if TYPE_CHECKING:  # options name backends, and start without NumPy
+    from autodiff_cli.backends.fallback import Say
+    from autodiff_cli.backends.protocol import Backend, RowGraphs
 
 # Where compiling pays. Numbers of a row times rows times how often they are gone through: below, all of that takes
 # NumPy less time than it takes to load LLVM and to compile. Numbers of a row: above, layers are so wide that NumPy's
@@ -64,7 +67,7 @@ def suited(
     graphs: RowGraphs,
     rows: int,
     passes: int = _PASSES,
-    say: Say = log,
+    say: Say | None = None,
     batches: int = 1,
 ) -> Backend:
     """The backend of a name; for `auto` the one that is faster for graphs over so many rows.
@@ -72,8 +75,9 @@ def suited(
     Args:
         passes: how often these are gone through.
         batches: into how many each pass is divided.
-        say: is told, in a sentence, if compiling fails, so that all runs on NumPy.
+        say: is told, in a sentence, if compiling fails, so that all runs on NumPy; by default the log is.
 
+    >>> from autodiff_cli.backends.protocol import RowGraphs
     >>> from autodiff_cli.language.lowering import read
     >>> suited("auto", None, RowGraphs([read("a*x").output], {"x"}), 100).name
     'numpy'
@@ -87,4 +91,6 @@ def suited(
         name = "llvm" if pays else "numpy"
     if name == "numpy":
         return backend(name, threads)
-    return Fallback(lambda: backend(name, threads), backend("numpy", threads), say)
+    from autodiff_cli.backends.fallback import Fallback, log
+
+    return Fallback(lambda: backend(name, threads), backend("numpy", threads), say or log)

@@ -88,6 +88,12 @@ def test_nothing_heavy_is_imported(command: str, option: list[str]) -> None:
     assert "typer" in imported
 
 
+@pytest.mark.parametrize("command", ["train", "compare", "predict", "data"])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    heavy = {"numpy", "scipy", "pyarrow", "lark", "flint", "llvmlite"}
+    assert heavy.isdisjoint(imported_by(command, "--help"))
+
+
 @pytest.mark.parametrize("words", [["--x", "2", "--y", "3", "--hessian"], ["--x", "0:1:3", "--y", "3"]])
 def test_arrays_import_a_compiler_only_where_a_function_needs_it(words: list[str]) -> None:
     imported = imported_by("grad", "x*y + sin(x)", *words)
