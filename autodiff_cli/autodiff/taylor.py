@@ -45,7 +45,7 @@ def derivatives(tape: Tape, leaf: Node, kind: Kind[N], point: Mapping[str, N], o
     """
     closure = _Closure(tape, leaf, order)
     found = [[value, *[None] * order] for value in _values(closure.entries, kind, point)]
-    found[closure.variable][1:2] = [kind.read("1")] if order else []
+    found[closure.variable][1:2] = [kind.rate("1")] if order else []
     divide = kind.function(div, 2)
     moving = [i for i, entry in enumerate(closure.entries) if entry.moves and entry.op is not None]
     for k in range(1, order + 1):

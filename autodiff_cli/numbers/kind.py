@@ -6,6 +6,7 @@ never compiled this way.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -35,6 +36,9 @@ class Kind(Generic[N]):
             too, where their expansion would cost digits.
         read: turns the text of a constant (`"0.1"`, `"pi"`) into a number.
         infix: the operations of the table that are those of Python's own operators.
+
+    Attributes:
+        rate: makes a number that is a derivative, of its text; where that is another class, arithmetic is its own.
     """
 
     def __init__(
@@ -46,11 +50,19 @@ class Kind(Generic[N]):
     ) -> None:
         self.name = name
         self.read = read
+        self.rate = read
         self.table = table
         self._infix = infix
+        self._inner = read  # within what is compiled
         self._expansions: dict[tuple[str, int], Callable[..., N]] = {}
         self._partials: dict[tuple[str, int, tuple[int, ...]], Callable[..., tuple[N | None, ...]]] = {}
         self._predicates: dict[tuple[str, str, int], Callable[..., N] | None] = {}
+
+    def with_constants(self, read: Callable[[str], N], rate: Callable[[str], N]) -> Kind[N]:
+        """The same kind of number, and what is compiled for it, for graphs whose constants and derivatives differ."""
+        found = copy.copy(self)
+        found.read, found.rate, found._inner = read, rate, self._inner
+        return found
 
     def function(self, op: Op, count: int) -> Callable[..., N]:
         """What `op` does to `count` numbers."""
@@ -116,4 +128,4 @@ class Kind(Generic[N]):
         return compiled
 
     def _computed(self, node: Node, inputs: Sequence[N]) -> N:
-        return self.read(node.text) if node.op is None else self.function(node.op, len(inputs))(*inputs)
+        return self._inner(node.text) if node.op is None else self.function(node.op, len(inputs))(*inputs)

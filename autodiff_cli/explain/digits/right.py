@@ -1,7 +1,7 @@
 """Numbers that rounding has spoilt, and the right ones.
 
-Whether a number can be trusted is asked of floats first: everything is computed again with every result moved by a unit
-in the last place. What changes with that, is 0 or tiny although nothing was, or has overflowed on the way is in doubt;
+Whether a number can be trusted is asked of floats first: everything is computed again with every result moved by a few
+units in the last place. What changes with that, is 0 or tiny although nothing was, or has overflowed is in doubt;
 only then balls with proven digits say what is right, for the formula as it is written, at the floats that the values
 are.
 """
@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.autodiff.reverse import Reverse
 from autodiff_cli.explain.record import Caveat, Trace, shape_of
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.numbers.floats.moved import MOVED, TINY, start_moves
+from autodiff_cli.numbers.floats.moved import TINY, WAYS, is_undecided, start_moves
 from autodiff_cli.numbers.kind import Kind
 
 DIGITS = 12  # right ones, with which a number is right
 SHOWN = 15  # digits of the right number that are given
 DOUBT = 5e-13  # of a number: how far it may go when results are moved
-STARTS = (0, 13)  # of the moves, two ways: one alone may happen to keep a number
 
 _MOST_SAID = 10  # numbers in a sentence
 
@@ -36,7 +35,9 @@ def checked_right(trace: Trace) -> list[Caveat]:
     # Arrays that are declared, and that nothing of the output is made of, have zeros for ever.
     point = {name: x for name, x in trace.point.items() if not shape_of(x)}
     found = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
-    doubtful = [*in_doubt(found, lambda kind: _computed(trace, kind)), *_without_range(trace, found)]
+    doubtful = in_doubt(found, _computation(trace))
+    if any(caveat.kind in ("overflow", "singular") for caveat in trace.warnings):
+        doubtful += [name for name, x in found.items() if not math.isfinite(x)]
     if not doubtful:
         return trace.warnings
     right = right_numbers(trace.expression, point, {name: found[name] for name in dict.fromkeys(doubtful)})
@@ -76,14 +77,21 @@ def _called(name: str) -> str:
     return f"d^2/d{row}d{column}" if kind == "hessian" and column else f"d/d{name}"
 
 
-def _computed(trace: Trace, kind: Kind[float]) -> Numbers:
-    """The value and the gradient of a trace, computed with a kind of float."""
+def _computation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
+    """What computes the value and the gradient of a trace with kinds of floats that have the same rules."""
     tape = trace.tape
-    values = forward(tape, kind, trace.point)
-    arrived = reverse(tape, kind, values, 1.0)
-    index, leaves = tape.index, trace.expression.leaves
-    slopes = {name: arrived[index[leaves[name]]] if leaves[name] in index else None for name in trace.wrt}
-    return {VALUE: values[tape.outputs[0]], **{name: 0.0 if x is None else x for name, x in slopes.items()}}
+    places = {name: tape.index.get(trace.expression.leaves[name]) for name in trace.wrt}
+    back: Reverse[float] | None = None
+
+    def compute(kind: Kind[float]) -> Numbers:
+        nonlocal back
+        back = back or Reverse(tape, kind)
+        values = forward(tape, kind, trace.point)
+        arrived = back(values, kind.rate("1"))
+        slopes = {name: None if i is None else arrived[i] for name, i in places.items()}
+        return {VALUE: values[tape.outputs[0]], **{name: 0.0 if x is None else x for name, x in slopes.items()}}
+
+    return compute
 
 
 def in_doubt(found: Numbers, compute: Callable[[Kind[float]], Numbers]) -> list[str]:
@@ -93,9 +101,10 @@ def in_doubt(found: Numbers, compute: Callable[[Kind[float]], Numbers]) -> list[
         compute: gives the same numbers with a kind of float.
     """
     doubtful: dict[str, None] = {}
-    for at in STARTS:
-        start_moves(at)
-        moved = compute(MOVED)
+    for way in WAYS:
+        moved = compute(start_moves(way))
+        if is_undecided():
+            return [*found]
         doubtful |= dict.fromkeys(name for name, x in found.items() if not _is_near(x, moved[name]))
     return [*doubtful]
 
@@ -104,23 +113,6 @@ def _is_near(x: float, moved: float) -> bool:
     if math.isfinite(x):
         return abs(x - moved) <= DOUBT * abs(x)
     return x == moved or (math.isnan(x) and math.isnan(moved))
-
-
-def _without_range(trace: Trace, found: Numbers) -> list[str]:
-    """The numbers that the range of floats can have spoilt: after an overflow, those that are not finite; all where
-    something vanished that was not 0."""
-    if _has_vanished(trace):
-        return [*found]
-    overflows = any(caveat.kind in ("overflow", "singular") for caveat in trace.warnings)
-    return [name for name, x in found.items() if overflows and not math.isfinite(x)]
-
-
-def _has_vanished(trace: Trace) -> bool:
-    """Whether an amount is 0 or tiny although what it is made of is not."""
-    for arrived, several in zip(trace.arrived, trace.handed, strict=True):
-        if arrived and any(given.local and not given.is_nothing and abs(given.amount) < TINY for given in several):
-            return True
-    return False
 
 
 def right_numbers(expression: Formula, point: Mapping[str, Any], found: Numbers) -> dict[str, str]:

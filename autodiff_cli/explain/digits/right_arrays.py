@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.unroll import Nodes, TooManyOperationsError, elements, unroll
-from autodiff_cli.explain.digits.right import DOUBT, SHOWN, STARTS, VALUE, corrected, with_right
+from autodiff_cli.explain.digits.right import DOUBT, SHOWN, VALUE, corrected, with_right
 from autodiff_cli.explain.record import Caveat, Trace
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays.moved import MOVED_ARRAYS, start_array_moves
+from autodiff_cli.numbers.arrays.moved import is_undecided, start_array_moves
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.numbers.floats.moved import TINY
+from autodiff_cli.numbers.floats.moved import TINY, WAYS
 
 MOST = 50_000  # operations on numbers that are computed with proven digits
 _SMALL = 1000  # numbers of a point, all ways to move which are gone at once
@@ -130,17 +130,24 @@ def with_balls(graphs: Mapping[str, Node]) -> Any:
 def in_doubt(graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Mask]:
     """Which elements are not the same, but for their last digits, when results are moved, or are not numbers with all
     digits; only graphs that have such."""
-    tape, given = Tape([*graphs.values()]), {name: x[..., None] if np.ndim(x) else x for name, x in place.items()}
+    tape, given = (
+        Tape([*graphs.values()]),
+        {name: x[..., None] if np.ndim(x) else np.float64(x) for name, x in place.items()},
+    )
     # Products of matrices of which each element is several numbers are slower than as many products.
-    at_once = [STARTS] if sum(map(np.size, place.values())) < _SMALL else [(start,) for start in STARTS]
+    at_once = [WAYS] if sum(map(np.size, place.values())) < _SMALL else [(way,) for way in WAYS]
     masks = {name: np.zeros(np.shape(x), dtype=bool) for name, x in found.items()}
     with quiet():
-        for starts in at_once:
-            start_array_moves(*starts)
-            values = forward(tape, MOVED_ARRAYS, given)
+        for ways in at_once:
+            values = forward(tape, start_array_moves(*ways), given)
             for name, i in zip(graphs, tape.outputs, strict=True):
-                masks[name] |= is_doubtful(np.asarray(found[name])[..., None], values[i]).any(axis=-1)
+                masks[name] |= is_doubtful(np.asarray(found[name])[..., None], values[i]).any(axis=-1) | is_undecided()
     return {name: mask for name, mask in masks.items() if mask.any()}
+
+
+def with_ways(place: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of leaves with an axis for the ways to move, at the end, where they are arrays."""
+    return {name: x[..., None] if np.ndim(x) else np.float64(x) for name, x in place.items()}
 
 
 def is_doubtful(own: Any, moved: Any) -> Mask:

@@ -60,7 +60,7 @@ def _computations(
         rates = {name: rate for name, rate in further.direction.items() if name in names}
 
         def along(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
-            seeds = {name: kind.read(repr(float(rate))) for name, rate in rates.items()}
+            seeds = {name: kind.rate(repr(float(rate))) for name, rate in rates.items()}
             slope = tangents(formula.tape, kind, forward(formula.tape, kind, point), seeds)[-1]
             return {"directional": kind.read("0") if slope is None else slope}
 
@@ -77,7 +77,7 @@ def of_second_order(slopes: Mapping[str, Node], columns: Sequence[str]) -> Compu
     tape = Tape([*slopes.values()])
 
     def compute(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
-        values, one, nothing = forward(tape, kind, point), kind.read("1"), kind.read("0")
+        values, one, nothing = forward(tape, kind, point), kind.rate("1"), kind.read("0")
         found = {}
         for column in columns:
             moved = tangents(tape, kind, values, {column: one})

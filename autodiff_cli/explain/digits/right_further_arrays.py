@@ -9,16 +9,24 @@ import numpy as np
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.unroll import TooManyOperationsError, elements
-from autodiff_cli.explain.digits.right import STARTS, corrected
-from autodiff_cli.explain.digits.right_arrays import Spoilt, is_doubtful, point_of, spoilt_numbers, written_out
+from autodiff_cli.explain.digits.right import corrected
+from autodiff_cli.explain.digits.right_arrays import (
+    Spoilt,
+    is_doubtful,
+    point_of,
+    spoilt_numbers,
+    with_ways,
+    written_out,
+)
 from autodiff_cli.explain.digits.right_further import of_second_order, right_further, settled
 from autodiff_cli.formula.directions import Moving, basis_of
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.formula.further import Further, Matrix
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays.moved import MOVED_ARRAYS, start_array_moves
+from autodiff_cli.numbers.arrays.moved import is_undecided, start_array_moves
 from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.numbers.floats.moved import WAYS
 
 
 def spoilt_further(formula: Formula, place: Mapping[str, Any], further: Further) -> Spoilt:
@@ -85,13 +93,12 @@ def _in_doubt(formula: Formula, place: Mapping[str, Any], found: Mapping[str, An
     basis = {name: np.asarray(rates) for name, rates in basis_of(formula, place, found).items()}
     moving = Moving(formula, basis, place)
     tape = Tape(moving.curvatures(found, is_sparse=False))
-    given = {name: x[..., None] if np.ndim(x) else x for name, x in place.items()}
+    given = with_ways(place)
     given |= {moving.seeds[formula.leaves[name]].text: np.moveaxis(rates, 0, -1) for name, rates in basis.items()}
     masks = {row: np.zeros(x.shape, dtype=bool) for row, x in found.items()}
     with quiet():
-        for start in STARTS:
-            start_array_moves(start)
-            values = forward(tape, MOVED_ARRAYS, given)
+        for way in WAYS:
+            values = forward(tape, start_array_moves(way), given)
             for row, i in zip(found, tape.outputs, strict=True):
-                masks[row] |= is_doubtful(found[row], values[i])
+                masks[row] |= is_doubtful(found[row], values[i]) | is_undecided()
     return masks

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.unroll import TooManyOperationsError
-from autodiff_cli.explain.digits.right import STARTS, VALUE, corrected
-from autodiff_cli.explain.digits.right_arrays import is_doubtful, point_of, with_balls, written_out
+from autodiff_cli.explain.digits.right import VALUE, corrected
+from autodiff_cli.explain.digits.right_arrays import is_doubtful, point_of, with_balls, with_ways, written_out
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays.moved import MOVED_ARRAYS, start_array_moves
+from autodiff_cli.numbers.arrays.moved import is_undecided, start_array_moves
 from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.numbers.floats.moved import WAYS
 
 Array = NDArray[np.float64]
 
@@ -42,7 +43,7 @@ class RightRows:
     def __init__(self, formula: Formula, fixed: Mapping[str, Any], columns: Sequence[str], wrt: Sequence[str]) -> None:
         self._leaves = formula.leaves
         self._place = {**fixed, **dict.fromkeys(columns, 0.0)}
-        self._fixed = {name: x[..., None] if np.ndim(x) else x for name, x in fixed.items()}
+        self._fixed = with_ways(fixed)
         slopes = gradient_nodes(formula.output, [formula.leaves[name] for name in wrt], formula.sizes(self._place))
         self._graphs = dict(zip([VALUE, *wrt], [formula.output, *slopes], strict=True))
         self._tape = Tape([*self._graphs.values()])
@@ -89,9 +90,8 @@ class RightRows:
     def _rows_in_doubt(self, columns: Mapping[str, Array], found: Array) -> Iterator[int]:
         doubtful = np.zeros(found.shape[1], dtype=bool)
         with quiet():
-            for at in STARTS:
-                start_array_moves(at)
-                values = forward(self._tape, MOVED_ARRAYS, {**self._fixed, **columns})
+            for way in WAYS:
+                values = forward(self._tape, start_array_moves(way), {**self._fixed, **columns})
                 for own, i in zip(found, self._tape.outputs, strict=True):
-                    doubtful |= is_doubtful(own, values[i])
+                    doubtful |= is_doubtful(own, values[i]) | is_undecided()
         return map(int, np.flatnonzero(doubtful))

@@ -7,7 +7,7 @@ a number that nothing has moved yet has length 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,52 +15,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import ARRAYS
-from autodiff_cli.numbers.floats.moved import LARGE, TINY, UNIT, Function, moved_constant, moving
+from autodiff_cli.numbers.floats.moved import (
+    COMPARISONS,
+    LARGE,
+    MOST_UNITS,
+    NO_PHASE,
+    TINY,
+    UNIT,
+    WAYS,
+    Function,
+    moved_constant,
+    moving,
+    opposite,
+)
 from autodiff_cli.numbers.kind import Kind
 
 Array = NDArray[np.float64]
 
 _PERIOD = 4099  # of the moves: a prime, so that no two rows or columns of an array are moved alike
-_MOST = 8  # units
 
 
-@lru_cache(maxsize=2)
-def _moves(periods: int) -> Array:
+@lru_cache(maxsize=4)
+def _moves(way: int, periods: int) -> Array:
     """Factors that are irregular, and in the mean 1, so that long sums are not moved far."""
     k = np.arange(1, _PERIOD + 1, dtype=np.uint64)
     for _ in range(2):
         k = ((k ^ (k >> np.uint64(16))) * np.uint64(0x45D9F3B)) & np.uint64(0xFFFFFFFF)
-    units = (k >> np.uint64(12)).astype(np.int64) % (2 * _MOST) - _MOST
-    return np.tile(1 + np.where(units < 0, units, units + 1) * UNIT, periods)
+    units = (k >> np.uint64(12)).astype(np.int64) % (2 * MOST_UNITS) - MOST_UNITS
+    units = np.where(units < 0, units, units + 1)
+    if way:
+        units = np.array([*map(opposite, units.tolist(), range(_PERIOD))])
+    return np.tile(1 + units * UNIT, periods)
 
 
 class _Factors:
     """The factors that come next, for each of the ways to move."""
 
     def __init__(self) -> None:
-        self._places = [0]
+        self.start(WAYS)
 
-    def start(self, *places: int) -> None:
-        """Begin again, with a way for each of these places among all moves."""
-        self._places = [*places]
+    def start(self, ways: Sequence[int]) -> None:
+        self._ways, self._at, self.undecided = ways, 0, False
 
     def like(self, x: Any) -> Array:
         """A factor for each element of an array and each way."""
         shape = np.shape(x)[:-1]
-        count = math.prod(shape)
-        periods = (_PERIOD + count) // _PERIOD + 1
-        moves = _moves(max(2, 1 << (periods - 1).bit_length()))
-        found = [moves[at : at + count] for at in self._places]
-        self._places = [(at + count) % _PERIOD for at in self._places]
-        return np.stack(found, axis=-1).reshape(*shape, len(found))
+        start, stop = self._at, self._at + math.prod(shape)
+        self._at = stop % _PERIOD
+        periods = 2 << (stop // _PERIOD).bit_length()
+        return np.stack([_moves(way, periods)[start:stop] for way in self._ways], axis=-1).reshape(*shape, -1)
 
 
 _FACTORS = _Factors()
 
 
-def start_array_moves(*places: int) -> None:
-    """Let the next results be moved by the factors from certain places on: one way for each place."""
-    _FACTORS.start(*places)
+def start_array_moves(*ways: int) -> Kind[Any]:
+    """Begin with some ways to move; gives the kind of number that is moved in these ways."""
+    _FACTORS.start(ways)
+    return MOVED_ARRAYS.with_constants(lambda text: np.array([moved_constant(text, way) for way in ways]), np.float64)
+
+
+def is_undecided() -> bool:
+    """Whether a comparison has met a number, since the beginning, that may be infinite by overflow only."""
+    return _FACTORS.undecided
 
 
 def _moved(z: Any) -> Any:
@@ -96,6 +113,19 @@ def _moved_if_rounded(function: Function, move: Function) -> Function:
 def _is_short(x: Any) -> Any:
     scaled = np.asarray(x) * 1024
     return (np.floor(scaled) == scaled) & (np.abs(x) < LARGE)
+
+
+def _lost(function: Function) -> Function:
+    return lambda x: np.where(np.abs(x) > NO_PHASE, np.nan, function(x))
+
+
+def _compared(function: Function) -> Function:
+    def truth(a: Any, b: Any) -> Any:
+        if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
+            _FACTORS.undecided = True
+        return function(a, b)
+
+    return truth
 
 
 # --- operations on whole arrays: what they add up is moved term by term, as if each had been rounded
@@ -169,7 +199,8 @@ def _whole_arrays(elementwise: dict[str, Function]) -> dict[str, Function]:
 
 
 def _table() -> dict[str, Callable[..., Any]]:
-    found = moving(ARRAYS.table, _moved, _lifted, _moved_if_rounded)
+    found = moving(ARRAYS.table, _moved, _lifted, _moved_if_rounded, _lost)
+    found |= {name: _compared(found[name]) for name in COMPARISONS}
     return {**found, **_whole_arrays(found)}
 
 

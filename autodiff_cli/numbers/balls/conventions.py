@@ -38,7 +38,7 @@ def conventional(name: str, *xs: Number) -> Number:
     if (value * 1024).is_integer():
         return fmpq(int(value * 1024), 1024)
     parts = value * _EIGHTHS / math.pi
-    if math.isclose(parts, round(parts), rel_tol=1e-14):
+    if math.isfinite(parts) and math.isclose(parts, round(parts), rel_tol=1e-14):
         return arb.pi() * round(parts) / int(_EIGHTHS)
     raise Undecided
 

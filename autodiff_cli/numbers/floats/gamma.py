@@ -232,13 +232,15 @@ def polygamma_gap(n: float, a: float, b: float) -> float:
     """polygamma(n, a) - polygamma(n, a + b), with all digits also where b is small beside a.
 
     The same sums as for one polygamma, each term y^-p less the (y + b)^-p that answers to it; below 0 by Taylor's
-    series, unless b is large enough for a difference.
+    series or by reflection, unless b is large enough for a difference.
     """
     if not is_order(n):
         return nan
     if not (0 < a < inf and a / 2 < a + b < inf):
         if -inf < a < 0 and abs(b) < 0.03 * abs(_from_whole(a)):
             return _gap_series(n, a, b)
+        if n == 0 and a + b < 1 and not is_pole(a) and not is_pole(a + b):
+            return _reflected_gap(a, b)
         return polygamma(n, a) - polygamma(n, a + b)
     sign = 1.0 if is_odd(n) else -1.0
     total = 0.0
@@ -251,6 +253,19 @@ def polygamma_gap(n: float, a: float, b: float) -> float:
     growth = math.log1p(b / a)
     leading = growth if n == 0 else _weight(n - 1, a) * _share(n, growth)
     return sign * (total + leading + _weight(n, a) * _expansion(n, a, growth))
+
+
+def _reflected_gap(a: float, b: float) -> float:
+    """digamma(a) - digamma(a + b) for a + b < 1, with digamma(x) = digamma(1 - x) - π/tan(πx).
+
+    For a < 0 there are two cotangents, and of their difference sin(πb)/(sin(πa)·sin(π(a + b))) is left, which is 0 for
+    whole b. Where in its period a + b lies is found without adding up, which would round it.
+    """
+    place = pi * (_from_whole(a) + _from_whole(b))
+    if a > 0:
+        return digamma(a) - digamma((1 - b) - a) + pi / math.tan(place)
+    both = _sign_of_whole(a) * _sign_of_whole(b) * math.sin(place)
+    return -polygamma_gap(0.0, (1 - b) - a, b) - pi * sin_pi(b) / sin_pi(a) / both
 
 
 def _gap_series(n: float, a: float, b: float) -> float:

@@ -1,8 +1,11 @@
-"""Floats of which every result is moved by a unit in the last place: what changes with that is not known to a float.
+"""Floats of which every result is moved by a few units in the last place.
+
+What changes with that is not known to a float.
 
 A formula is computed again with these. A number that keeps its digits does not depend on the last bits of what it is
 computed from; where digits cancel, moved ones leave another rest (stochastic arithmetic: Vignes 1993, "A stochastic
-arithmetic for reliable scientific computation"; here the moves are the same each time).
+arithmetic for reliable scientific computation"; here the moves are the same each time). It is done in two ways, the
+second nearly opposite to the first: what hangs on the side of a tie or of a step falls on both sides of it.
 """
 
 from __future__ import annotations
@@ -21,66 +24,56 @@ Function: TypeAlias = Callable[..., Any]
 UNIT = 2.0**-52
 # By how many units, one after the other: irregular, so that two results that are subtracted are not moved together,
 # and in the mean by none, so that long sums are not moved far.
-_UNITS = (
-    3,
-    -1,
-    4,
-    -1,
-    5,
-    7,
-    -2,
-    6,
-    -5,
-    3,
-    -5,
-    8,
-    -7,
-    1,
-    -3,
-    2,
-    -8,
-    4,
-    -6,
-    2,
-    -4,
-    5,
-    -3,
-    8,
-    -1,
-    6,
-    -7,
-    2,
-    7,
-    -4,
-    1,
-    -8,
-    -4,
-    -3,
-    -2,
-)
+_UNITS: tuple[int, ...] = (
+    3, -1, 4, -1, 5, 7, -2, 6, -5, 3, -5, 8, -7, 1, -3, 2, -8, 4, -6, 2, -4, 5, -3, 8, -1, 6, -7, 2, 7, -4, 1, -8,
+    -4, -3, -2,
+)  # fmt: skip
+WAYS = (0, 1)  # to move; one alone may happen to keep a number
+MOST_UNITS = 8
 TINY = 2.0**-1022  # below, floats have fewer digits
+FRESNEL = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
+NO_PHASE = 2.0**26
 LARGE = 2.0**43  # from here on, every float times 1024 is a whole number
+
+
+def opposite(units: int, k: int) -> int:
+    """The units of the second way, from those of the first: not quite the opposite, so that what is kept in one way by
+    chance is not in the other."""
+    return -units + (k**3 + k) % 7 - 3 or 1
 
 
 class _Moves:
     """Factors, one after the other and from the beginning again."""
 
     def __init__(self) -> None:
-        self._factors = [1 + units * UNIT for units in _UNITS]
-        self.at = 0
+        ways = (_UNITS, [opposite(units, k) for k, units in enumerate(_UNITS)])
+        self._ways = [[1 + units * UNIT for units in way] for way in ways]
+        self.start(0)
+
+    def start(self, way: int) -> None:
+        self._factors, self._at = self._ways[way], -1
+        self.undecided = False
 
     def next(self) -> float:
         """The next factor."""
-        self.at = (self.at + 1) % len(self._factors)
-        return self._factors[self.at]
+        self._at += 1
+        if self._at == len(_UNITS):
+            self._at = 0
+        return self._factors[self._at]
 
 
 _MOVES = _Moves()
 
 
-def start_moves(at: int) -> None:
-    """Let the next result be moved by the factor at a position, for the same moves each time."""
-    _MOVES.at = at
+def start_moves(way: int) -> Kind[float]:
+    """Begin with one of the `WAYS` to move; gives the kind of number that is moved in this way."""
+    _MOVES.start(way)
+    return _KINDS[way]
+
+
+def is_undecided() -> bool:
+    """Whether a comparison has met a number, since the beginning, that may be infinite by overflow only."""
+    return _MOVES.undecided
 
 
 def _move(z: float) -> float:
@@ -92,6 +85,7 @@ def moving(
     move: Function,
     lifted: Callable[[Function], Function],
     if_rounded: Callable[[Function, Function], Function],
+    lost: Callable[[Function], Function],
 ) -> dict[str, Function]:
     """The functions of a table with their results moved, but for those that are exact.
 
@@ -101,6 +95,8 @@ def moving(
             with fewer digits, although what it is made of does not: so that what has vanished is missed.
         if_rounded: makes of a function that is exact on short numbers, and of what moves a result, one that moves what
             is rounded.
+        lost: makes of one of Fresnel's functions one that knows nothing where a float has no room for the digits that
+            the phase pi*x^2/2 needs. All floats there are even, so that moving them keeps the phase.
     """
 
     def moved(function: Function) -> Function:
@@ -110,6 +106,8 @@ def moving(
         op = registered(name)
         if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGNED:
             return function
+        if name in FRESNEL:
+            function = lost(function)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # others are 0 by themselves
             function = lifted(function)
         return if_rounded(function, move) if op.is_exact else moved(function)
@@ -117,15 +115,15 @@ def moving(
     return {name: found(name, function) for name, function in table.items()}
 
 
-def moved_constant(text: str) -> float:
+def moved_constant(text: str, way: int = 0) -> float:
     """The number that a constant's text names, moved if a float is not exactly that."""
     value = read(text)
-    return value if is_short(value) else value * (1 + UNIT)
+    return value if is_short(value) else value * (1 - UNIT if way else 1 + UNIT)
 
 
 def is_short(x: float) -> bool:
     """Whether a number can be taken to be exact, as it is short (2, 0.25). Large floats all are, also rounded ones."""
-    return (x * 1024).is_integer() and abs(x) < LARGE
+    return -LARGE < x < LARGE and (x * 1024).is_integer()
 
 
 def _lifted(function: Function) -> Function:
@@ -146,7 +144,63 @@ def _moved_if_rounded(function: Function, move: Function) -> Function:
     return value
 
 
+def _lost(function: Function) -> Function:
+    return lambda x: math.nan if abs(x) > NO_PHASE else function(x)
+
+
+def _compared(function: Function) -> Function:
+    def truth(a: float, b: float) -> float:
+        if a - a != 0 or b - b != 0:
+            _MOVES.undecided = True
+        return function(a, b)  # type: ignore[no-any-return]
+
+    return truth
+
+
+class _Rate(float):
+    """A derivative: what the loops multiply and add up is moved too."""
+
+    __slots__ = ()
+
+    def __mul__(self, other: float) -> _Rate:
+        a, b = float(self), float(other)
+        z = a * b
+        if b in _ONES:
+            return _Rate(z)
+        if -TINY < z < TINY:
+            return _Rate(z if -TINY < a < TINY or -TINY < b < TINY else math.copysign(TINY, z))
+        return _Rate(z if is_short(z) and is_short(a) and is_short(b) else z * _MOVES.next())
+
+    def __add__(self, other: float) -> _Rate:
+        a, b = float(self), float(other)
+        z = a + b
+        return _Rate(z if is_short(z) and is_short(a) and is_short(b) else z * _MOVES.next())
+
+    __rmul__, __radd__ = __mul__, __add__
+
+    def __neg__(self) -> _Rate:
+        return _Rate(float.__neg__(self))
+
+    def __sub__(self, other: float) -> _Rate:
+        return self + -other
+
+    def __rsub__(self, other: float) -> _Rate:
+        return -self + other
+
+    def __truediv__(self, other: float) -> _Rate:
+        return _Rate(_KINDS[0].table["div"](float(self), float(other)))
+
+
+_ONES = (1.0, -1.0)
 _SIGNED = ("neg", "abs", "within")  # nothing but the sign is new, or nothing at all
-MOVED: Kind[float] = Kind(
-    "floats moved by a unit", moving(FLOATS.table, _move, _lifted, _moved_if_rounded), moved_constant, {}
-)
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _kinds() -> list[Kind[float]]:
+    table = moving(FLOATS.table, _move, _lifted, _moved_if_rounded, _lost)
+    table |= {name: _compared(table[name]) for name in COMPARISONS}
+    moved: Kind[float] = Kind("floats moved by a unit", table, moved_constant, {})
+    return [moved.with_constants(lambda text, way=way: moved_constant(text, way), _Rate) for way in WAYS]  # type: ignore[misc]
+
+
+_KINDS = _kinds()
