@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.canonical import canonical_point
+from autodiff_cli.training.cluster.connecting import connected
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.explaining import explained
 from autodiff_cli.training.intervals.asked import check_intervals, with_intervals
@@ -45,6 +47,9 @@ from autodiff_cli.training.result.statistics import MOST, Statistics, statistics
 from autodiff_cli.training.run import chosen
 from autodiff_cli.training.validation import Validation, split
 from autodiff_cli.training.x_errors import begun_without, in_words
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Array = NDArray[np.float64]
 
@@ -108,6 +113,7 @@ def fit(
     resume: str | os.PathLike[str] | None = None,
     on_epoch: Observer | None = None,
     plot: bool | None = None,
+    cluster: str | Client | None = None,
 ) -> FittedModel:
     """Fit the parameters of a model to data.
 
@@ -174,12 +180,15 @@ def fit(
             all. It has to be the same fit, of the same data.
         on_epoch: is called with the start and after each epoch; again from epoch 0 where a better start is found.
         plot: keep what a picture of data and curve needs; by default in a notebook, which then shows it.
+        cluster: where rows are folded, with the same bits: a client of Dask's `distributed`, the address of a
+            scheduler, or `local:N` for N processes on this machine. Needs the extra `cluster`.
 
     Raises:
         ExpressionError: if the model cannot be read, or has no parameter of a name given.
         DataError: if the data cannot be used.
         OptionError: for options that do not exist or do not go together.
         CheckpointError: for a checkpoint that cannot be gone on from, or that another run writes.
+        ClusterError: if the cluster fails for good.
         OSError: if the first checkpoint cannot be written. Should a later one fail, the fit goes on, and warns.
         Interrupted: on Ctrl-C.
 
@@ -218,7 +227,10 @@ def fit(
         ),
         KeepingOptions(_path(checkpoint), checkpoint_every, _path(resume)),
     )
-    return fitted(model, dataset, options, on_epoch)
+    if cluster is not None:
+        options.check_on_cluster()
+    with connected(cluster) as found:
+        return fitted(model, dataset, dataclasses.replace(options, cluster=found), on_epoch)
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

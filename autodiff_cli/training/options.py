@@ -17,6 +17,8 @@ from autodiff_cli.training.objective.losses import FAMILIES, LOSSES
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from autodiff_cli.training.cluster.cluster import Cluster
+
 METHODS = ("auto", "lm", "lbfgs", *OPTIMIZERS)
 EPOCHS = 100  # of the gradient methods, where no number is given
 LEARNING_RATE = 0.01  # likewise
@@ -284,10 +286,26 @@ class Options:
     validation: ValidationOptions = ValidationOptions()
     report: ReportOptions = ReportOptions()
     keeping: KeepingOptions = KeepingOptions()
+    cluster: Cluster | None = None  # where rows are folded, if not here
 
     def __post_init__(self) -> None:
         if self.method.starts is not None and (self.keeping.checkpoint or self.keeping.resume):
             raise OptionError("a checkpoint keeps one fit, and several starts are several: leave out one of them")
+
+    def check_on_cluster(self) -> None:
+        """Raise OptionError for what cannot be done to rows on a cluster."""
+        method = self.method.optimizer
+        stay = "and on a cluster rows stay with their workers"
+        if self.method.batch_size is not None:
+            name = "mini-batches" if method == "auto" else f"{method} in mini-batches"
+            raise OptionError(
+                f"cluster: {name} would draw the rows of every step from all over the data, {stay}; "
+                "leave out the batch size, for steps down all rows"
+            )
+        if self.report.bootstrap is not None:
+            raise OptionError(
+                f"cluster: a bootstrap draws all rows anew for each of its fits, {stay}; profile gives intervals there"
+            )
 
 
 def listed(names: Any, last: str = "or") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -199,6 +200,14 @@ def train(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE.csv", help="With --by: write the table to a file.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="ADDRESS|local[:N]",
+            help="Fold the rows on a Dask cluster, or by N processes on this machine: the same bits.",
+        ),
+    ] = None,
     every: Annotated[int | None, typer.Option("--every", min=1, metavar="N", help="Show every N-th epoch.")] = None,
     digits: Digits = None,
     json: Json = False,
@@ -231,6 +240,8 @@ def train(
     from autodiff_cli.render.fits.report import fit_report
     from autodiff_cli.render.plots.files import check_picture, save_picture
     from autodiff_cli.training.bounds import limits
+    from autodiff_cli.training.cluster.connecting import connected
+    from autodiff_cli.training.errors import ClusterError
     from autodiff_cli.training.fit import Interrupted, fitted_objective
     from autodiff_cli.training.objective.model import Model, tied
     from autodiff_cli.training.objective.objective import Objective
@@ -241,8 +252,10 @@ def train(
     environment = call.environment
     if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
+    if cluster is not None and page is not None:
+        raise BadInput("--page carries the rows, and --cluster leaves them where they are: leave one of them out")
     if by is not None:
-        check_goes_with_groups(save=save, page=page, plot=plot, every=every)
+        check_goes_with_groups(save=save, page=page, plot=plot, every=every, cluster=cluster)
     elif output is not None:
         raise BadInput("-o is for --by, which writes a table; --save keeps a model, --json > FILE a report")
     given = options.assignments(call.values, assignments or ())
@@ -257,7 +270,7 @@ def train(
     for path in filter(None, (save, page, plot)):
         with writing(path):
             check_writable(path)
-    with bad_input("--drop-missing leaves such rows out"):
+    with bad_input("--drop-missing leaves such rows out"), contextlib.ExitStack() as machines:
         file = data_files(data, environment, reading)
         ties = _ties(kept)
         report = dataclasses.replace(report, derive={**{name: name for name in ties}, **report.derive})
@@ -267,10 +280,13 @@ def train(
         fixed = inputs.constant_values({name: text for name, text in kept.items() if text})
         values = ParameterOptions(inputs.constant_values(given), dict.fromkeys(kept) | fixed, limited)
         choices = Options(values, rows, losses, method, held_out, report, keeping)
+        if cluster is not None:
+            choices.check_on_cluster()
         if by is not None:
             return fitted_by_group(read, file, by, choices, environment, output, digits, json)
         table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
         try:
+            choices = dataclasses.replace(choices, cluster=machines.enter_context(connected(cluster)))
             objective = Objective.of(read, file, choices)
             recorder = None if page is None else Recorder.of(objective)
             with writing(keeping.checkpoint or ""):
@@ -280,6 +296,8 @@ def train(
             table.end()
             environment.note("interrupted; these are the best parameters so far")
             status = ExitStatus.INTERRUPTED
+        except ClusterError as error:
+            raise Failure(str(error)) from error
         finally:
             table.end()
     for note in file.notes:

@@ -15,6 +15,8 @@ from autodiff_cli.backends.choice import suited
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.data.table import Dataset, Table
 from autodiff_cli.training.bounds import Bounds, of_parameters
+from autodiff_cli.training.cluster.cluster import Cluster
+from autodiff_cli.training.cluster.rows import OnCluster
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.keeping.memo import Memo
 from autodiff_cli.training.levels.expansion import check_not_many
@@ -106,7 +108,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
         loss=loss,
         classes=classes,
         weighted=weighted,
-        data=InMemory(built.extended(table)),
+        data=_placed(built.extended(table), options.cluster),
         layout=layout,
         fixed={name: values[name] for name in resolved.parameters if name in kept},
         start=_started(layout, layout.gather([values[name] for name in free]), begun, box),
@@ -183,6 +185,10 @@ def _made(
     # The model that was read is kept with what was made of it, so that its address stays its own.
     key = (id(read), tuple(kept), loss, options.loss, weighted, tuple(options.data.x_sigma))
     return made_before.of(key, make)
+
+
+def _placed(table: Table, cluster: Cluster | None) -> Rows:
+    return InMemory(table) if cluster is None else OnCluster.of(cluster, table)
 
 
 def _stepping(options: Options, loss: RowGraphs, rows: int, chosen: Backend, notes: list[str]) -> Backend:

@@ -1,0 +1,266 @@
+"""A fit to rows on a cluster is the one in memory, to the last bit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.backends import remaking
+from autodiff_cli.backends.protocol import NotCompiled
+from autodiff_cli.data.table import DataError, Table
+from autodiff_cli.training.cluster.connecting import connected
+from autodiff_cli.training.cluster.on_worker import Partition
+from autodiff_cli.training.cluster.rows import OnCluster, part_rows
+from autodiff_cli.training.errors import ClusterError, OptionError
+from autodiff_cli.training.objective.objective import Objective
+
+distributed = pytest.importorskip("distributed")
+
+ROWS = 30_000
+MODEL = "y ~ a*exp(-b*x) + c"
+
+
+def data() -> dict[str, Any]:
+    generator = np.random.default_rng(5)
+    x = generator.uniform(0, 3, ROWS)
+    y = 2 * np.exp(-1.3 * x) + 0.3 + generator.normal(size=ROWS) * 0.05
+    return {
+        "x": x,
+        "y": y,
+        "w": generator.uniform(0, 2, ROWS),
+        "s": generator.uniform(0.1, 0.2, ROWS),
+        "g": np.array(["A", "B", "C"])[generator.integers(0, 3, ROWS)],
+        "k": (x + generator.normal(size=ROWS) > 1.5).astype(np.int64),
+        "n": generator.poisson(np.exp(0.3 * x)),
+    }
+
+
+DATA = data()
+
+
+def local_cluster(workers: int) -> Any:
+    """Workers in this process, with one thread each."""
+    return distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": ":0"},
+    )
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A scheduler and two workers in this process."""
+    before = {*threading.enumerate()}
+    with (
+        local_cluster(2) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+    left = [thread.name for thread in {*threading.enumerate()} - before if not thread.daemon]
+    assert not left
+
+
+FITS: dict[str, tuple[str, dict[str, Any]]] = {
+    "least squares": (MODEL, {}),
+    "compiled": (MODEL, {"backend": "llvm"}),
+    "weights": (MODEL, {"weights": "w", "loss": "huber"}),
+    "errors in y": (MODEL, {"sigma": "s", "absolute_sigma": True}),
+    "errors in x": (MODEL, {"sigma": "s", "x_sigma": {"x": "s"}, "start": {"a": 2}}),
+    "robust": (MODEL, {"loss": "cauchy", "optimizer": "lbfgs"}),
+    "absolute values": (MODEL, {"loss": "mae"}),
+    "a bad start": (MODEL, {"start": {"b": -5}}),
+    "several starts": (MODEL, {"starts": 3}),
+    "between bounds": (MODEL, {"bounds": {"b": (0, 1)}}),
+    "a penalty": (MODEL, {"l2": 0.01}),
+    "all rows at each step": (MODEL, {"optimizer": "adam", "epochs": 30, "learning_rate": 0.05, "weights": "w"}),
+    "levels": ("y ~ a[g]*exp(-b*x) + c", {}),
+    "text": ("y ~ a*exp(-b*x) + c*(g == 'A')", {}),
+    "classes": ("k ~ softmax([0, a*x + b])", {}),
+    "counts": ("n ~ exp(a*x + b)", {"family": "poisson"}),
+    "a likelihood": ("exp(a*x + b) - n*(a*x + b)", {"likelihood": True}),
+    "vectors": ("y ~ dot(v, [x, x^2, 1])", {"start": {"v": [0.0, 0.0, 0.0]}}),
+    "a network": ("y ~ mlp(x, [4], tanh)", {"epochs": 10, "diagnosis": True}),
+    "rows held out": (MODEL, {"validation": 0.2, "optimizer": "adam", "epochs": 10}),
+    "profile": (MODEL, {"profile": True}),
+    "plot": (MODEL, {"plot": True}),
+}
+
+
+SHORT = {"compiled", "weights", "errors in x", "all rows at each step", "levels", "classes", "vectors", "plot"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in FITS])
+def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
+    model, options = FITS[name]
+    here, there = ad.fit(model, DATA, **options), ad.fit(model, DATA, cluster=client, **options)
+    assert repr(there) == repr(here)
+    for one, other in zip(there.history, here.history, strict=True):
+        assert one == other
+    assert (there.covariance is None) == (here.covariance is None)
+    if here.covariance is not None:
+        np.testing.assert_array_equal(there.covariance, here.covariance)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8192, 8193, 3 * 8192 + 1, ROWS])
+def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> None:
+    some = {name: DATA[name][:rows] for name in ("x", "y", "w")}
+    here = Objective("y ~ a*sin(b*x)", some, weights="w")
+    with connected(client) as cluster:
+        assert cluster is not None
+        there = here.over(OnCluster.of(cluster, here.table))
+        theta = [0.7, 1.9]
+        assert there.value(theta) == here.value(theta)
+        np.testing.assert_array_equal(there.triangle(theta), here.triangle(theta))
+        np.testing.assert_array_equal(there.hessian(theta), here.hessian(theta))
+
+
+def test_parts_depend_on_the_workers_and_results_do_not() -> None:
+    sizes = {part_rows(10_000_000, threads) for threads in (1, 2, 3, 100)}
+    assert len(sizes) > 1
+    assert all(size % 8192 == 0 and (size // 8192).bit_count() == 1 for size in sizes)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        slice(None),
+        slice(5, 6),
+        slice(8190, 8195),
+        slice(10, 28_000, 777),
+        np.array([29_000, 3, 3, 20_000]),
+        np.arange(ROWS) % 1000 == 1,
+    ],
+    ids=str,
+)
+def test_some_of_the_rows_come_as_they_were_asked_for(rows: Any, client: Any) -> None:
+    table = Table({"x": DATA["x"], "v": np.arange(2 * ROWS).reshape(2, ROWS)}, ROWS, 4)
+    with connected(client) as cluster:
+        assert cluster is not None
+        found = OnCluster.of(cluster, table).part(rows).table()
+    np.testing.assert_array_equal(found.columns["x"], DATA["x"][rows])
+    np.testing.assert_array_equal(found.columns["v"], table.columns["v"][:, rows])
+    assert found.rows == len(DATA["x"][rows])
+
+
+def test_what_was_lost_is_sent_again(client: Any) -> None:
+    here = Objective(MODEL, {name: DATA[name] for name in "xy"})
+    with connected(client) as cluster:
+        assert cluster is not None
+        rows = OnCluster.of(cluster, here.table)
+        there = here.over(rows)
+        assert there.value([1, 1, 1]) == here.value([1, 1, 1])
+        client.cancel([rows._parts.futures[1]], force=True)  # as Dask forgets what died with its worker
+        assert there.value([2, 1, 1]) == here.value([2, 1, 1])
+
+
+def test_a_kernel_is_made_once_in_a_process(client: Any) -> None:
+    ad.fit(MODEL, DATA, cluster=client, backend="llvm", optimizer="lbfgs")
+    before = remaking.kept()
+    ad.fit(MODEL, DATA, cluster=client, backend="llvm", optimizer="lbfgs", start={"a": 1.5})
+    assert remaking.kept() == before
+
+
+def test_what_cannot_be_compiled_runs_on_numpy_there_too(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise NotCompiled("no machine code today")
+
+    monkeypatch.setattr("autodiff_cli.backends.llvm.machine.runner.compiled", fails)
+    model = "y ~ a*exp(-b*x) + c/2"  # not compiled before
+    here, there = (ad.fit(model, DATA, backend="llvm", cluster=given) for given in (None, client))
+    assert there.parameters == here.parameters
+    assert there.warnings == here.warnings
+    assert any("NumPy" in warning for warning in there.warnings)
+
+
+def test_an_error_of_the_data_is_that_of_memory(client: Any) -> None:
+    for columns in ({"x": DATA["x"], "y": DATA["y"] - 5}, {"x": DATA["x"], "y": np.where(DATA["x"] > 2.9, np.nan, 1)}):
+        said = []
+        for given in (None, client):
+            with pytest.raises(DataError) as caught:
+                ad.fit("log(y) ~ a + b*x", columns, cluster=given)
+            said.append(str(caught.value))
+        assert said[0] == said[1]
+
+
+def test_mini_batches_and_draws_of_all_rows_are_refused_by_name(client: Any) -> None:
+    with pytest.raises(OptionError, match="adam in mini-batches would draw the rows"):
+        ad.fit(MODEL, DATA, cluster=client, batch_size=32, optimizer="adam")
+    with pytest.raises(OptionError, match="bootstrap draws all rows"):
+        ad.fit(MODEL, DATA, cluster=client, bootstrap=50)
+
+
+def test_a_cluster_without_workers_is_said_at_once() -> None:
+    with (
+        local_cluster(0) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("autodiff_cli.training.cluster.connecting._WORKERS", 0.2)
+        with pytest.raises(OptionError, match="has no worker; start some by `dask worker`"):
+            ad.fit(MODEL, DATA, cluster=client)
+
+
+def test_workers_that_go_for_good_end_the_fit() -> None:
+    with (
+        local_cluster(1) as local,
+        distributed.Client(local, set_as_default=False) as client,
+        connected(client) as cluster,
+    ):
+        assert cluster is not None
+        cluster._patience = 0.5
+        rows = OnCluster.of(cluster, Table({"x": DATA["x"]}, ROWS))
+        local.scale(0)
+        begun = time.monotonic()
+        with pytest.raises(ClusterError, match="no worker has been there"):
+            rows.table()
+        assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("localhost:9", "cluster localhost:9: no Dask scheduler answers there"),
+        ("nohost.invalid:8786", "no Dask scheduler answers there"),
+        ("local:0", "local:N starts N workers"),
+        ("local:many", "not `many`"),
+        ("nonsense://x", "this is no address"),
+        (3, "a client of dask.distributed, not int"),
+    ],
+)
+def test_what_is_no_cluster_is_named_within_seconds(given: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autodiff_cli.training.cluster.connecting._ANSWER", 1.0)
+    begun = time.monotonic()
+    with pytest.raises(OptionError, match=said):
+        ad.fit(MODEL, DATA, cluster=given)
+    assert time.monotonic() - begun < 10
+
+
+def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"pip install 'autodiff-cli\[cluster\]'"):
+        ad.fit(MODEL, DATA, cluster="local:2")
+
+
+def test_workers_that_are_not_as_this_machine_are_refused(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autodiff_cli.training.cluster import on_worker
+
+    here = on_worker.place()
+    monkeypatch.setattr(on_worker, "place", lambda: on_worker.Installation(here.program, "1.0", here.width))
+    monkeypatch.setattr(client, "run", lambda *_, **__: {"tcp://far": here})
+    with pytest.raises(OptionError, match="tcp://far has NumPy"):
+        ad.fit(MODEL, DATA, cluster=client)
+
+
+def test_a_part_pickles() -> None:
+    import pickle
+
+    part = pickle.loads(pickle.dumps(Partition({"x": np.arange(3.0)}, 3)))
+    assert part.columns["x"].tolist() == [0, 1, 2]
