@@ -94,19 +94,17 @@ def _remote(address: str) -> Iterator[Client]:
     from distributed import Client
 
     hint = "start one by `dask scheduler`, or say local, for workers on this machine"
-    try:
-        with _quiet():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet())
+        try:
             client = Client(address, timeout=_ANSWER, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        reason = f"no Dask scheduler answers there within {_ANSWER:g} seconds"
-        if isinstance(error, ValueError | TypeError):
-            reason = f"this is no address ({error})"
-        raise OptionError(f"cluster {address}: {reason}; {hint}") from error
-    try:
-        with _quiet():
-            yield client
-    finally:
-        client.close(timeout=_ANSWER)
+        except (OSError, ValueError, TypeError) as error:
+            reason = f"no Dask scheduler answers there within {_ANSWER:g} seconds"
+            if isinstance(error, ValueError | TypeError):
+                reason = f"this is no address ({error})"
+            raise OptionError(f"cluster {address}: {reason}; {hint}") from error
+        stack.callback(client.close, timeout=_ANSWER)
+        yield client
 
 
 @contextlib.contextmanager
