@@ -16,13 +16,14 @@ if TYPE_CHECKING:  # options name backends, and start without NumPy
     from autodiff_cli.backends.protocol import Backend, RowGraphs
 
 # Where compiling pays. Numbers of a row times rows times how often they are gone through: below, all of that takes
-# NumPy less time than it takes to load LLVM and to compile. Numbers of a row: above, layers are so wide that NumPy's
-# products of matrices are as fast; they are so later where they are of few rows.
+# NumPy less time than it takes to load LLVM and to compile; of wide layers not all numbers count, since products of
+# matrices are fast there. Operations: more take seconds to compile. Numbers of a row: more than layers of a thousand
+# units have was not tried.
 _WORTH = 50_000_000
 _PASSES = 25  # of a fit, about
 _CALL = 2000  # rows that cost NumPy as much as it costs to begin another batch
-_WIDEST = 5_000
-_FEW, _WIDEST_OF_FEW = 1024, 100_000
+_COUNTED = 5_000
+_LONGEST, _WIDEST = 5_000, 5_000_000
 
 
 def _numpy(threads: int | None) -> Backend:  # noqa: ARG001 - it runs on one
@@ -82,12 +83,13 @@ def suited(
     >>> suited("auto", None, RowGraphs([read("a*x").output], {"x"}), 100).name
     'numpy'
     """
-    if name == "auto" and _WIDEST * (rows + (batches - 1) * _CALL) * passes < _WORTH:
+    if name == "auto" and _COUNTED * (rows + (batches - 1) * _CALL) * passes < _WORTH:
         name = "numpy"  # whatever the graphs are
     if name == "auto":
-        numbers = sum(map(math.prod, shapes(Tape(graphs.outputs), graphs.leaves)))
-        widest = _WIDEST_OF_FEW if rows <= batches * _FEW and batches > 1 else _WIDEST
-        pays = numbers <= widest and numbers * (rows + (batches - 1) * _CALL) * passes >= _WORTH and compiles()
+        tape = Tape(graphs.outputs)
+        numbers = sum(map(math.prod, shapes(tape, graphs.leaves)))
+        is_known = len(tape.nodes) <= _LONGEST and numbers <= _WIDEST
+        pays = is_known and min(numbers, _COUNTED) * (rows + (batches - 1) * _CALL) * passes >= _WORTH and compiles()
         name = "llvm" if pays else "numpy"
     if name == "numpy":
         return backend(name, threads)

@@ -18,6 +18,7 @@ from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub
+from autodiff_cli.ops.choice import where
 from autodiff_cli.ops.structural import matmul, outer, transpose
 
 Array = NDArray[np.float64]
@@ -83,9 +84,11 @@ def totals(roots: Sequence[Node], columns: Collection[str], leaves: Mapping[str,
             through[node] = _linear(node, by_row)
             wanted.update(node.inputs[k] for k in through[node])
     found: dict[Node, Node] = {}
-    for node, size in zip(tape.nodes, sizes, strict=True):
+    size_of = dict(zip(tape.nodes, sizes, strict=True))
+    for node, size in size_of.items():
         if node in wanted:
-            found[node] = _taken(node, through.get(node, ()), found, size)
+            whole = _passed_on(node, size_of)
+            found[node] = _taken(whole, through.get(node, ()), found, size)
     return [found[root] if root in found else mul(root, ROWS) for root in roots]
 
 
@@ -97,6 +100,18 @@ def _linear(node: Node, by_row: Collection[Node]) -> tuple[int, ...]:
     if node.op in (neg, transpose, mul, matmul, outer):
         return varying if len(varying) == 1 else ()
     return varying if node.op is div and varying == (0,) else ()
+
+
+def _passed_on(node: Node, sizes: Mapping[Node, Shape]) -> Node:
+    """A product of two vectors that a condition on the row leaves or makes 0, as one of vectors that are made 0: their
+    product, and so what comes of nan and infinities, is the same."""
+    if node.op is not where:
+        return node
+    condition, product, other = node.inputs
+    is_row_cut = sizes[condition] == () and other.is_constant and other.text == "0"
+    if not is_row_cut or product.op is not outer:
+        return node
+    return outer(*[where(condition, vector, other) for vector in product.inputs])
 
 
 def _taken(node: Node, through: tuple[int, ...], found: Mapping[Node, Node], size: Shape) -> Node:

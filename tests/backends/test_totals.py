@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.backends.blocks import Kernel
@@ -32,6 +34,7 @@ FORMULAS = (
     "W @ outer([x, y, 1], v)",
     "outer([x, y], [y, 1, x]) @ outer([1, x, 2], [x, y])",
     "where(x > y, outer([x, y], v), W)",
+    "where(x > y, outer([x, 1/x], [y, 1/y]), 0)",  # nan and infinities only where they are chosen
     "concat([x], [y, a])",
     "mean([x, y])*[a, 1]",
     # the same for all rows, although a column is read: its shape
@@ -57,7 +60,7 @@ def test_a_total_is_the_sum_of_the_rows(text: str, rows: list[tuple[float, float
     with quiet():
         (total,) = _block(Kernel([program.output], "xy", shapes, summed=True), point, columns)
         (by_row,) = _block(Kernel([program.output], "xy", shapes), point, columns)
-    expected = np.sum(np.broadcast_to(by_row, (*np.shape(by_row)[:-1], len(rows))), axis=-1)
+        expected = np.sum(np.broadcast_to(by_row, (*np.shape(by_row)[:-1], len(rows))), axis=-1)
     np.testing.assert_allclose(np.squeeze(total), np.squeeze(expected), rtol=1e-12, atol=1e-12)
 
 
@@ -73,9 +76,14 @@ def _block(kernel: Kernel, point: dict[str, object], columns: dict[str, object])
     return kernel.block(kernel.prepare(point), columns)  # type: ignore[arg-type]
 
 
-def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix() -> None:
+@pytest.mark.parametrize(
+    ("activation", "slope"), [("tanh", lambda x: 1 / np.cosh(x) ** 2), ("relu", lambda x: np.where(x > 0, 1.0, 0.0))]
+)
+def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
+    activation: str, slope: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> None:
     size, rows = 100, 512
-    program = read(f"W: {size}x{size}; x: {size}; sum(tanh(W @ x))")
+    program = read(f"W: {size}x{size}; x: {size}; sum({activation}(W @ x))")
     shapes = {"W": (size, size), "x": (size,)}
     slopes = simplify(gradient_nodes(program.output, [program.leaves["W"]], shapes))
     kernel = Kernel(slopes, {"x"}, shapes, summed=True)
@@ -87,5 +95,5 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix() -> None:
         (total,) = kernel.block(prepared, {"x": x})
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    np.testing.assert_allclose(total[..., 0], (1 / np.cosh(weights @ x) ** 2) @ x.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(total[..., 0], slope(weights @ x) @ x.T, rtol=1e-12, atol=1e-12)
     assert peak < 10 * x.nbytes < size * size * rows * x.itemsize
