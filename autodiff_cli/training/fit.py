@@ -344,7 +344,7 @@ def concluded(
             *found.on_bounds,
             *found.told_apart,
             *unknown,
-            *explained(objective, outcome, [record["loss"] for record in progress.history]),
+            *([] if found.adrift else explained(objective, outcome, [record["loss"] for record in progress.history])),
             *end,
         ],
         _read=model,

@@ -17,6 +17,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.residuals import are_systematic, robust_scale
+from autodiff_cli.training.result.separation import has_no_end
 from autodiff_cli.training.squares import CLEARLY, better_starts, guessed
 
 Array = NDArray[np.float64]
@@ -48,6 +49,8 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     if isinstance(first, Diverged):
         raise first
     outcome = first
+    if outcome.is_nowhere and has_no_end(objective, outcome.theta):
+        return dataclasses.replace(outcome, failure="")
     if not outcome.is_endless:
         return outcome
     hint = without_end(objective.model)

@@ -72,12 +72,14 @@ class Outcome:
         converged: whether it stopped because nothing more was to gain.
         failure: why it stopped, if that was neither convergence nor the number of epochs asked for; else empty.
         is_endless: whether that is because the loss falls without end.
+        is_nowhere: whether it stopped where there is no minimum, and yet nothing lower was to be found.
     """
 
     theta: Array
     converged: bool
     failure: str = ""
     is_endless: bool = False
+    is_nowhere: bool = False
 
 
 class Diverged(ArithmeticError):  # noqa: N818 - what happened

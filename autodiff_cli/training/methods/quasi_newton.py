@@ -114,7 +114,7 @@ def _concluded(position: Position, verdict: Curvatures | None, promised: float, 
         return Outcome(position.theta, True)
     what = "a saddle" if verdict is not None and not verdict.is_bowl else "a slope"
     words = f"no minimum was found: after {position.number} epochs it ends on {what} that no step leads down from"
-    return Outcome(position.theta, False, words)
+    return Outcome(position.theta, False, words, is_nowhere=True)
 
 
 def _descend(position: Position, has_curvatures: bool, tolerance: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +16,12 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.covariance import hardly_told_apart, inverse, inverse_hessian
 from autodiff_cli.training.result.figures import Figures, figures
 from autodiff_cli.training.result.gauge import gauge
-from autodiff_cli.training.rows.protocol import Columns
+from autodiff_cli.training.result.separation import separation
 
 Array = NDArray[np.float64]
 
 MOST = 500  # free numbers, at most, for which a covariance, a matrix of all pairs, is worth its while
-_CERTAIN = 1e-8  # the loss of a row whose class is beyond doubt
 _SAID = 10  # parameters on a bound
-_ADRIFT = 10.0  # standard errors per value of a parameter that runs to infinity
 
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
 _EFFECTIVE = "W = 1/(sigma^2 + (df/dx*sigma_x)^2)"
@@ -120,6 +117,7 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
     spread = np.sqrt(np.diag(found.inverse)) * found.scale
     stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(spread).items()}
     known = any(error is not None for error in stderr.values())
+    adrift = separation(objective, theta, stderr) if solved else ""
     return Statistics(
         rss=None if length is None else length * length,
         dof=dof,
@@ -128,11 +126,11 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         stderr=stderr,
         definition=found.definition if known else "",
         interval_dof=None if absolute or objective.kind is LossKind.LIKELIHOOD else dof,
-        reasons=tuple(found.reasons),
+        reasons=() if adrift else tuple(found.reasons),
         tied=_tied(objective, theta, found, touched),
         told_apart=_told_apart(objective, theta, found) if known else (),
         on_bounds=_on_bounds(objective, theta, touched, known=known),
-        adrift=_adrift(objective, theta, stderr),
+        adrift=adrift,
     )
 
 
@@ -257,28 +255,3 @@ def _no_errors(objective: Objective, solved: bool) -> str:
     if objective.layout.size > MOST:
         return f"no standard errors: there are more than {MOST} parameters"
     return ""
-
-
-def _adrift(objective: Objective, theta: Array, stderr: dict[str, Any]) -> str:
-    """A sentence on classes that the model separates completely, so that parameters have no finite best value."""
-    if objective.loss not in ("bce", "cross_entropy") or objective.is_network:
-        return ""
-    values = objective.layout.values(theta)
-    running = [
-        name
-        for name, error in stderr.items()
-        if error is not None and bool(np.any(np.abs(error) > _ADRIFT * np.abs(values[name])))
-    ]
-    sure = objective.fold_rows(objective.kernels.row_loss, theta, _certain, operator.add)
-    if not running or not sure:
-        return ""
-    listed = ", ".join(f"`{name}`" for name in running)
-    rows = "1 row is" if sure == 1 else f"{sure} rows are"
-    return (
-        f"the model separates classes completely ({rows} predicted beyond doubt): {listed} would run to infinity, and "
-        "values and errors mean nothing"
-    )
-
-
-def _certain(loss: Array, _: Columns) -> int:
-    return int((loss < _CERTAIN).sum())

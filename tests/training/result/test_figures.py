@@ -279,3 +279,31 @@ def test_saved_models_keep_their_figures(tmp_path: Any) -> None:
     assert again.figures == found.figures
     assert again.confidence() == found.confidence()
     assert again.aic == found.aic
+
+
+@pytest.mark.parametrize("model", ["k ~ softmax(dense(x, 3))", "k ~ softmax(dense([x, z], 3))"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_three_classes_that_a_line_separates_are_no_failure(model: str, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x, z = generator.uniform(-2, 2, (2, 60))
+    found = fit(model, {"x": x, "z": z, "k": np.digitize(x, [-0.5, 0.5])})
+    assert not found.converged
+    assert found.accuracy == 1
+    assert not found.failure
+    assert [text.partition(" (")[0] for text in found.warnings] == ["the model separates classes completely"]
+
+
+def test_a_class_that_is_separated_from_two_that_are_not() -> None:
+    """What R calls fitted probabilities numerically 0 or 1."""
+    x = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 23])
+    k = ["a", "b", "a", "b", "b", "a", "b", "b", "c", "c", "c", "c"]
+    found = fit("k ~ softmax(dense(x, 3))", {"x": x, "k": k})
+    assert any(text.startswith("the model separates classes completely") for text in found.warnings)
+    assert not found.failure
+
+
+def test_classes_that_overlap_are_not_called_separated() -> None:
+    x = np.array([-3.0, -2, -1, 0, 1, 2, 3, 40])
+    found = fit("k ~ sigmoid(a + b*x)", {"x": x, "k": [0, 0, 1, 0, 1, 0, 1, 1]}, loss="bce")
+    assert found.converged
+    assert found.warnings == []
