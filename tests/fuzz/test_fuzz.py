@@ -43,6 +43,12 @@ FOUND = [
     ("logsoftmax([39.0625, elu(x)])[0]", {"x": 0.9958274681466123}),
     ("a1 = max(w)/(x/x); a1", {"w": np.array([-2.0, -1.0]), "x": -0.0}),
     ("exp2(z) % (7 > x + csc(y))^-2", {"x": 1.0, "y": -math.inf, "z": 4212.80998865731}),
+    # choices that select different elements
+    ("min(relu(B))", {"B": np.array([[0.25, 1.5], [-0.5, 2.0]])}),
+    # a mean of 0 in all rows
+    ("Φ(2, z)", {"z": 0.0}),
+    # derivatives of digamma far below 0
+    ("beta(y, y)", {"y": -202676.21751787825}),
     # differences of digamma below 0
     ("beta(x, y)^-2", {"x": -995235.1267778607, "y": 3.0}),
     ("beta(x, y)", {"x": -165507.50614876777, "y": -2.2}),

@@ -162,6 +162,6 @@ MUTATIONS = [
     Mutation(PASSES, "given.amount : plus(arrived[to], given.amount)", "given.amount : given.amount", PAGE),
     Mutation(PASSES, "arrived[arrived.length - 1] = 1;", "arrived[arrived.length - 1] = 2;", PAGE),
     Mutation(PASSES, "times(local, adjoint)", "local", PAGE),
-    Mutation(PASSES, "fitted(isStructural ? found[k] : times(local, adjoint), given[position]);", "isStructural ? found[k] : times(local, adjoint);", PAGE),
+    Mutation(PASSES, "fitted(arriving, given[position])", "arriving", PAGE),
 ]
 # fmt: on

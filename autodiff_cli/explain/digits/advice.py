@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from autodiff_cli.algebra.better import better
 from autodiff_cli.explain.digits.right import VALUE, right_numbers
-from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.record import Trace, shape_of
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import rebuild
@@ -26,11 +26,13 @@ def written_better(trace: Trace) -> str | None:
     them; None if no such way is known."""
     if not trace.is_scalar:
         return None
-    formula = trace.expression
+    # Of arrays that are declared nothing is made here.
+    leaves = {name: leaf for name, leaf in trace.expression.leaves.items() if not shape_of(trace.point[name])}
+    formula = Formula(trace.expression.output, leaves)
     fewest, best = _spoilt(trace, formula), None
     for slopes in (False, True):
         graph = better(formula.output, slopes)
-        offered = None if graph is None else Formula(graph, formula.leaves)
+        offered = None if graph is None else Formula(graph, leaves)
         if offered is not None and (left := _spoilt(trace, offered)) < fewest:
             fewest, best = left, offered
     return None if best is None else str(best)
@@ -38,9 +40,10 @@ def written_better(trace: Trace) -> str | None:
 
 def _spoilt(trace: Trace, written: Formula) -> frozenset[str]:
     """Which numbers of value and gradient have lost digits where the formula is written in this way."""
-    value, gradient = written.value_and_grad(trace.point)
-    found = {VALUE: float(value), **{name: float(gradient[name]) for name in trace.wrt}}
-    return frozenset(right_numbers(trace.expression, trace.point, found))
+    point = {name: trace.point[name] for name in written.leaves}
+    value, gradient = written.value_and_grad(point)
+    found = {VALUE: float(value), **{name: float(gradient[name]) for name in trace.wrt if name in point}}
+    return frozenset(right_numbers(trace.expression, point, found))
 
 
 def spoilers(trace: Trace, names: Iterable[str]) -> dict[str, str]:

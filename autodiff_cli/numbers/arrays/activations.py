@@ -47,7 +47,7 @@ def _half_bell(x: Array) -> Array:
 def _standard(x: Array, mean: Array | float, deviation: Array | float) -> tuple[Array, Array | float]:
     """(x - mean)/deviation as rounded numbers and their errors."""
     if np.all(mean == 0) and np.all(deviation == 1):
-        return x, 0.0
+        return np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(mean), np.shape(deviation))), 0.0
     difference, lost = two_sum(x, -np.asarray(mean))
     u = difference / deviation
     product, error = two_product(u, np.asarray(deviation))

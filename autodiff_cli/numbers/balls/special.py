@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flint import acb, arb, ctx, fmpz
+from flint import acb, arb, arb_series, ctx, fmpz
 
 from autodiff_cli.numbers.balls.number import NAN, is_whole, whole_in
 
@@ -21,7 +21,14 @@ def polygamma(n: Ball, x: Ball) -> Ball:
     order = _order(n)
     if order is None:
         return NAN
-    return x.digamma() if order == 0 else acb(x).polygamma(order).real
+    if order == 0:
+        return x.digamma()
+    if not x < 0:
+        return acb(x).polygamma(order).real
+    # Below 0 by reflection: FLINT's own takes as many steps as x is away from 0.
+    mirrored = acb(1 - x).polygamma(order).real
+    waves = arb_series([x, 1], prec=order + 1).cot_pi()[order] * arb.fac_ui(order) * arb.pi()
+    return (-mirrored if order % 2 else mirrored) - waves
 
 
 def beta(a: Ball, b: Ball) -> Ball:

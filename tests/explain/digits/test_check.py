@@ -19,6 +19,7 @@ from autodiff_cli.ops import all_ops
 from autodiff_cli.ops.elementary import exp, sin
 from autodiff_cli.ops.structural import norm
 from tests.graphs import SMOOTH, graphs
+from tests.support import run_cli
 
 
 def checked(text: str, **point: str) -> Check:
@@ -226,3 +227,8 @@ def test_what_is_offered_has_the_digits() -> None:
 
 def test_nothing_is_offered_where_nothing_is_lost() -> None:
     assert checked("(1 - cos(x))/x^2", x="1.25").better is None
+
+
+def test_what_is_offered_is_of_the_numbers_alone_beside_an_array() -> None:
+    answer = run_cli('check "v: 2; a = sum(v); (1 - cos(x))/x^2" --v "[1, 2]" --x 1e-8')
+    assert (answer.status, "sinc(x/2)^2/2" in answer) == (1, True)

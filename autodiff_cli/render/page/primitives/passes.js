@@ -49,11 +49,13 @@ function passes(reached, constants, leaves, rows) {
     return wanted.map((position, k) => {
       const to = inputs[position];
       const local = isStructural ? null : found[k] ?? 0;
-      const nothing = adjoint === null || found[k] === null || !live.has(position);
+      const isAbsent = adjoint === null || found[k] === null || !live.has(position);
+      // Of two choices, one may select what the other does not: then nothing is left.
+      const arriving = isAbsent ? null : isStructural ? found[k] : times(local, adjoint);
+      const amount = arriving === null ? null : fitted(arriving, given[position]);
+      const nothing = amount === null;
       const shown = isShown ? { jacobian: jacobian(passed, values[node]) } : {};
-      if (nothing) return { position, to, local, amount: zero(values[to]), nothing, ...shown };
-      const amount = fitted(isStructural ? found[k] : times(local, adjoint), given[position]);
-      return { position, to, local, amount, nothing, ...shown };
+      return { position, to, local, amount: nothing ? zero(values[to]) : amount, nothing, ...shown };
     });
   }
 

@@ -35,7 +35,8 @@ function carry({ node, inputs, rule, wanted, live, isStructural }, values, rates
   }
   const found = rule(values[node], ...given);
   return moving.filter(({ k }) => found[k] !== null)
-    .map(({ position, k, to }) => ({ position, to, local: found[k], amount: times(found[k], rates[to]) }));
+    .map(({ position, k, to }) => ({ position, to, local: found[k], amount: times(found[k], rates[to]) }))
+    .filter(({ amount }) => amount !== null);
 }
 
 // Numbers in the shape of a value.
