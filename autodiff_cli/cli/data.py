@@ -53,7 +53,7 @@ def bad_input(hint: str = "") -> Iterator[None]:
     Args:
         hint: what helps if all that is wrong are cells that are missing.
     """
-    from autodiff_cli.data.table import DataError
+    from autodiff_cli.data.cells import DataError
     from autodiff_cli.training.errors import OptionError
 
     try:

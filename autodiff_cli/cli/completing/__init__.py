@@ -1,1 +1,1 @@
-"""Completion of command lines in shells."""
+"""What shells are told: completion of command lines, the manual page."""

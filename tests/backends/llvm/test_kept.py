@@ -28,13 +28,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that have been compiled, not loaded."""
     texts: list[str] = []
-    parsed = compiling._parsed
+    parsed = compiling.parsed
 
     def recorded(text: str) -> object:
         texts.append(text)
         return parsed(text)
 
-    monkeypatch.setattr(compiling, "_parsed", recorded)
+    monkeypatch.setattr(compiling, "parsed", recorded)
     return texts
 
 

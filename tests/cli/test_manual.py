@@ -1,0 +1,41 @@
+"""The manual page has what the help has, in what man reads."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+from autodiff_cli.cli.app import COMMANDS, commands
+from autodiff_cli.cli.completing.manual import manual
+from tests.tools import program
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """The page as a reader sees it, in one line."""
+    done = subprocess.run(
+        [program("groff", "groff-base"), "-man", "-ww", "-Tascii", "-P-cbou", "-rHY=0"],
+        input=manual(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_with_all_its_options_is_in_it(name: str, page: str) -> None:
+    command = commands(name).commands[name]
+    assert isinstance(command, TyperCommand)
+    start = page.index(f" autodiff {name} {' '.join((command.help or '').split()[:4])}")
+    rest = page[start:]
+    for parameter in command.params:
+        if isinstance(parameter, TyperOption) and not parameter.hidden:
+            assert f" {parameter.opts[0]}" in rest, parameter.opts
+        elif isinstance(parameter, TyperArgument) and parameter.help:
+            assert " ".join(parameter.help.split())[:20] in rest
+
+
+def test_examples_stand_as_they_are_typed(page: str) -> None:
+    assert 'autodiff train "y ~ a*exp(-b*x) + c" decay.csv' in page
+    assert "autodiff grad -x^2 --x 2 --digits 10" in page
