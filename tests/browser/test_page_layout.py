@@ -137,3 +137,32 @@ def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page, tmp_path:
     page.emulate_media(media="screen", reduced_motion="reduce")
     page.locator("table").wait_for(state="hidden")
     assert seen(page)["count"] == before
+
+
+def test_what_is_folded_says_a_rate_only_where_it_is_one_number(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(
+        page, tmp_path, ["f(t) = sum(W @ [t, 2*t])^2; f(x) + f(y)*b", "--W", "[[1, 2]]", *"--x 1 --y 2 --b 3".split()]
+    )
+    press(page, "Backward pass")
+    if page.get_by_role("button", name="Fold", exact=True).get_attribute("aria-pressed") == "false":
+        press(page, "Fold")
+    labels = page.locator("#stage .edge .local").all_text_contents()
+    assert "nan" not in labels
+    assert page.locator("#stage .edge.blocked").count() == 0
+    assert "3" in labels  # that of b * f(y) towards f(y)
+
+
+def test_numbers_on_edges_stand_inside_the_drawing(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, tmp_path, ["y - a*exp(-b*x)", *"--y 0.3 --a 2.10009 --b 0.966477 --x 2".split()])
+    press(page, "Backward pass")
+    assert (
+        page.evaluate("""() => {
+      const box = document.querySelector("#stage svg").getBoundingClientRect();
+      return [...document.querySelectorAll("#stage .edge text")].map((text) => text.getBoundingClientRect())
+        .filter(({ left, right, width }) => width && (left < box.left - 1 || right > box.right + 1)).length;
+    }""")
+        == 0
+    )

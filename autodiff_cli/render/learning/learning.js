@@ -107,6 +107,13 @@ byId("epoch").addEventListener("input", () => {
 });
 byId("row").addEventListener("input", showCourse);
 
+let drawnIn = byId("loss-picture").clientWidth;
+new ResizeObserver(([{ target: { clientWidth } }]) => {
+  if (Math.abs(clientWidth - drawnIn) < 2 || clientWidth === 0) return;
+  drawnIn = clientWidth;
+  showCourse();
+}).observe(byId("loss-picture"));
+
 byId("epoch").max = course.epochs.length - 1;
 byId("epoch").value = course.epochs.length - 1;
 Object.assign(byId("row"), { max: course.count, value: 1 });

@@ -5,6 +5,9 @@ const CELLS = 40; // of a side, for regions
 const SHADES = 5; // from undecided to sure
 const COLOURS = 6; // of classes
 
+/** A chart in the room of a picture. */
+const framed = (name, x, y) => chart(name, x, y, byId("loss-picture"));
+
 /** A picture with words below it. */
 function picture(id, svg, words) {
   byId(id).replaceChildren(svg, made("figcaption", words));
@@ -72,7 +75,7 @@ function drawLoss(k) {
   const losses = epochs.flatMap(({ loss, validation }) => (validation === null ? [loss] : [loss, validation]));
   const isLog = losses.every((x) => x > 0) && Math.max(...losses) > 50 * Math.min(...losses);
   const height = (x) => (isLog ? Math.log10(x) : x);
-  const { svg, toX, toY } = chart("The loss, epoch by epoch", ["epoch", [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
+  const { svg, toX, toY } = framed("The loss, epoch by epoch", ["epoch", [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
     [isLog ? "log10" : "loss", around(losses.map(height), 0.05)]);
   const points = (key) => epochs.map((epoch) => [toX(epoch.number), epoch[key] === null ? NaN : toY(height(epoch[key]))]);
   svg.append(drawnElement("path", { class: "loss", d: line(points("loss")) }));
@@ -101,7 +104,7 @@ function drawCurve(parameters, name, chosen) {
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
   const ys = grid.map((x) => predicted({ ...rowPoints[chosen], ...parameters, [name]: x }));
-  const { svg, toX, toY } = chart(`${course.targetName} over ${name}, and the fit`, [name, range], [course.targetName.slice(0, 8), around(targets, 0.15)]);
+  const { svg, toX, toY } = framed(`${course.targetName} over ${name}, and the fit`, [name, range], [course.targetName.slice(0, 8), around(targets, 0.15)]);
   xs.forEach((x, k) => svg.append(drawnElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
   svg.append(drawnElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
   svg.append(drawnElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(targets[chosen]), r: 7 }));
@@ -111,7 +114,7 @@ function drawCurve(parameters, name, chosen) {
 function drawRegions(parameters, [first, second], chosen) {
   const [xs, ys] = [course.columns[first], course.columns[second]];
   const [wide, high] = [around(xs, 0.08), around(ys, 0.08)];
-  const { svg, toX, toY } = chart(`Regions over ${first} and ${second}`, [first, wide], [second, high]);
+  const { svg, toX, toY } = framed(`Regions over ${first} and ${second}`, [first, wide], [second, high]);
   const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / CELLS;
   const [width, height] = [(toX(wide[1]) - toX(wide[0])) / CELLS, (toY(high[0]) - toY(high[1])) / CELLS];
   const cells = new Map();
@@ -150,7 +153,7 @@ function drawAgainst(parameters, chosen) {
     return;
   }
   const range = around([...targets, ...found], 0.05);
-  const { svg, toX, toY } = chart("Prediction against target", [course.targetName, range], ["fit", range]);
+  const { svg, toX, toY } = framed("Prediction against target", [course.targetName, range], ["fit", range]);
   svg.append(drawnElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
   targets.forEach((x, k) => svg.append(drawnElement("circle", { class: "point", cx: toX(x), cy: toY(found[k]), r: 3 })));
   svg.append(drawnElement("circle", { class: "chosen", cx: toX(targets[chosen]), cy: toY(found[chosen]), r: 7 }));
@@ -159,7 +162,7 @@ function drawAgainst(parameters, chosen) {
 
 /** How probable each row's own class is. */
 function drawShares(found, chosen) {
-  const { svg, toX, toY } = chart("How probable the class of each row is", ["row", [1, course.count]], ["p", [0, 1]]);
+  const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, course.count]], ["p", [0, 1]]);
   found.forEach((shares, k) => {
     const place = { cx: toX(course.rows[k]), cy: toY(shares[targets[k]]) };
     svg.append(drawnElement("circle", { class: `class-${targets[k] % COLOURS}`, ...place, r: 3.5 }));

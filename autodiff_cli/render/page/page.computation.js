@@ -92,15 +92,19 @@ class Computation {
     return last && { total: this.handed(last.node, last.position).total, isAll };
   }
 
-  /** How fast the last of some nodes changes with one that goes into them: the products along all paths, summed. */
+  /** How fast the last of some nodes changes with one that goes into them: the products along all paths, summed; null
+   * where that is not one number. */
   rate(members, from) {
     const slopes = new Map([[members.at(-1), 1]]);
     for (const i of [...members].reverse()) {
       for (const { to, local, nothing } of slopes.has(i) ? this.given[i] : []) {
-        if (!nothing) slopes.set(to, (slopes.get(to) ?? 0) + local * slopes.get(i));
+        if (nothing) continue;
+        const [before, behind] = [slopes.has(to) ? slopes.get(to) : 0, slopes.get(i)];
+        const isNumber = typeof local === "number" && before !== null && behind !== null && !Array.isArray(this.values[to]);
+        slopes.set(to, isNumber ? before + local * behind : null);
       }
     }
-    return slopes.get(from) ?? 0;
+    return slopes.has(from) ? slopes.get(from) : 0;
   }
 
   /** A phrase of no step, with numbers of any nodes. */

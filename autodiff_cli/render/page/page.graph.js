@@ -4,7 +4,7 @@ const MOST_TRAVELLERS = 24; // that can be followed with the eye
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 1.35; // scale at which a drawing opens
 const HEIGHTS = [0.72, 0.9, 1.1]; // of the drawing, in those of the window: the first in which it can be read
-const TALLER = [1.5, 2, 2.7]; // where nothing is folded
+const TALLER = [1.5, 2, 2.7]; // where there is nothing to fold, or nothing more
 const LEAST = 160; // pixels
 const [WIDE, FOLDED] = [600, 1.5]; // panels of such widths are not higher than that, where anything can be folded
 const FEWER = [20, 12, 8]; // boxes, where more cannot be read
@@ -58,8 +58,12 @@ class Graph {
 
   /** The arrangement in the least height in which everything can be read; undefined if there is none. */
   #readable(ways, most = Infinity) {
-    const heights = ways.shown.boxes.length > BOXES || ways.shown.folds.length ? HEIGHTS : [...HEIGHTS, ...TALLER];
-    for (const height of heights.filter((one) => one <= most)) {
+    const heights = ways.shown.boxes.length > BOXES || ways.shown.folds.length ? [...HEIGHTS, TALLER[0]] : [...HEIGHTS, ...TALLER];
+    return this.#first(ways, heights.filter((one) => one <= most));
+  }
+
+  #first(ways, heights) {
+    for (const height of heights) {
       const found = ways.best(this.stage.clientWidth, height * innerHeight);
       if (found.scale >= READABLE) return found;
     }
@@ -69,7 +73,7 @@ class Graph {
   /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
   arrange() {
     const ways = new Arrangements(this.parts.shown, sizeOf);
-    const found = this.#readable(ways);
+    const found = this.#readable(ways) ?? (ways.shown.boxes.length > BOXES ? undefined : this.#first(ways, TALLER));
     this.#width = this.stage.clientWidth;
     this.use(found ?? { ...ways.best(this.#width, Infinity), scale: READABLE }, ways.shown);
     const isTall = this.size.height * this.#found.scale > HEIGHTS.at(-1) * innerHeight;
@@ -254,7 +258,7 @@ class Graph {
     const adjoint = noted?.text ?? (isKnown ? `adjoint ${brief(computation.adjoints[i])}` : partial);
     if (!this.#held.has(i)) {
       const short = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
-      const line = node.element.isBrief ? short : (text) => text;
+      const line = node.element.isBrief && !node.grids.length ? short : (text) => text;
       const [valued, adjoined] = node.grids.length ? [caption(value, "value", i), caption(adjoint, adjoint.split(" ")[0], i)] : [value, adjoint];
       if (node.value) write(node.value, line(valued), node.width - 14, COLUMN);
       if (node.adjoint) write(node.adjoint, line(adjoined), node.width - 14, COLUMN);

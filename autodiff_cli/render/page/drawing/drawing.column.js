@@ -1,7 +1,7 @@
 // The drawing in a narrow panel: a column of boxes in the order in which they are computed, each after what it uses, and
 // lines that pass others at the sides.
 
-const ROWS = { gap: 26, each: 3.5 }; // between rows, and more for each line that turns there
+const ROWS = { gap: 38, each: 3.5 }; // between rows, and more for each line that turns there
 const SIDE = { first: 10, each: 7 }; // of the lines at the sides
 
 /** Boxes in rows no wider than so many pixels; what needs no other box stands beside others of its kind. */

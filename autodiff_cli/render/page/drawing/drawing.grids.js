@@ -48,8 +48,14 @@ function fillGrid(element, x) {
     const [room, text] = cell.children;
     room.style.fillOpacity = number === undefined ? 0 : Number.isFinite(number) ? 0.06 + 0.84 * Math.abs(number / largest) * (text ? 0.3 : 1) : 1;
     room.classList.toggle("negative", number < 0);
-    if (text) write(text, number === undefined ? "" : toDigits(number, NUMBERS.digits), element.grid.cell.width - 2, COLUMN);
+    if (text) write(text, number === undefined ? "" : inCell(number), element.grid.cell.width - 2, COLUMN);
   }
+}
+
+/** A number with as many digits as a cell has room for. */
+function inCell(number) {
+  const ways = [NUMBERS.digits, 2, 1].map((digits) => toDigits(number, digits));
+  return ways.find((text) => text.length <= NUMBERS.letters) ?? ways.at(-1);
 }
 
 /** What is behind an element of a node's value, or of its adjoint: cells of other nodes, and a sentence; null for none. */
@@ -114,7 +120,9 @@ function behindAdjoint(i, at) {
 
 /** A number; of more only how many, for where there is little room. */
 function compact(x) {
-  if (!Array.isArray(x) || x.flat(Infinity).length <= 1) return brief(x);
+  if (!Array.isArray(x)) return brief(x);
+  const numbers = x.flat(Infinity);
+  if (numbers.length <= 1) return numbers.map(brief).join();
   return shape(x).length === 1 ? `${x.length} numbers` : shape(x).join("x");
 }
 

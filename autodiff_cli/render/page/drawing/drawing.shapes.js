@@ -10,6 +10,8 @@ const LONGEST = { roomy: 30, brief: 15 }; // characters of a box's title
 const MOST_NUMBERS = 5; // on edges into one box, to be always seen
 const STRETCH = 100; // pixels
 const CROWDED = 0.3; // of the room of a number that others may take
+const MOST_AVOIDED = 60; // that numbers keep away from, when there is time for it
+const DOT = 10; // pixels of a line
 const DOUBLE = 4; // between the two borders of the output, and the two sides of what is folded
 const BESIDE = { roomy: ["value ", "adjoint "], brief: ["= ", "∂ "] }; // what stands before a number
 
@@ -62,13 +64,14 @@ function sizeOf(box, isBrief) {
 
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, width, height, isBrief, isDown }) {
-  const spots = new Spots([...places.values()]);
+  const lines = arrows.map((_, k) => drawnShape("path", { d: curve(routes[k], isDown) }));
+  const spots = new Spots([...places.values()], lines, width);
   const into = Map.groupBy(arrows, ({ to }) => to);
   return drawnShape("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
     ...rectangles.map(frameShape),
-    ...arrows.map((arrow, k) => edgeShape(arrow, routes[k], isDown, spots, into.get(arrow.to).length > MOST_NUMBERS)),
+    ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k].at(-1), isDown, spots, into.get(arrow.to).length > MOST_NUMBERS)),
     ...boxes.map((box) => boxShape(box, places.get(box.id), isBrief)),
   ]);
 }
@@ -105,9 +108,8 @@ function boxShape(box, place, isBrief) {
   return element;
 }
 
-function edgeShape({ from, to, position, isLit }, points, isDown, spots, isCrowded) {
-  const line = drawnShape("path", { d: curve(points, isDown) });
-  const head = drawnShape("path", { class: "head", d: arrowHead(points.at(-1), isDown) });
+function edgeShape({ from, to, position, isLit }, line, tip, isDown, spots, isCrowded) {
+  const head = drawnShape("path", { class: "head", d: arrowHead(tip, isDown) });
   const shapes = [line, head];
   const element = drawnShape("g", { class: `edge${isLit ? " lit" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
@@ -139,26 +141,35 @@ function arrowHead({ x, y }, isDown) {
   return isDown ? `M${x} ${y}L${x - 3.5} ${y - 7}L${x + 3.5} ${y - 7}Z` : `M${x} ${y}L${x - 7} ${y - 3.5}L${x - 7} ${y + 3.5}Z`;
 }
 
-/** Where numbers can stand beside lines: not on boxes, nor on each other as long as there is room. */
+/** Where numbers can stand on their lines: not on boxes, nor on each other or on other lines as long as there is room. */
 class Spots {
   #taken = new Map(); // by stretch of the drawing's height
+  #width;
 
-  constructor(places) {
+  constructor(places, lines, width) {
+    this.#width = width;
     for (const place of places) this.#take(place);
+    for (const line of lines.length > MOST_AVOIDED ? [] : lines) {
+      for (let at = DOT; at < line.getTotalLength() - DOT; at += DOT) {
+        const { x, y } = line.getPointAtLength(at);
+        this.#take({ x, y, width: DOT, height: DOT, line });
+      }
+    }
   }
 
   /** The middle of a room of this size on a line, and whether that is free enough to be always seen. */
   beside(line, { width, height }) {
     const length = line.getTotalLength();
-    const shares = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88];
-    const spots = shares.map((share) => line.getPointAtLength(share * length)).map(({ x, y }) => ({ x, y, width, height }));
-    let [spot, least] = [spots[0], Infinity];
+    const shares = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75];
+    const inside = (x) => Math.min(Math.max(x, width / 2), this.#width - width / 2);
+    const spots = shares.map((share) => line.getPointAtLength(share * length)).map(({ x, y }) => ({ x: inside(x), y, width, height }));
+    let [spot, least] = [spots[0], { sum: Infinity }];
     for (const one of spots) {
-      const taken = this.#meets(one);
-      if (taken < least) [spot, least] = [one, taken];
-      if (least === 0) break;
+      const taken = this.#meets(one, line);
+      if (taken.sum < least.sum) [spot, least] = [one, taken];
+      if (least.sum === 0) break;
     }
-    const isFree = least < CROWDED * width * height;
+    const isFree = least.solid < CROWDED * width * height;
     if (isFree) this.#take(spot);
     return { spot, isFree };
   }
@@ -170,9 +181,17 @@ class Spots {
     }
   }
 
-  #meets(spot) {
+  /** How much of a spot is taken by boxes and numbers, and with other lines. */
+  #meets(spot, line) {
     const near = new Set(stretches(spot).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
-    return [...near].reduce((sum, other) => sum + overlap(spot, other), 0);
+    const found = { solid: 0, sum: 0 };
+    for (const other of near) {
+      if (other.line === line) continue;
+      const taken = overlap(spot, other);
+      found.sum += taken;
+      if (!other.line) found.solid += taken;
+    }
+    return found;
   }
 }
 

@@ -1,6 +1,6 @@
 // The output as a curve of one variable, or as contours of two, with the trail of a descent.
 
-const CHART = { width: 480, height: 300, left: 62, right: 14, top: 12, bottom: 40 };
+const CHART = { least: 260, most: 520, shape: 0.625, left: 62, right: 14, top: 12, bottom: 40 }; // pixels
 const SAMPLES = 121; // of a curve
 const GRID = 41; // points of a side, for contours
 const LEVELS = 12;
@@ -27,10 +27,12 @@ function outputAt(changes) {
   return nested(evaluator.forward(point)[record.output]);
 }
 
-/** An empty chart with its axes named and their ends written. */
-function chart(name, [x, xRange], [y, yRange]) {
-  const { width, height, left, right, top, bottom } = CHART;
-  const svg = drawnElement("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name });
+/** An empty chart with its axes named and their ends written, as wide as what it will stand in, so that all can be read. */
+function chart(name, [x, xRange], [y, yRange], host = byId("curve")) {
+  const { least, most, shape, left, right, top, bottom } = CHART;
+  const width = Math.min(Math.max(host.clientWidth, least), most);
+  const height = Math.round(shape * width);
+  const svg = drawnElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name });
   const [toX, toY] = [scale(xRange, [left, width - right]), scale(yRange, [height - bottom, top])];
   svg.append(
     drawnElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
