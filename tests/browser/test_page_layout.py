@@ -142,7 +142,9 @@ def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page, tmp_path:
 def test_what_is_folded_says_a_rate_only_where_it_is_one_number(page: Page, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(
-        page, tmp_path, ["f(t) = sum(W @ [t, 2*t])^2; f(x) + f(y)*b", "--W", "[[1, 2]]", *"--x 1 --y 2 --b 3".split()]
+        page,
+        tmp_path,
+        ["f(t) = sum(W @ [t, 2*t])^2; f(x) + f(y)*b", "--W", "[[1, 2]]", "--x", "1", "--y", "2", "--b", "3"],
     )
     press(page, "Backward pass")
     if page.get_by_role("button", name="Fold", exact=True).get_attribute("aria-pressed") == "false":
@@ -156,7 +158,7 @@ def test_what_is_folded_says_a_rate_only_where_it_is_one_number(page: Page, tmp_
 def test_numbers_on_edges_stand_inside_the_drawing(page: Page, tmp_path: Path) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.emulate_media(reduced_motion="reduce")
-    opened(page, tmp_path, ["y - a*exp(-b*x)", *"--y 0.3 --a 2.10009 --b 0.966477 --x 2".split()])
+    opened(page, tmp_path, ["y - a*exp(-b*x)", "--y", "0.3", "--a", "2.10009", "--b", "0.966477", "--x", "2"])
     press(page, "Backward pass")
     assert (
         page.evaluate("""() => {
