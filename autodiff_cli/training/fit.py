@@ -164,8 +164,8 @@ def fit(
         clip_norm: gradients (of a batch, or of all rows) that are longer are shortened to this length.
         x_sigma: standard deviations of columns that the model reads, by their names, each an array or a column: errors
             in x, which count by the effective variance `sigma² + Σ(∂f/∂x · x_sigma)²` of a row, at the parameters.
-        l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. Fits
-            with a penalty have no standard errors.
+        l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers.
+            Standard errors with `l2` are of how the penalised values scatter; with `l1` there are none.
         tolerance: end the fit where the loss falls by no more than this share of it from step to step, for gradient
             methods in 10 epochs. By default `lm` and `lbfgs` go on to the last digits, and gradient methods to the last
             epoch.

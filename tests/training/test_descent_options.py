@@ -89,10 +89,53 @@ def test_a_penalty_is_on_free_parameters_alone_and_on_those_of_layers() -> None:
     assert network.penalty == pytest.approx(0.01 * total)
 
 
-def test_with_a_penalty_there_are_no_standard_errors_and_it_says_why() -> None:
-    found = fit(LINEAR, plane(), l2=0.3)
+def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> None:
+    """Hoerl & Kennard 1970; the rows left over by Hastie, Tibshirani & Friedman 2009, section 7.6."""
+    data = plane()
+    for optimizer in ("lm", "lbfgs"):
+        found = fit(LINEAR, data, l2=0.3, optimizer=optimizer)
+        matrix = np.column_stack((data["x1"], data["x2"], np.ones(60)))
+        inner = matrix.T @ matrix
+        inverse = np.linalg.inv(inner + 60 * 0.3 * np.eye(3))
+        variance = found.rss / (60 - np.trace(inverse @ inner))
+        np.testing.assert_allclose(found.covariance, variance * inverse @ inner @ inverse, rtol=1e-9)
+        assert "not how far the penalty draws them" in found.definition
+        assert found.aic is None
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a*x1 + b*x2", {"l2": 0.04}),
+        ("y ~ a*x1 + b*x2", {"l2": 0.04, "loss": "huber"}),
+        ("y ~ a*x1 + b*x2", {"l2": 0.04, "family": "gaussian"}),
+        ("h ~ sigmoid(a*x1 + b*x2)", {"l2": 0.02, "loss": "bce"}),
+        ("n ~ exp(a*x1 + b*x2)", {"l2": 0.05, "family": "poisson"}),
+    ],
+)
+def test_penalised_values_scatter_as_their_errors_say(model: str, options: dict[str, Any]) -> None:
+    generator = np.random.default_rng(3)
+    x1, x2 = generator.normal(0, 0.6, (2, 200))
+    mean = 0.8 * x1 - 0.4 * x2
+    values, errors = [], []
+    for _ in range(150):
+        data = {
+            "x1": x1,
+            "x2": x2,
+            "y": mean + generator.normal(0, 0.5, 200),
+            "h": (generator.random(200) < 1 / (1 + np.exp(-mean))).astype(float),
+            "n": generator.poisson(np.exp(mean)),
+        }
+        found = fit(model, data, **options)
+        values.append([*found.parameters.values()])
+        errors.append([*found.stderr.values()])
+    assert np.mean(errors, axis=0) == pytest.approx(np.std(values, axis=0), rel=0.2)  # one standard deviation: 6 %
+
+
+def test_a_penalty_by_sizes_leaves_no_errors_and_says_why() -> None:
+    found = fit(LINEAR, plane(), l1=0.3)
     assert set(found.stderr.values()) == {None}
-    assert any("penalty" in warning for warning in found.warnings)
+    assert any("an l1 penalty" in warning for warning in found.warnings)
     assert found.aic is None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.objective.losses import LossKind
+from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.covariance import hardly_told_apart, inverse, inverse_hessian
 from autodiff_cli.training.result.figures import Figures, figures
@@ -32,6 +33,19 @@ ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma take
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
 DISPERSED = "square roots of the diagonal of the inverse Hessian of the summed loss, times the dispersion"
 GAUSSIAN = "square roots of the diagonal of the inverse Hessian of rss/2, times rss/dof"
+_SPREAD = "the spread of the penalised values, not how far the penalty draws them towards 0"
+PENALISED = (
+    "square roots of the diagonal of inv(H)*I*inv(H), of the Hessians of the summed loss with the l2 penalty and "
+    f"without it: {_SPREAD}"
+)
+PENALISED_SCALED = (
+    "square roots of the diagonal of inv(H)*J'J*inv(H)*rss/(n - tr(inv(H)*J'J)), H = J'J and the l2 penalty's part: "
+    f"{_SPREAD}"
+)
+PENALISED_ROBUST = (
+    "square roots of the diagonal of inv(H)*G'G*inv(H)*n/(n - tr(inv(H)*I)), of the Hessians with the l2 penalty and "
+    f"without it, and the gradients of the loss: {_SPREAD}"
+)
 SANDWICH = "square roots of the diagonal of inv(H)*G'G*inv(H)*n/dof, of the Hessian and the gradients of the loss"
 
 
@@ -198,6 +212,8 @@ def _errors(
     size = objective.layout.size
     names = [name for name, is_free in zip(objective.layout.numbers, free, strict=True) if is_free]
     kind = objective.kind
+    if objective.is_penalised:
+        return _penalised(objective, theta, absolute, length, dof + size, free, names)
     if kind is LossKind.SQUARES and objective.family is None:
         found, reasons = inverse(objective.triangle(theta)[:size, :size][:, free], names)
         if absolute:
@@ -222,6 +238,46 @@ def _errors(
     return _Errors(found, 1.0, LIKELIHOOD, reasons)
 
 
+def _penalised(
+    objective: Objective,
+    theta: Array,
+    absolute: bool,
+    length: float,
+    count: int,
+    free: NDArray[np.bool_],
+    names: Sequence[str],
+) -> _Errors:
+    """How the penalised values scatter from one set of data to the next: inv(H)·I·inv(H), I being what the data alone
+    say, and H that with the curvature of the penalty (Hoerl & Kennard 1970 for least squares). The variance of the rows
+    counts tr(inv(H)·I) parameters: Hastie, Tibshirani & Friedman 2009, section 7.6.
+    """
+    plain, some, size = objective.without_penalty(), np.ix_(free, free), len(theta)
+    kind, units = objective.kind, objective.components
+    if kind is LossKind.SQUARES and objective.family is None:
+        found, reasons = inverse(objective.triangle(theta)[:size, :size][:, free], names)
+        factor = plain.triangle(theta)[:size, :size][:, free]
+        data = factor.T @ factor
+    else:
+        unit = units / 2 if kind is LossKind.SQUARES else units  # of the squares' halves
+        found, reasons = inverse_hessian(objective.hessian(theta)[some] * unit, names)
+        data = plain.hessian(theta)[some] * unit
+    left = count - float(np.trace(found @ data))
+    if kind is LossKind.ROBUST:
+        scores = plain.scores(theta)[:, free] * units
+        slopes = (
+            plain.value_and_grad(theta)[1][free] * objective.total_weight * units
+        )  # not 0: those of the penalty are
+        centred = scores.T @ scores - np.outer(slopes, slopes) / count
+        return _scaled(found @ centred @ found, math.sqrt(count), left, PENALISED_ROBUST, reasons)
+    spread = found @ data @ found
+    if kind is LossKind.SQUARES and not absolute:
+        return _scaled(spread, length, left, PENALISED_SCALED, reasons)
+    if objective.loss == "gamma":
+        dispersion = figures(plain, theta, None, count, count - size, absolute).dispersion or math.nan
+        return _Errors(spread, math.sqrt(dispersion), f"{PENALISED}, times the dispersion", reasons)
+    return _Errors(spread, 1.0, PENALISED, reasons)
+
+
 def _within(hessian: Array, open_directions: Array) -> _Errors:
     """The covariance where the parameters have no part in some directions."""
     size, count = open_directions.shape
@@ -233,7 +289,7 @@ def _within(hessian: Array, open_directions: Array) -> _Errors:
     return _Errors(basis @ found @ basis.T, 1.0, f"{LIKELIHOOD}, with sums over the classes of 0", reasons)
 
 
-def _scaled(found: Array, length: float, dof: int, definition: str, reasons: list[str]) -> _Errors:
+def _scaled(found: Array, length: float, dof: float, definition: str, reasons: list[str]) -> _Errors:
     if dof > 0:
         return _Errors(found, length / math.sqrt(dof), definition, reasons)
     more = "no standard errors: there are no more rows than parameters, so that nothing tells the size of the errors"
@@ -244,8 +300,11 @@ def _no_errors(objective: Objective, solved: bool) -> str:
     """Why there are no standard errors, in words; empty if there may be some."""
     if not solved:
         return "no standard errors: the fit did not get to a solution"
-    if objective.is_penalised:
-        return "no standard errors: the penalty draws the parameters towards 0, and the data do not say how far off"
+    if objective.settings[L1]:
+        return (
+            "no standard errors: an l1 penalty keeps parameters at 0 and draws the others towards it, by steps that no "
+            "curvature tells of; --bootstrap gives intervals"
+        )
     if objective.kind is LossKind.OTHER and not objective.has_target:
         return "no standard errors: a loss that is an expression has no residuals, and --likelihood was not said"
     if objective.is_network:
