@@ -183,12 +183,14 @@ def refuse_many(given: Mapping[str, str], command: str) -> None:
 
 
 def check_all_given(context: typer.Context, expression: Formula, given: Container[str]) -> None:
-    """Raise MissingValueError, naming all variables that are not given."""
+    """Raise MissingValueError, naming all variables that are not given, with values that fit those that are."""
     missing = [name for name in expression.variables if name not in given]
     if missing:
         from autodiff_cli.render.reports.gradient import example_value
 
-        shapes = expression.example_shapes
+        known = given if isinstance(given, Mapping) and expression.arrays else {}
+        read = {name: constant_value(f"`{name}`", x) if isinstance(x, str) else x for name, x in known.items()}
+        shapes = expression.example_shapes_beside({name: getattr(x, "shape", ()) for name, x in read.items()})
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MOST_LISTED]}
         example = " ".join(spelt(context, name, value) for name, value in values.items())
         more = " …" if len(missing) > MOST_LISTED else ""

@@ -142,12 +142,17 @@ class Evaluation:
         >>> parse("W: 2x4; norm(W @ v) + k").example_shapes
         {'W': (2, 4), 'v': (4,)}
         """
+        return self.example_shapes_beside({})
+
+    def example_shapes_beside(self, known: Mapping[str, Shape]) -> dict[str, Shape]:
+        """The same where the shapes of some variables are known."""
         if not self.arrays:
             return self.shapes
         from autodiff_cli.language.arrays import example_shapes
 
-        names = [name for name in self.variables if name in self.arrays]
-        return {**self.shapes, **example_shapes(self.output, self.shapes, names)}
+        names = [name for name in self.variables if name in self.arrays and name not in known]
+        declared = {**self.shapes, **known}
+        return {**declared, **example_shapes(self.output, declared, names)}
 
     def sizes_of_scalar_output(self, place: Mapping[str, Any]) -> dict[str, Shape]:
         """The same as `sizes`. Raises ExpressionError if under them the output is an array, which has no gradient."""

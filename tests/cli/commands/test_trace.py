@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import run_cli
+from tests.support import expect_refusal, run_cli
 
 POINT = "--x 2 --y 3"
 
@@ -79,3 +79,15 @@ def test_a_long_trace_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
 
 def test_a_pass_without_steps_says_so() -> None:
     assert run_cli("trace x --x 2").count("  There is nothing to do.\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ('"W @ x" --x [1,2]', '--W "[[2, 2], [2, 2]]"'),
+        ('"W @ x" --W [[1,2],[3,4]]', '--x "[2, 2]"'),
+        ('"p = softmax(W @ x + b); -dot(y, log(p))" --x [1,2,3,4] --y [0,1,0]', '[2, 2, 2, 2]]" --b "[2, 2, 2]"'),
+    ],
+)
+def test_values_that_are_suggested_fit_those_that_are_given(words: str, wanted: str) -> None:
+    expect_refusal(run_cli(f"trace {words}"), wanted)
