@@ -49,6 +49,12 @@ FOUND = [
     ("Φ(2, z)", {"z": 0.0}),
     # derivatives of digamma far below 0
     ("beta(y, y)", {"y": -202676.21751787825}),
+    # a density whose power and gamma overflow
+    ("gammainc(6.02E23, csc(x))", {"x": 0.3}),
+    ("gammaincc(y, x)", {"y": 300.0, "x": 280.0}),
+    ("gammaincc(y, x)", {"y": 1.0, "x": 0.0}),
+    # a remainder by next to nothing
+    ("y % normal_cdf(7, expm1(3), y^2)", {"y": 0.7}),
     # differences of digamma below 0
     ("beta(x, y)^-2", {"x": -995235.1267778607, "y": 3.0}),
     ("beta(x, y)", {"x": -165507.50614876777, "y": -2.2}),

@@ -19,8 +19,10 @@ from autodiff_cli.graph.template import Template
 from autodiff_cli.numbers.floats.table import FLOATS
 from autodiff_cli.ops.arithmetic import and_, equal, sub
 from autodiff_cli.ops.choice import where
-from autodiff_cli.ops.gamma import gamma_density
+from autodiff_cli.ops.elementary import exp, log
+from autodiff_cli.ops.gamma import gamma_density, lgamma
 
+_SMALL_SHAPE = 20.0  # of a gamma distribution, up to which its density is written with a power
 _MOST = 100  # nodes that are evaluated to decide something
 
 
@@ -38,6 +40,8 @@ def guarded(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
     guards: set[Node] = set()
 
     def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
+        if op is gamma_density and inputs[0].op is not sub:
+            return _density(inputs, definition)  # the slope of gammainc itself, which has a value from a = 0 on
         condition = _condition(op, inputs)
         if condition is None:
             return definition
@@ -50,10 +54,29 @@ def guarded(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
 
 def _condition(op: Op, inputs: tuple[Node, ...]) -> Node | None:
     """Where a helper on these inputs is 0 by convention; None if it is so nowhere."""
-    if op is gamma_density and inputs[0].op is not sub:
-        return None  # the slope of gammainc itself, which has a value from a = 0 on
     predicate = _predicate(op, len(inputs))
     return None if predicate is None else _possible(predicate.build(inputs)[0])
+
+
+def _density(inputs: Sequence[Node], definition: Node) -> Node:
+    """x^(a-1)·exp(-x)/gamma(a); where a is not known to be small, so that neither power nor gamma overflow."""
+    a, x = inputs
+    known = None if _is_large(a) else _constant(a)
+    if known is not None and known <= _SMALL_SHAPE:
+        return definition
+    by_logarithms = exp((a - 1) * log(x) - x - lgamma(a))
+    return by_logarithms if known is not None else where(equal(x, 0), x ** (a - 1), by_logarithms)
+
+
+def _constant(root: Node) -> float | None:
+    """The value of a formula without variables; None for others."""
+    values: dict[Node, float] = {}
+    for node in topological([root]):
+        if node.is_input:
+            return None
+        inputs = [values[child] for child in node.inputs]
+        values[node] = FLOATS.read(node.text) if node.op is None else FLOATS.function(node.op, len(inputs))(*inputs)
+    return values[root]
 
 
 @cache
