@@ -30,10 +30,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", ".hypothesis", "__pycache__"))
+        sick = set()
         for tests in dict.fromkeys(found.tests for found in chosen):
             if why := failure(copy, tests):
-                print(f"{' '.join(tests)} fails with nothing broken: {why}")
-                return 1
+                print(f"{' '.join(tests)} fails with nothing broken, so notices nothing: {why}", flush=True)
+                sick.add(tests)
         forced = Mutation("autodiff_cli/graph/node.py", "from __future__ import annotations", "raise ImportError", ())
         if not noticed(copy, forced, ("tests/graph/test_nodes.py",)):
             print("a module that cannot be imported is not noticed: these are not the tests of the copy")
@@ -41,7 +42,7 @@ def main() -> int:
         unnoticed = 0
         for number, found in enumerate(chosen, 1):
             begun = time.monotonic()
-            why = noticed(copy, found, found.tests)
+            why = None if found.tests in sick else noticed(copy, found, found.tests)
             unnoticed += not why
             what = f"{found.file}: {found.old.strip()} -> {found.new.strip()}"
             print(f"{number:3} {time.monotonic() - begun:5.1f} s  {what}\n      {why or 'NOT NOTICED'}", flush=True)

@@ -89,7 +89,7 @@ MUTATIONS = [
     Mutation(FORWARD, "function(values[first], values[second])", "function(values[second], values[first])", LOOPS),
     Mutation("autodiff_cli/graph/collector.py", "if collecting:", "if False:", ("tests/graph", "tests/autodiff/test_depth.py")),
     # sums over rows
-    Mutation("autodiff_cli/backends/fold.py", "combine(waiting.pop()[1], part)", "combine(part, waiting.pop()[1])", ("tests/backends",)),
+    Mutation("autodiff_cli/backends/fold.py", "combine(waiting.pop()[1], part)", "combine(part, waiting.pop()[1])", ("tests/backends/test_fold.py",)),
     Mutation("autodiff_cli/backends/fold.py", "min(start + size, rows)", "min(start + size, rows - 1)", ("tests/backends/test_blocks.py",)),
     Mutation("autodiff_cli/backends/descent.py", "windows += (within % _STRETCH)", "windows += (within // 2 % _STRETCH)", EPOCHS),
     Mutation("autodiff_cli/backends/descent.py", "    generator.shuffle(rest)\n", "", EPOCHS),
