@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 from autodiff_cli.render.fits.report import fit_report
+from autodiff_cli.render.notebook import LONGEST
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.render.plots.files import body
+from autodiff_cli.render.text import on_one_line, shortened
 from autodiff_cli.training import fit as training
 from autodiff_cli.training.comparison import compare as comparison
 from autodiff_cli.training.groups import by_group
@@ -47,6 +49,22 @@ class Fit(result.FittedModel):
         stream = io.StringIO()
         fit_report(self, digits, saved=True).write(Paper(stream))
         return stream.getvalue().lstrip("\n")
+
+    def __repr__(self) -> str:
+        """The model and its parameters.
+
+        >>> fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]})
+        <Fit of y ~ a*x: a = 2>
+        """
+        numbers = (
+            f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} of {'x'.join(map(str, value.shape))}"
+            for name, value in self.parameters.items()
+        )
+        return on_one_line(f"<Fit of {shortened(self.model, LONGEST)}: {shortened(', '.join(numbers), LONGEST)}>")
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - a fit is in no circle
+        """What IPython shows in a terminal: the summary."""
+        printer.text(self.summary())
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the data with the curve, the losses, the parameters, the formula.

@@ -61,6 +61,7 @@ class Exporter:
         return True
 
 
+_ALL = Wanted()
 EXPORTERS: Mapping[str, Exporter] = {
     "c": Exporter("C", ".c", c.source, lambda: Library(C), c.NAMES),
     "fortran": Exporter("Fortran", ".f90", fortran.source, lambda: FortranLibrary(FORTRAN), fortran.NAMES),
@@ -81,7 +82,7 @@ EXPORTERS: Mapping[str, Exporter] = {
 }  # fmt: skip
 
 
-def export(formula: Formula, target: str, wanted: Wanted) -> str:
+def export(formula: Formula, target: str, wanted: Wanted = _ALL) -> str:
     """A formula, and its derivatives, as the source of a function in a language.
 
     >>> from autodiff_cli import parse
