@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome
 from autodiff_cli.training.methods.quasi_newton import lbfgs_with_corners
-from autodiff_cli.training.methods.starts import search
+from autodiff_cli.training.methods.starts import from_units, search
 from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.meanings import without_end
 from autodiff_cli.training.objective.objective import Objective
@@ -18,7 +18,7 @@ from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.residuals import are_systematic, robust_scale
 from autodiff_cli.training.result.separation import has_no_end
-from autodiff_cli.training.squares import CLEARLY, better_starts, guessed
+from autodiff_cli.training.squares import CLEARLY, better_starts, guessed, starts
 
 Array = NDArray[np.float64]
 
@@ -35,13 +35,16 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
         Diverged: if the loss is not defined at the start.
     """
     first: Outcome | Diverged
+    searches = options.epochs is None and options.starts is None and objective.has_residuals and guessed(objective)
+    free = objective.layout.mask(guessed(objective))
     try:
-        first = minimised(objective, _defined(objective), options, progress)
+        begun = from_units(objective, objective.start, free, options.seed, objective.bounds) if searches else None
+        if begun is not None:
+            progress.warnings.append(f"begun at values that the columns suggest: {starts(objective, begun.end)}")
+        first = minimised(objective, _defined(objective) if begun is None else begun.end, options, progress)
     except Diverged as error:
         first = error
-    searches = options.epochs is None and options.starts is None and guessed(objective)
     if searches and _ends_badly(objective, first):
-        free = objective.layout.mask(guessed(objective))
         found = search(objective, objective.start, free, options.seed, objective.bounds)
         if found is not None and _is_better(objective, found.end, first):
             progress.warnings.append(better_starts(objective, found.end))
@@ -68,9 +71,7 @@ def _defined(objective: Objective) -> Array:
 
 
 def _ends_badly(objective: Objective, first: Outcome | Diverged) -> bool:
-    """Whether another start may lead elsewhere: of a model that compares a target with a prediction."""
-    if not objective.has_residuals:
-        return False
+    """Whether another start may lead elsewhere."""
     return isinstance(first, Diverged) or not first.converged or are_systematic(objective, first.theta)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Outcome
-from autodiff_cli.training.methods.starts import Found, search
+from autodiff_cli.training.methods.starts import Found, from_units, search
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.structure import linear
 from autodiff_cli.training.options import MethodOptions
@@ -44,7 +45,9 @@ def least_squares(objective: Objective, options: MethodOptions, progress: Progre
         first = error
     searches = options.epochs is None and options.starts is None
     if searches and (isinstance(first, Diverged) or _ends_badly(objective, first)):
-        first = _searched(objective, options, progress, first)
+        first = _from(search, objective, options, progress, first)
+    elif searches and guessed(objective):
+        first = _from(from_units, objective, options, progress, first)  # what fits well may be one row alone
     if isinstance(first, Diverged):
         raise first
     doubt(objective, progress, first)
@@ -63,19 +66,27 @@ def guessed(objective: Objective) -> list[str]:
 
 def better_starts(objective: Objective, theta: Array) -> str:
     """What is said of starts that were found."""
+    return f"the starting values led to a bad fit; better ones were found in the data: {starts(objective, theta)}"
+
+
+def starts(objective: Objective, theta: Array) -> str:
+    """The numbers that a fit begins with, for a sentence."""
     point = objective.point(theta)
-    values = ", ".join(f"{name} = {point[name]:.4g}" for name in numbers(objective))
-    return f"the starting values led to a bad fit; better ones were found in the data: {values}"
+    return ", ".join(f"{name} = {point[name]:.4g}" for name in numbers(objective))
 
 
-def _searched(
-    objective: Objective, options: MethodOptions, progress: Progress, first: Outcome | Diverged
+def _from(
+    find: Callable[..., Found | None],
+    objective: Objective,
+    options: MethodOptions,
+    progress: Progress,
+    first: Outcome | Diverged,
 ) -> Outcome | Diverged:
-    """What a search for starts leads to, if that is clearly better."""
+    """What a start found in the data leads to, if that is clearly better."""
     if not numbers(objective):
         return first
     free = objective.layout.mask(guessed(objective) or numbers(objective))
-    found = search(objective, objective.start, free, options.seed, objective.bounds)
+    found = find(objective, objective.start, free, options.seed, objective.bounds)
     loss = progress.last.loss if progress.last else math.inf
     if found is None or not objective.value(found.end) < CLEARLY * loss:
         return first

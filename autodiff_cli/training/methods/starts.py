@@ -20,6 +20,7 @@ from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Epoch
+from autodiff_cli.training.methods.units import units
 from autodiff_cli.training.methods.waves import Scan, Waves
 from autodiff_cli.training.objective.initial import initial_arrays
 from autodiff_cli.training.objective.objective import Objective
@@ -40,6 +41,7 @@ _DESCENTS = 12  # from the best draws
 _EVALUATIONS = 60  # of the method, for each
 _SAME = 1e-6  # the relative distance of two losses that count as one
 _ENOUGH = 4  # times that the best loss is to be found
+_FAR = 1.5  # powers of 10 from 1: sizes of parameters for which 1 is no start
 _GOOD = 0.001  # of the target's variation: a loss below it will do
 
 
@@ -64,6 +66,44 @@ def search(
     """
     with quiet():
         return _Search(objective, start, free, np.random.default_rng(seed), bounds or Bounds.none(len(start))).found()
+
+
+def from_units(
+    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+) -> Found | None:
+    """Where a fit gets from a start of the sizes that the columns give to parameters; None where these are about 1.
+
+    Args:
+        start, free, seed: see `search`.
+    """
+    with quiet():
+        begun = _in_units(objective, start, free)
+        if begun is None:
+            return None
+        generator = np.random.default_rng(seed)
+        return _Search(objective, start, free, generator, bounds or Bounds.none(len(start))).from_there(begun)
+
+
+def _in_units(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
+    """The start with parameters of the sizes that columns give them, where these are far from 1; None if none are."""
+    sizes = _units_of(objective)
+    far = free & (np.abs(np.log10(sizes)) > _FAR)
+    return np.where(far, sizes, start) if far.any() else None
+
+
+def _units_of(objective: Objective) -> Array:
+    """The size of each parameter as far as the columns tell, 1 for what is no number; from some of the rows."""
+    model, layout = objective.model, objective.layout
+    names = tuple(sorted(name for name in model.columns if name in objective.data.names))
+    if not names or model.shapes:
+        return np.ones(layout.size)
+    some = np.unique(np.linspace(0, objective.rows - 1, min(_ROWS, objective.rows)).astype(np.intp))
+    found = objective.restricted(some).fold_columns({*names}, Spread(names), join_spreads)
+    spreads = np.sqrt(found.moments[2] / len(some))
+    sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(found.high), np.abs(found.low)))
+    columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
+    of_names = units(model.program.output, model.program.target, columns, layout.names)
+    return layout.gather([of_names[name] for name in layout.names])
 
 
 def drawn_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]:
@@ -147,8 +187,17 @@ class _Search:
                 break
         return best
 
+    def from_there(self, theta: Array) -> Found | None:
+        """Where the method gets from a point, once the best is made of what is linear."""
+        for moved, _ in self._measured([theta], self._linear):
+            return self._descended(moved)
+        return None
+
     def _promising(self) -> Iterator[Array]:
         """The best of what is tried, the best first."""
+        begun = _in_units(self._sample, self._start, self._drawn | self._linear)
+        if begun is not None:
+            yield from (theta for theta, _ in self._measured([begun], self._linear))
         waves = self._with_frequencies(self._start)
         if waves is not None:
             yield waves
