@@ -13,7 +13,7 @@ from autodiff_cli.graph.registry import registered
 from autodiff_cli.language.code import LAYERS, NO_CODE, Code, Instruction, LayerCall, Statement
 from autodiff_cli.language.columns import ColumnNames, Level, Match, with_leaves
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import TRANSPOSED, Lexemes
+from autodiff_cli.language.lexer import TRANSPOSED, Lexemes, is_name_of_level
 from autodiff_cli.language.mistakes.names import (
     misplaced,
     misused_column,
@@ -307,7 +307,7 @@ class _Resolver:
         for statement in self.names.statements[:-1]:
             assert statement.name is not None
             name, is_function = self.lexemes.words[statement.name], statement.parameters is not None
-            if (name, is_function) not in used:
+            if (name, is_function) not in used and not is_name_of_level(name):  # the level's parameter uses it
                 done = "declared" if statement.shape is not None else "defined" if is_function else "bound"
                 idle.setdefault(done, []).append(f"`{name}`")
         for done, names in idle.items():

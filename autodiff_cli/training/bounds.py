@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from autodiff_cli.training.options import Limits
 
 Array = NDArray[np.float64]
 
+_LEVEL = re.compile(r"(?<![\w`])[^\W\d]\w*\[[^\]`]+\]")  # a[north]: no bound is an array
 _FORMS = "bounds are written NAME=LOW:HIGH, as a=0:1 or a=0:, or as a condition, 0 < a < 1"
 _BELOW, _ABOVE = ("lt", "le"), ("gt", "ge")
 
@@ -134,7 +136,7 @@ def _written(text: str) -> Iterator[tuple[str, float, float]]:
             yield canonical(name.strip()), _number(low, text, -math.inf), _number(high, text, math.inf)
             return
     try:
-        output = read(text).output
+        output = read(_LEVEL.sub(r"`\g<0>`", text)).output
     except ExpressionError:
         raise OptionError(f"{_FORMS}; not `{text}`") from None
     yield from _conditions(output, text)

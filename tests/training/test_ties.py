@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.training.bounds import limits
 
 X = np.linspace(0, 4, 40)
 DATA = {"x": X, "y": 2.6 * np.exp(-1.3 * X) + 0.02 * np.random.default_rng(1).standard_normal(40)}
@@ -43,3 +48,64 @@ def test_ties_may_read_each_other_and_stand_beside_fixed_values() -> None:
 def test_ties_that_cannot_be_are_refused(fixed: dict[str, str], words: str) -> None:
     with pytest.raises(ad.ExpressionError, match=words):
         ad.fit(MODEL, DATA, fixed=fixed)
+
+
+# --- levels
+
+GROUPED = {
+    "x": np.tile(X, 3),
+    "g": ["A"] * 40 + ["B"] * 40 + ["C"] * 40,
+    "y": np.concatenate([size * np.exp(-1.3 * X) for size in (1.0, 2.0, 3.0)])
+    + 0.02 * np.random.default_rng(1).standard_normal(120),
+}
+LEVELS = "y ~ a[g]*exp(-b*x)"
+
+
+def test_a_level_that_is_tied_to_others_is_what_a_factor_in_the_model_makes_of_it(tmp_path: Path) -> None:
+    found = ad.fit(LEVELS, GROUPED, fixed={"a[B]": "2*a[A]", "a[C]": "a[A] + a[B]"})
+    factor = np.repeat([1.0, 2.0, 3.0], 40)
+    written = ad.fit("y ~ a*f*exp(-b*x)", {**GROUPED, "f": factor})
+    assert [*found.parameters] == ["a[A]", "b"]
+    assert [*found.parameters.values()] == pytest.approx([*written.parameters.values()], rel=1e-8)
+    np.testing.assert_allclose(found.covariance, written.covariance, rtol=1e-6)
+    assert found.derived["a[C]"] == pytest.approx(
+        {"value": 3 * written.parameters["a"], "stderr": 3 * written.stderr["a"]}, rel=1e-6
+    )
+    assert found.warnings == []
+    path = tmp_path / "model.json"
+    found.save(path)
+    new = {"x": [0.0, 0.0], "g": ["B", "C"]}
+    for fit in (found, ad.load(path)):
+        bands = fit.predict(new, interval=0.95)
+        assert bands.prediction == pytest.approx(found.parameters["a[A]"] * np.array([2, 3]))
+        assert bands.confidence_high - bands.prediction == pytest.approx(
+            np.array([2, 3]) * found.stderr["a[A]"] * found.quantile(0.95), rel=1e-6
+        )
+
+
+def test_another_parameter_may_be_tied_to_a_level() -> None:
+    found = ad.fit(LEVELS, GROUPED, fixed={"b": "a[A] + 0.3"}, bounds={"a": (0, 9)})
+    assert [*found.parameters] == ["a[A]", "a[B]", "a[C]"]
+    assert found.derived["b"]["value"] == pytest.approx(found.parameters["a[A]"] + 0.3)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "words"),
+    [
+        ({"a[Z]": "2*a[A]"}, "there is no `a[Z]`; the levels are `a[A]`, `a[B]`, `a[C]`"),
+        ({"a[B]": "2*a[Z]"}, "there is no `a[Z]`; the levels are `a[A]`, `a[B]`, `a[C]`"),
+        ({"q[B]": "2*a[A]"}, "no parameter `q[B]` to tie"),
+        ({"a[B]": "2*x"}, "`x` is a column"),
+    ],
+)
+def test_ties_of_levels_that_cannot_be_are_refused(fixed: dict[str, str], words: str) -> None:
+    with pytest.raises(ad.ExpressionError, match=re.escape(words)):
+        ad.fit(LEVELS, GROUPED, fixed=fixed)
+
+
+def test_bounds_of_levels_are_written_like_others() -> None:
+    assert limits(["0 < a[A] < 1 and b > 2", "a[my level]=:3"]) == {
+        "a[A]": (0.0, 1.0),
+        "b": (2.0, math.inf),
+        "a[my level]": (-math.inf, 3.0),
+    }

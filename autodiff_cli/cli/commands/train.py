@@ -360,7 +360,12 @@ def _ties(kept: dict[str, str]) -> dict[str, str]:
     """Those of `--fix NAME=EXPR` whose value is an expression of other parameters, taken out of the others."""
     from autodiff_cli.front import parse
 
-    return {name: kept.pop(name) for name, text in [*kept.items()] if text and parse(text).variables}
+    def reads_others(text: str) -> bool:
+        if "[" in text and not text.lstrip().startswith("["):  # a[north], which `tied` knows how to read
+            return True
+        return bool(parse(text).variables)
+
+    return {name: kept.pop(name) for name, text in [*kept.items()] if text and reads_others(text)}
 
 
 def _check_names(given: Iterable[str], model: Model, context: typer.Context) -> None:

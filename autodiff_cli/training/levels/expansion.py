@@ -74,7 +74,8 @@ def expanded(program: Program, levels: Levels) -> Program:
     """
     if not any(isinstance(leaf, Level) for leaf in program.of_columns.values()):
         return program
-    made = dict(program.leaves)
+    _check_known(program, levels)
+    made = {**program.leaves, **program.bound}  # levels that are tied to others are bound to expressions of them
     order: dict[str, Node] = {}
     replaced: dict[Node, Node] = {}
     matches: dict[str, Level | Match] = {}
@@ -88,8 +89,10 @@ def expanded(program: Program, levels: Levels) -> Program:
             match = Match(leaf.column, str(level))
             name = name_of(leaf.parameter, level)
             matches[str(match)] = match
-            order[name] = made.setdefault(name, variable(name))
-            terms.append(order[name] * made.setdefault(str(match), variable(str(match))))
+            value = made.setdefault(name, variable(name))
+            if name not in program.bound:
+                order[name] = value
+            terms.append(value * made.setdefault(str(match), variable(str(match))))
         replaced[node] = _sum(terms)
     order |= {text: made[text] for text in matches}
     kept = {text: leaf for text, leaf in program.of_columns.items() if isinstance(leaf, Match)}
@@ -102,6 +105,17 @@ def expanded(program: Program, levels: Levels) -> Program:
         of_columns={**kept, **matches},
         bound=dict(zip(program.bound, rebuild([*program.bound.values()], replaced), strict=True)),
     )
+
+
+def _check_known(program: Program, levels: Levels) -> None:
+    """Raise UnknownNameError for a name of a level that is not there."""
+    of_levels = {
+        leaf.parameter: [name_of(leaf.parameter, level) for level in levels[leaf.column]]
+        for leaf in program.of_columns.values()
+        if isinstance(leaf, Level)
+    }
+    read = {*program.leaves, *program.bound} - program.of_columns.keys() - of_levels.keys()
+    by_level(dict.fromkeys(sorted(read)), {name for own in of_levels.values() for name in own}, of_levels)
 
 
 def _sum(terms: Sequence[Node]) -> Node:
@@ -153,6 +167,17 @@ def in_backticks(text: str, parameters: Collection[str]) -> str:
     names = [name for name in parameters if name.endswith("]")]
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<![\w`]){re.escape(name)}", lambda found: f"`{found.group()}`", text)
+    return text
+
+
+def levels_in_backticks(text: str, parameters: Collection[str]) -> str:
+    """The same where the levels are not known yet, of parameters that have some.
+
+    >>> levels_in_backticks("2*a[A] - w[0]", ["a"])
+    '2*`a[A]` - w[0]'
+    """
+    for name in parameters:
+        text = re.sub(rf"(?<![\w`]){re.escape(name)}\[[^\]`]*\]", lambda found: f"`{found.group()}`", text)
     return text
 
 

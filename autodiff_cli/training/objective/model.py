@@ -27,6 +27,7 @@ from autodiff_cli.training.levels.expansion import (
     columns_of,
     columns_read,
     expanded,
+    levels_in_backticks,
     name_of,
     parameter_names,
 )
@@ -131,7 +132,11 @@ class Model:
         if not self.levels:
             return options
         of_levels = {
-            level.parameter: [name_of(level.parameter, each) for each in self.levels[level.column]]
+            level.parameter: [
+                name
+                for each in self.levels[level.column]
+                if (name := name_of(level.parameter, each)) not in self.program.bound
+            ]
             for level in check_levels(self._read_anew(None), self.columns).values()
         }
         given = {"start": options.start, "fixed": options.fixed, "bounds": options.bounds}
@@ -278,7 +283,7 @@ def tied(text: str, ties: Mapping[str, str], names: Collection[str]) -> str:
     """The text of a model in which parameters are expressions of others: `b = 2*a` stands in front of it.
 
     Args:
-        ties: the expressions, by canonical names.
+        ties: the expressions, by canonical names; these may be names of levels, as may those in the expressions.
         names: of the columns that the data have.
 
     Raises:
@@ -286,19 +291,27 @@ def tied(text: str, ties: Mapping[str, str], names: Collection[str]) -> str:
 
     >>> tied("y ~ a*x + b", {"b": "2*a"}, ["x", "y"])
     'b = 2*a; y ~ a*x + b'
+    >>> tied("y ~ a[g]*x", {"a[B]": "2*a[A]"}, ["x", "y", "g"])
+    '`a[B]` = 2*`a[A]`; y ~ a[g]*x'
     """
-    leaves = read(text, variables=(*names, *ties)).leaves if ties else {}
+    if not ties:
+        return text
+    program = read(text, variables=(*names, *ties), columns=column_names(text, names))
+    leveled = check_levels(program, names)
+    leaves = {*parameter_names(program, names)} - {*leveled}
+    bound = []
     for name, expression in ties.items():
-        if name in names or name not in leaves:
-            others = [leaf for leaf in leaves if leaf not in names]
-            raise UnknownNameError(f"the model has no parameter `{name}` to tie", suggestion=suggest(name, others))
-        program = read(expression, variables=[*leaves])
-        if program.target is not None:
+        if name not in leaves and base_of(name, leveled) == name:
+            raise UnknownNameError(f"the model has no parameter `{name}` to tie", suggestion=suggest(name, leaves))
+        written = levels_in_backticks(expression, leveled)
+        own = read(written, variables=[*leaves, *names])
+        if own.target is not None:
             raise ExpressionError(f"`{name}` is tied to an expression, without `~`", expression)
-        column = next((leaf for leaf in program.leaves if leaf in names), None)
+        column = next((leaf for leaf in own.leaves if leaf in names), None)
         if column is not None:
             raise ExpressionError(f"`{name}` is tied to other parameters; `{column}` is a column", expression)
-    return "; ".join([*(f"{written_name(name)} = {expression}" for name, expression in ties.items()), text])
+        bound.append(f"{written_name(name)} = {written}")
+    return "; ".join([*bound, text])
 
 
 def _described(shape: Shape) -> str:

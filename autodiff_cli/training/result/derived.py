@@ -90,7 +90,7 @@ class Quantities:
 
     def _graph(self, text: str, model: Model, before: Mapping[str, Node]) -> Node:
         declared = {name for name in (*model.parameters, *model.program.bound, *before) if is_name(name)}
-        program = read(in_backticks(text, model.parameters), declared)
+        program = read(in_backticks(text, (*model.parameters, *model.program.bound)), declared)
         if program.target is not None:
             raise ExpressionError("a derived quantity is an expression, without `~`", text)
         replaced = {leaf: _meant(name, program, model, before) for name, leaf in program.leaves.items()}
