@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -111,6 +111,30 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
     found = ad.load(tmp_path / "m.json").predict({"x1": data[:, 0], "x2": data[:, 1]})
     hits = int(np.count_nonzero((found > 0.5) == (data[:, 2] == 1)))
     assert f"{hits} of 400 rows" in page.locator("#fit-picture figcaption").inner_text()
+    assert unit_signs(page, 4) == np.sign(corner_of_units(data, saved)).tolist()
+
+
+def corner_of_units(data: np.ndarray, saved: Any) -> np.ndarray:
+    """What hidden units put out in the upper left cell of their maps."""
+    low, high = data[:, :2].min(axis=0), data[:, :2].max(axis=0)
+    margin = 0.08 * (high - low)
+    cell = (high - low + 2 * margin) / 14
+    corner = np.array([(low - margin + cell / 2)[0], (high + margin - cell / 2)[1]])
+    return np.tanh(np.array(saved["mlp.0.weight"]) @ corner + np.array(saved["mlp.0.bias"]))
+
+
+def unit_signs(page: Page, count: int) -> list[float]:
+    """The signs that the upper left cells of the first maps show, by their colours."""
+    cells = page.locator("#network-picture").evaluate("""(figure) => {
+      const frames = [...figure.querySelectorAll("rect.unit.empty")];
+      return frames.map((frame) => {
+        const [x, y] = ["x", "y"].map((name) => Number(frame.getAttribute(name)).toFixed(1));
+        const shades = [...figure.querySelectorAll("path[class*=class-]")];
+        const path = shades.find((one) => one.getAttribute("d").includes(`M${x} ${y}h`));
+        return path.getAttribute("class") === "class-1" ? 1 : -1;
+      });
+    }""")
+    return [float(sign) for sign in cells[:count]]
 
 
 @pytest.mark.parametrize(

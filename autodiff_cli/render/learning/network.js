@@ -1,7 +1,9 @@
-// The layers of a network: the size of a weight is the thickness of its line, the gradient of the row's loss its colour.
+// The layers of a network: the size of a weight is the thickness of its line, the gradient of the row's loss its colour; of
+// two predictors every unit has a map of its output.
 
 const MOST_UNITS = 24; // of a layer that are drawn
 const DRAWN = { width: 480, height: 300, margin: 34, thickest: 6 };
+const MAPPED = { cells: 14, most: 42, least: 16, shades: 5 }; // cells of a side; pixels of a side, and below that no map
 
 /** Draw the layers at the parameters of an epoch, with the gradients of the walk. */
 function drawNetwork(parameters) {
@@ -34,15 +36,66 @@ function drawNetwork(parameters) {
       svg.append(connection);
     }));
   });
+  const maps = mapsOf(weights.map(([name]) => layerOutput(name)), parameters);
   drawn.forEach((count, layer) => {
+    const side = Math.min(MAPPED.most, (0.8 * height) / count);
+    const isMapped = maps !== null && side >= MAPPED.least && maps[layer] !== null;
     for (let unit = 0; unit < count; unit++) {
       const [cx, cy] = place(layer, unit);
-      svg.append(drawnElement("circle", { class: "unit", cx, cy, r: Math.min(9, height / count / 2.6) }));
+      if (isMapped) svg.append(...mapOf(maps[layer].map((values) => values[unit]), cx - side / 2, cy - side / 2, side));
+      else svg.append(drawnElement("circle", { class: "unit", cx, cy, r: Math.min(9, height / count / 2.6) }));
     }
   });
   const left = sizes.some((size) => size > MOST_UNITS) ? ` The first ${MOST_UNITS} units of each layer.` : "";
+  const mapped = maps === null ? "" : ` Units show their output over ${course.predictors.join(" and ")}: orange above 0, blue below.`;
   picture("network-picture", svg, "Thickness: the weight, dashed where it is negative. Colour: the gradient of this row's "
-    + `loss, orange where the loss rises with the weight, blue where it falls, grey where there is none.${left}`);
+    + `loss, orange where the loss rises with the weight, blue where it falls, grey where there is none.${left}${mapped}`);
+}
+
+/** The node of what a layer puts out: after its bias, and the function that is done to every unit; null if it is not clear. */
+function layerOutput(name) {
+  let i = record.variables.find(({ key }) => key === name)?.node ?? null;
+  if (i === null) return null;
+  const goesOn = (node) => {
+    const { op, inputs, given } = record.nodes[node];
+    return op === "matmul" || op === "add" || (inputs.length === 1 && given[0] !== undefined && given[0].local !== null && Array.isArray(record.nodes[node].value));
+  };
+  for (let steps = 0; users[i]?.length === 1 && goesOn(users[i][0].node); steps++) {
+    if (steps && record.nodes[users[i][0].node].op === "matmul") break;
+    i = users[i][0].node;
+  }
+  return Array.isArray(record.nodes[i].value) && !Array.isArray(record.nodes[i].value[0]) ? i : null;
+}
+
+/** The values of layers over the plane of two predictors, row by row; the first layer is that of the predictors. */
+function mapsOf(layers, parameters) {
+  const { predictors } = course;
+  if (predictors.length !== 2 || !isShown) return null;
+  const [wide, high] = predictors.map((name) => around(course.columns[name], 0.08));
+  const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / MAPPED.cells;
+  const count = MAPPED.cells ** 2;
+  const points = Array.from({ length: count }, (_, k) => [at(wide, k % MAPPED.cells), at(high, MAPPED.cells - 1 - Math.floor(k / MAPPED.cells))]);
+  const values = points.map(([x, y]) => evaluator.forward({ ...rowPoints[0], ...parameters, [predictors[0]]: x, [predictors[1]]: y }));
+  return [null, ...layers.map((node) => (node === null ? null : values.map((all) => nested(all[node]))))];
+}
+
+/** A map of numbers in a square, by their size and sign. */
+function mapOf(numbers, left, top, side) {
+  const largest = largestOf([numbers]) || 1;
+  const cell = side / MAPPED.cells;
+  const found = new Map();
+  numbers.forEach((x, k) => {
+    if (!Number.isFinite(x) || x === 0) return;
+    const key = `${x > 0 ? 1 : 0} ${Math.min(MAPPED.shades - 1, Math.floor((MAPPED.shades * Math.abs(x)) / largest))}`;
+    const corner = `M${(left + cell * (k % MAPPED.cells)).toFixed(1)} ${(top + cell * Math.floor(k / MAPPED.cells)).toFixed(1)}`;
+    found.set(key, `${found.get(key) ?? ""}${corner}h${cell.toFixed(2)}v${cell.toFixed(2)}h${(-cell).toFixed(2)}z`);
+  });
+  const shades = [...found].map(([key, d]) => {
+    const [kind, shade] = key.split(" ").map(Number);
+    return drawnElement("path", { class: `class-${kind}`, d, "fill-opacity": (0.15 + (0.7 * shade) / MAPPED.shades).toFixed(2) });
+  });
+  const room = (name) => drawnElement("rect", { class: name, x: left, y: top, width: side, height: side, rx: 2 });
+  return [room("unit"), ...shades, room("unit empty")];
 }
 
 /** The gradient that the walk has for a parameter. */
