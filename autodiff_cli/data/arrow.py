@@ -20,6 +20,7 @@ class ArrowColumns(abc.ABC):
     """A file of typed columns. See `formats.ColumnFormat`."""
 
     title: str
+    extent: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
@@ -35,6 +36,10 @@ class ArrowColumns(abc.ABC):
     @abc.abstractmethod
     def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
         """The columns of these names, or all, as a `pyarrow.Table`."""
+
+    def restrict(self, begin: int, end: int) -> None:
+        """See `ColumnFormat.restrict`."""
+        raise NotImplementedError
 
     @contextlib.contextmanager
     def _stream(self) -> Iterator[BinaryIO]:
@@ -116,15 +121,26 @@ class Parquet(ArrowColumns):
     MAGIC = b"PAR1"
     title = "Parquet"
 
+    def __init__(self, source: ByteSource) -> None:
+        self._groups: list[int] | None = None  # of rows; None for all
+        super().__init__(source)
+
     def _schema(self, stream: BinaryIO) -> Any:
         from pyarrow import parquet
 
-        return parquet.ParquetFile(stream).schema_arrow
+        file = parquet.ParquetFile(stream)
+        self.extent = 0, file.num_row_groups
+        return file.schema_arrow
+
+    def restrict(self, begin: int, end: int) -> None:
+        """See `ColumnFormat.restrict`."""
+        self._groups = [*range(begin, end)]
 
     def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
         from pyarrow import parquet
 
-        return parquet.ParquetFile(stream).read(columns=None if names is None else list(names))
+        file, wanted = parquet.ParquetFile(stream), None if names is None else list(names)
+        return file.read(wanted) if self._groups is None else file.read_row_groups(self._groups, wanted)
 
 
 class Feather(ArrowColumns):

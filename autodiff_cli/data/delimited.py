@@ -61,6 +61,30 @@ class Delimited:
         """See `ColumnFormat.options`."""
         return self._opening.options
 
+    @property
+    def extent(self) -> tuple[int, int] | None:
+        """See `ColumnFormat.extent`."""
+        size = self._source.plain_size
+        if size is None:
+            return None
+        with self._source.text() as stream:
+            self._skip(stream)
+            return stream.tell(), size
+
+    def restrict(self, begin: int, end: int) -> None:
+        """See `ColumnFormat.restrict`. Whether a line begins within quotes only those before it know."""
+        with self._source.text() as stream:
+            head = b"".join(stream.readline() for _ in range(self._opening.lines))
+            if begin > stream.tell():
+                stream.seek(begin - 1)
+                stream.readline()
+            lines = stream.read(max(0, end - stream.tell()))
+            if lines and not lines.endswith(b"\n"):
+                lines += stream.readline()
+        if b'"' in lines:
+            raise NotPlain
+        self._source = self._source.of_bytes(head + lines)
+
     def text_places(self) -> set[int]:
         """See `ColumnFormat.text_places`."""
         unknown, found = set(range(len(self.header))), set()

@@ -52,6 +52,20 @@ class RawColumns(NamedTuple):
     rows: NDArray[np.intp]
 
 
+class Filtered(NamedTuple):
+    """Columns of the rows in which a condition holds.
+
+    Attributes:
+        columns: see `RawColumns`.
+        rows: how many there were before.
+        seen: the different texts of each column of text that the condition reads, in the order of the rows.
+    """
+
+    columns: dict[str, Any]
+    rows: int
+    seen: dict[str, list[str | None]]
+
+
 class DataFile:
     """A file of named columns, as a Dataset.
 
@@ -83,6 +97,7 @@ class DataFile:
     ) -> None:
         source = ByteSource(path, stdin, once=once)
         self.name = source.name
+        self.path, self.options = path, options
         self.format = format_of(source, options)
         self.header = tuple(self.format.header)
         self._canonical = [canonical(cell.strip()) for cell in self.header]
@@ -140,6 +155,34 @@ class DataFile:
             raise DataError("\n".join([f"{self.name}: --where leaves no row of {len(mask)}", *self._notes][:-1]))
         kept = {name: column[mask] for name, column in columns.items() if name in wanted}
         return RawColumns(kept, np.flatnonzero(mask) + 1)
+
+    def of_share(self, wanted: Collection[str], texts: Collection[str]) -> Filtered:
+        """The same of a file that is restricted to some rows: it may have none that counts. Missing cells stay."""
+        where = self._where
+        if where is None:
+            columns = self.format.columns(self.places(wanted), True, texts, self.readers)
+            return Filtered(columns, len(next(iter(columns.values()))), {})
+        places = self.places({*wanted, *where.numbers, *where.texts})
+        columns = self.format.columns(places, True, {*texts, *where.texts}, self.readers)
+        mask = where.mask(columns)
+        kept = {name: column[mask] for name, column in columns.items() if name in wanted}
+        return Filtered(kept, len(mask), {name: [*dict.fromkeys(columns[name].tolist())] for name in where.texts})
+
+    def say_kept(self, kept: int, rows: int, seen: Mapping[str, Sequence[str | None]]) -> None:
+        """Note how many rows the condition keeps, if there is one, and which of its texts no row has.
+
+        Args:
+            seen: the different texts of each column of text that it reads.
+
+        Raises:
+            DataError: if it keeps none.
+        """
+        if self._where is None:
+            return
+        said = self._where.notes({name: np.array([*texts], dtype=object) for name, texts in seen.items()})
+        if not kept:
+            raise DataError("\n".join([f"{self.name}: --where leaves no row of {rows}", *said]))
+        self._notes |= dict.fromkeys([*said, f"--where: {kept} of {rows} rows stay"])
 
     def rows(self) -> Iterator[Cells]:
         """The rows that count as text, some at a time."""
@@ -292,6 +335,11 @@ def as_table(raw: RawColumns, drop_missing: bool, labels: str | None, where: str
     if labels is not None:
         named = LabelColumn(labels, *as_labels(_as_numbers(columns.pop(labels)), labels))
     return complete(columns, drop_missing, where, named, raw.rows)
+
+
+def labels_of(texts: Sequence[str], name: str) -> NDArray[Any]:
+    """Texts as the labels of a column: whole numbers, if all are written as numbers. Raises DataError."""
+    return as_labels(_as_numbers(np.array(texts, dtype=object)), name)[0]
 
 
 def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:

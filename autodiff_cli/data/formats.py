@@ -35,6 +35,16 @@ class ColumnFormat(Protocol):
     def options(self) -> Sequence[str]:
         """The options that say the same outright."""
 
+    @property
+    def extent(self) -> tuple[int, int] | None:
+        """Between which two numbers its rows lie, if parts of these can be read alone: of bytes, or groups of rows."""
+
+    def restrict(self, begin: int, end: int) -> None:
+        """Be a part of it from now on, for `columns`: the rows that begin between two numbers of the extent.
+
+        Raises NotPlain if these cannot be told.
+        """
+
     def reader(self) -> CellReader:
         """What reads the cells of a column."""
 

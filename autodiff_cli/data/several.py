@@ -69,6 +69,11 @@ class SeveralFiles:
                 raise DataError(f"{file.name}: its columns are not those of {first.name}: it {what}")
 
     @property
+    def files(self) -> Sequence[DataFile]:
+        """Each of them, in order."""
+        return self._files
+
+    @property
     def readers(self) -> Mapping[str, CellReader]:
         """See `DataFile.readers`."""
         return self._files[0].readers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import io
 import zlib
@@ -16,6 +17,7 @@ _PIECE = 1 << 20  # bytes that are read at a time
 _LONG = 1 << 18  # bytes of a file of which what pays for many rows is worth loading
 _START = 16  # bytes that tell formats apart
 _ZIPPED = b"\x1f\x8b"
+_WIDE = (b"\xff\xfe", b"\xfe\xff")  # UTF-16
 
 # What cannot be read is called what it is, by how it begins.
 _FOREIGN = {
@@ -74,6 +76,19 @@ class ByteSource:
         for magic, what in _FOREIGN.items():
             if self.start.startswith(magic):
                 raise DataError(f"{self.name}: this is {what}")
+
+    @property
+    def plain_size(self) -> int | None:
+        """How many bytes a file has that is not zipped, and whose lines end as bytes tell; None for other sources."""
+        if self._bytes is not None or self.once or self.start.startswith((_ZIPPED, *_WIDE)):
+            return None
+        return self._path.stat().st_size
+
+    def of_bytes(self, content: bytes) -> ByteSource:
+        """A source of the same name with other bytes."""
+        found = copy.copy(self)
+        found._bytes = content
+        return found
 
     @property
     def text_start(self) -> bytes:

@@ -79,6 +79,14 @@ class Cluster:
         """
         return Parts([self._client.scatter(part(k), hash=False) for k in range(count)], part)
 
+    def made(self, function: Callable[..., Any], *arguments: Sequence[Any], **common: Any) -> Parts:
+        """Parts that workers make, and make again where one dies."""
+        return Parts(self._map(function, *arguments, **common), None)
+
+    def answers(self, parts: Parts, function: Callable[..., Any], **common: Any) -> list[Any]:
+        """What a function says of each part. Raises what making the parts raised."""
+        return self._answered(parts, lambda: self._map(function, parts.futures, **common))
+
     def fold(self, parts: Parts, task: Task[T], combine: Callable[[T, T], T]) -> T:
         """A task over all parts, combined in the order of `fold`. Raises ClusterError, and what the task raises."""
         content = pickle.dumps(task, protocol=5)

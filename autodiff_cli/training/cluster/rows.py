@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_EACH = 2  # parts for each thread of the cluster, about: where one is slow, another takes the next
+PARTS = 2  # parts for each thread of the cluster, about: where one is slow, another takes the next
 _LARGEST = 2**24  # rows of a part, at most: what is read again when a worker dies
 _HERE = 2**22  # rows that are gathered here without being sent back
 
@@ -33,7 +33,7 @@ def part_rows(rows: int, threads: int) -> int:
     >>> part_rows(10, 2), part_rows(1_000_000, 2), part_rows(10**12, 1000)
     (8192, 262144, 16777216)
     """
-    blocks = max(1.0, rows / (_EACH * threads * LARGEST_BLOCK))
+    blocks = max(1.0, rows / (PARTS * threads * LARGEST_BLOCK))
     return int(min(_LARGEST, LARGEST_BLOCK * 2 ** math.ceil(math.log2(blocks))))
 
 

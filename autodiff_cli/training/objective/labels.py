@@ -27,9 +27,14 @@ def encoded(labels: NDArray[Any], name: str) -> tuple[Classes, Array]:
         DataError: if there is only one class, or if there are so many that they are hardly classes.
     """
     found, codes = np.unique(labels, return_inverse=True)
-    classes, rows = found.tolist(), len(labels)
+    return checked_classes(found, len(labels), name), codes.astype(np.float64)
+
+
+def checked_classes(found: NDArray[Any], rows: int, name: str) -> Classes:
+    """The classes, of those that occur in so many rows of a column. Raises DataError as `encoded` does."""
+    classes = found.tolist()
     if len(classes) == 1:
         raise DataError(f"column `{name}` has only one class, {classes[0]}: there is nothing to tell apart")
     if len(classes) == rows or (len(classes) > _MANY and 2 * len(classes) > rows):
         raise DataError(f"column `{name}` has {len(classes)} different values in {rows} rows: it is hardly a class")
-    return tuple(classes), codes.astype(np.float64)
+    return tuple(classes)

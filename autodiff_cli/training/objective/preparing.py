@@ -13,25 +13,22 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.choice import suited
 from autodiff_cli.backends.protocol import Backend, RowGraphs
-from autodiff_cli.data.table import Dataset, Table
+from autodiff_cli.data.table import Dataset
 from autodiff_cli.training.bounds import Bounds, of_parameters
-from autodiff_cli.training.cluster.cluster import Cluster
-from autodiff_cli.training.cluster.rows import OnCluster
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.keeping.memo import Memo
 from autodiff_cli.training.levels.expansion import check_not_many
-from autodiff_cli.training.levels.indicators import indicators, levels_of
 from autodiff_cli.training.objective.graphs import Graphs, chosen_loss, graphs, x_error
 from autodiff_cli.training.objective.initial import NUMBER, initial_arrays
 from autodiff_cli.training.objective.kernels import Kernels
-from autodiff_cli.training.objective.labels import Classes, encoded
-from autodiff_cli.training.objective.loading import check_names, load
+from autodiff_cli.training.objective.labels import Classes
+from autodiff_cli.training.objective.loading import check_names
 from autodiff_cli.training.objective.losses import L1, L2
 from autodiff_cli.training.objective.meanings import check_reads_a_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout, checked
+from autodiff_cli.training.opening.choice import OpenedData, opened
 from autodiff_cli.training.options import EPOCHS, Limits, Options, in_words
-from autodiff_cli.training.rows.memory import InMemory
 from autodiff_cli.training.rows.protocol import WEIGHT, Rows
 
 Array = NDArray[np.float64]
@@ -73,19 +70,19 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     loss = chosen_loss(read, options.loss)
     if options.data.x_sigma and options.loss.family is not None:
         raise OptionError("errors in x are for least squares, not for a family")
-    table, labels = load(dataset, read, options.data)
+    data = opened(dataset, read, options)
     classes: Classes | None = None
     if read.class_column is not None:
-        classes, codes = encoded(labels[read.class_column], read.class_column)
-        table = dataclasses.replace(table, columns={**table.columns, read.class_column: codes})
+        classes = data.classes(read.class_column)
+    nowhere: list[str] = []
     if read.labelled:
-        read, table = _with_levels(read, table, labels)
+        read = _with_levels(read, data)
+        nowhere = data.match(read.matches)
     parameters = read.parameters_by_level(options.parameters)
     begun = {name: checked(name, value) for name, value in parameters.start.items()}
     kept = {name: value if value is None else checked(name, value) for name, value in parameters.fixed.items()}
     given = begun | {name: value for name, value in kept.items() if value is not None}
-    weighted = WEIGHT in table.columns
-    made = _made(read, given, [*kept], loss, options, None if classes is None else len(classes), weighted=weighted)
+    made = _made(read, given, [*kept], loss, options, None if classes is None else len(classes), weighted=data.weighted)
     resolved, built, layout, loss_of_row = made.model, made.graphs, made.layout, made.loss
     free = layout.names
     if not options.data.no_columns:
@@ -96,19 +93,18 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> Prepared:
     box = of_parameters(layout.places, layout.size, parameters.bounds)
     _check_starts(begun, parameters.bounds)
     notes: list[str] = []
-    chosen = suited(options.method.backend, options.method.threads, loss_of_row, table.rows, say=notes.append)
-    stepping = _stepping(options, loss_of_row, table.rows, chosen, notes)
+    chosen = suited(options.method.backend, options.method.threads, loss_of_row, data.rows, say=notes.append)
+    stepping = _stepping(options, loss_of_row, data.rows, chosen, notes)
     notes += [
-        f"no row has the text '{match.text}' in the column `{match.column}`"
-        for name, match in resolved.matches.items()
-        if not table.columns[name].any()
+        f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
+        for name in nowhere
     ]
     return Prepared(
         model=resolved,
         loss=loss,
         classes=classes,
-        weighted=weighted,
-        data=_placed(built.extended(table), options.cluster),
+        weighted=data.weighted,
+        data=data.over(built),
         layout=layout,
         fixed={name: values[name] for name in resolved.parameters if name in kept},
         start=_started(layout, layout.gather([values[name] for name in free]), begun, box),
@@ -187,10 +183,6 @@ def _made(
     return made_before.of(key, make)
 
 
-def _placed(table: Table, cluster: Cluster | None) -> Rows:
-    return InMemory(table) if cluster is None else OnCluster.of(cluster, table)
-
-
 def _stepping(options: Options, loss: RowGraphs, rows: int, chosen: Backend, notes: list[str]) -> Backend:
     """What takes the steps of mini-batches: it may pay to compile these alone."""
     method = options.method
@@ -201,14 +193,12 @@ def _stepping(options: Options, loss: RowGraphs, rows: int, chosen: Backend, not
     return suited(method.backend, method.threads, loss, rows, EPOCHS, notes.append, batches)
 
 
-def _with_levels(model: Model, table: Table, labels: Mapping[str, NDArray[Any]]) -> tuple[Model, Table]:
-    """The model with a parameter for each level that occurs, and the table with what its labels come to."""
-    levels = {name: levels_of(labels[name]) for name in model.leveled}
+def _with_levels(model: Model, data: OpenedData) -> Model:
+    """The model with a parameter for each level that occurs."""
+    levels = {name: data.levels(name) for name in model.leveled}
     for name, found in levels.items():
         check_not_many(name, found, _LEVELS)
-    model = model.with_levels(levels)
-    columns = {**table.columns, **indicators(model.matches, labels)}
-    return model, dataclasses.replace(table, columns=columns)
+    return model.with_levels(levels)
 
 
 def _check_starts(begun: Mapping[str, Any], bounds: Mapping[str, Limits]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from autodiff_cli.training.cluster.on_worker import Partition
 from autodiff_cli.training.cluster.rows import OnCluster, part_rows
 from autodiff_cli.training.errors import ClusterError, OptionError
 from autodiff_cli.training.objective.objective import Objective
+from tests.training.cluster.support import local_cluster
 
 distributed = pytest.importorskip("distributed")
 
@@ -42,30 +41,6 @@ def data() -> dict[str, Any]:
 
 
 DATA = data()
-
-
-def local_cluster(workers: int) -> Any:
-    """Workers in this process, with one thread each."""
-    return distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=False,
-        dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": ":0"},
-    )
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """A scheduler and two workers in this process."""
-    before = {*threading.enumerate()}
-    with (
-        local_cluster(2) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-    left = [thread.name for thread in {*threading.enumerate()} - before if not thread.daemon]
-    assert not left
 
 
 FITS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -1,0 +1,1 @@
+"""Files that several read at once."""

@@ -1,0 +1,1 @@
+"""The data of a fit, opened: in memory, or on a cluster."""

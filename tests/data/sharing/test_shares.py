@@ -1,0 +1,129 @@
+"""Shares of files, put together, are the files."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import itertools
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from autodiff_cli.data.options import AS_IT_IS, FileOptions
+from autodiff_cli.data.several import open_data
+from autodiff_cli.data.sharing.shares import ReadShare, read_share, shares
+from autodiff_cli.data.table import DataError
+from autodiff_cli.data.texts import NotPlain
+
+ROWS = 1000
+X = np.round(np.random.default_rng(1).normal(size=ROWS), 6)
+Y = np.arange(ROWS, dtype=np.float64)
+G = np.array(["left", "right", "up"])[np.arange(ROWS) % 3]
+TEXT = "x,y,g\n" + "".join(f"{x},{y:g},{g}\n" for x, y, g in zip(X, Y, G, strict=True))
+
+
+def written(folder: Path, name: str) -> str:
+    path = folder / name
+    table = pa.table({"x": X, "y": Y, "g": G})
+    if name.endswith(".parquet"):
+        parquet.write_table(table, path, row_group_size=130)
+    elif name.endswith(".arrow"):
+        feather.write_feather(table, path)
+    elif name.endswith(".gz"):
+        path.write_bytes(gzip.compress(TEXT.encode()))
+    elif name.startswith("crlf"):
+        path.write_bytes(TEXT.replace("\n", "\r\n").encode())
+    elif name.startswith("unended"):
+        path.write_text(TEXT.rstrip("\n"))
+    elif name.startswith("commented"):
+        path.write_text("# about\n# it\n" + TEXT)
+    elif name.startswith("blanks"):
+        path.write_text(TEXT.replace(",", "   "))
+    else:
+        path.write_text(TEXT)
+    return str(path)
+
+
+def all_of(paths: list[str], count: int, options: FileOptions = AS_IT_IS, **more: Any) -> list[ReadShare]:
+    found = shares(open_data(paths, options=options), count)
+    assert found is not None
+    given = {"wanted": ["x", "y"], "texts": ["g"], "drop_missing": False, **more}
+    return [read_share(pickle.loads(pickle.dumps(share)), **given) for share in itertools.chain(*found)]
+
+
+def joined(found: list[ReadShare], name: str) -> Any:
+    return np.concatenate([part.columns[name] for part in found])
+
+
+def texts(found: list[ReadShare], name: str) -> list[str]:
+    return [*itertools.chain(*(np.array(part.texts[name], object)[part.columns[name]] for part in found if part.rows))]
+
+
+NAMES = ["plain.csv", "crlf.csv", "unended.csv", "commented.csv", "blanks.txt", "a.parquet", "a.csv.gz", "a.arrow"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("count", [1, 2, 7, 100])
+def test_shares_have_each_row_once_and_in_order(name: str, count: int, tmp_path: Path) -> None:
+    found = all_of([written(tmp_path, name)], count)
+    np.testing.assert_array_equal(joined(found, "x"), X)
+    np.testing.assert_array_equal(joined(found, "y"), Y)
+    assert texts(found, "g") == G.tolist()
+    assert len(found) == (1 if name.endswith((".gz", ".arrow")) else min(count, 8) if "parquet" in name else count)
+
+
+def test_several_files_are_divided_by_their_size(tmp_path: Path) -> None:
+    paths = [written(tmp_path, name) for name in ("plain.csv", "a.parquet", "a.csv.gz")]
+    np.testing.assert_array_equal(joined(all_of(paths, 6), "y"), [*Y, *Y, *Y])
+
+
+@pytest.mark.parametrize("name", ["plain.csv", "a.parquet"])
+def test_conditions_and_missing_cells(name: str, tmp_path: Path) -> None:
+    options = FileOptions(where="y >= 500 and g == 'left'")
+    found = all_of([written(tmp_path, name)], 5, options)
+    kept = (Y >= 500) & (G == "left")
+    np.testing.assert_array_equal(joined(found, "y"), Y[kept])
+    assert sum(part.others for part in found) == np.count_nonzero(~kept)
+    path = tmp_path / "gaps.csv"
+    lines = TEXT.splitlines()
+    lines[8], lines[9], lines[901] = "1,,left", "1,nan,left", "1,900,"
+    path.write_text("\n".join(lines))
+    found = all_of([str(path)], 5, drop_missing=True)
+    np.testing.assert_array_equal(joined(found, "y"), np.delete(Y, [7, 8, 900]))
+    assert sum(part.dropped for part in found) == 3
+    with pytest.raises(NotPlain):
+        all_of([str(path)], 5)
+
+
+@pytest.mark.parametrize("cell", ['"1.5"', "yes", "2020-01-01", "word"])
+def test_what_only_the_whole_file_tells_is_not_guessed(cell: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(TEXT + f"{cell},1,left\n")
+    with pytest.raises((NotPlain, DataError)):
+        all_of([str(path)], 4)
+
+
+def test_a_file_that_is_not_there_or_another_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "plain.csv")
+    found = shares(open_data([path]), 2)
+    assert found is not None
+    other = dataclasses.replace(found[0][0], path="/nowhere/plain.csv")
+    with pytest.raises(DataError, match=r"/nowhere/plain\.csv: no such file or directory"):
+        read_share(other, ["x"], [], drop_missing=False)
+    with Path(path).open("a") as stream:
+        stream.write("1,2,up\n")
+    with pytest.raises(DataError, match=r"plain.csv: it has \d+ bytes here, and \d+ where the fit was started"):
+        read_share(found[0][0], ["x"], [], drop_missing=False)
+
+
+def test_a_check_differs_where_a_number_does(tmp_path: Path) -> None:
+    path = written(tmp_path, "plain.csv")
+    first = all_of([path], 1)[0].check
+    text = Path(path).read_text()
+    Path(path).write_text(text.replace(",999,", ",998,"))
+    assert all_of([path], 1)[0].check != first
