@@ -34,28 +34,56 @@ def groups_table(groups: FittedGroups) -> Report:
 
     def write(paper: Paper) -> None:
         writer = csv.writer(paper.stream, lineterminator="\n")
-        numbers = _numbers(groups)
+        numbers, kinds = _numbers(groups), _kinds(groups)
         errors = [f"{name}_stderr" for name in numbers]
         named = [name for pair in zip(numbers, errors, strict=True) for name in pair]
-        writer.writerow([groups.column, "rows", *named, *_FIGURES, "converged", "warnings"])
+        marks = ["" if kind == CONFIDENCE else f"_{kind}" for kind in kinds]
+        ends = [f"{name}{mark}_{end}" for mark in marks for name in numbers for end in ("low", "high")]
+        writer.writerow([groups.column, "rows", *named, *ends, *_FIGURES, "converged", "warnings"])
         for group in groups:
-            writer.writerow(_line(group, numbers))
+            writer.writerow(_line(group, numbers, kinds))
 
     return Report(write, lambda: [_document(groups)], is_data=True)
 
 
+CONFIDENCE = "confidence"  # the intervals that every fit has; others are asked for
 _FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
 
 
-def _line(group: FittedGroup, numbers: list[str]) -> list[str]:
+def _line(group: FittedGroup, numbers: list[str], kinds: list[str]) -> list[str]:
     fit = group.fit
     if fit is None:
-        return [_label(group), "", *[""] * (2 * len(numbers)), *[""] * len(_FIGURES), "false", group.error]
+        empty = 2 * len(numbers) * (1 + len(kinds)) + len(_FIGURES)
+        return [_label(group), "", *[""] * empty, "false", group.error]
     values = _elements(fit.parameters) | _elements(fit.fixed) | {name: q["value"] for name, q in fit.derived.items()}
     errors = _elements(fit.stderr) | {name: q["stderr"] for name, q in fit.derived.items()}
     pairs = [_cell(of.get(name)) for name in numbers for of in (values, errors)]
+    for kind in kinds:
+        found = _intervals(fit, kind)
+        lows, highs = (_elements({name: ends[k] for name, ends in found.items() if ends}) for k in (0, 1))
+        pairs += [_cell(of.get(name)) for name in numbers for of in (lows, highs)]
     figures = [_cell(getattr(fit, name)) for name in _FIGURES]
     return [_label(group), str(fit.rows), *pairs, *figures, str(fit.converged).lower(), "; ".join(fit.warnings)]
+
+
+def _kinds(groups: FittedGroups) -> list[str]:
+    """The kinds of intervals that the fits have."""
+    kinds = dict.fromkeys(kind for group in groups if group.fit is not None for kind in group.fit.intervals)
+    return [CONFIDENCE, *kinds]
+
+
+def _intervals(fit: FittedModel, kind: str) -> dict[str, Any]:
+    """The ends of the intervals of one kind, by name, as pairs; None where they are not known."""
+    if kind != CONFIDENCE:
+        return fit.intervals.get(kind, {})
+    if not fit.definition:
+        return {}
+    width, found = fit.quantile(), dict(fit.confidence())
+    for name, quantity in fit.derived.items():
+        value, error = quantity["value"], quantity["stderr"]
+        if value is not None and error is not None:
+            found[name] = (value - width * error, value + width * error)
+    return found
 
 
 def _label(group: FittedGroup) -> str:
@@ -120,10 +148,14 @@ def _said(group: FittedGroup) -> Iterator[str]:
 
 def _table(groups: FittedGroups, shown: list[FittedGroup], digits: int | None) -> TextTable:
     columns = [Column(groups.column), Column("rows", is_number=True)]
+    level = next((100 * group.fit.confidence_level for group in groups if group.fit is not None), 95)
+    kinds = _kinds(groups)
+    titles = [f"{level:g} % interval" if kind == CONFIDENCE else f"{level:g} % {kind}" for kind in kinds]
     for name in _shown(groups):
         columns += [Column(name, is_number=True), Column("± ", is_number=True, is_dispensable=True)]
+        columns += [Column(title, is_number=True, is_dispensable=True) for title in titles]
     columns.append(Column(_figure(groups), is_number=True))
-    return TextTable(tuple(columns), [tuple(_cells(group, groups, digits)) for group in shown])
+    return TextTable(tuple(columns), [tuple(_cells(group, groups, kinds, digits)) for group in shown])
 
 
 def _figure(groups: FittedGroups) -> str:
@@ -132,16 +164,17 @@ def _figure(groups: FittedGroups) -> str:
     return "R²" if any(fit.r_squared is not None for fit in known) else "loss"
 
 
-def _cells(group: FittedGroup, groups: FittedGroups, digits: int | None) -> Iterator[str]:
+def _cells(group: FittedGroup, groups: FittedGroups, kinds: list[str], digits: int | None) -> Iterator[str]:
     yield _label(group)
     fit = group.fit
     if fit is None or fit.failure:
         yield "" if fit is None else str(fit.rows)
-        yield from [UNKNOWN] * (2 * len(_shown(groups)) + 1)
+        yield from [UNKNOWN] * ((2 + len(kinds)) * len(_shown(groups)) + 1)
         return
     yield str(fit.rows)
+    intervals = [_intervals(fit, kind) for kind in kinds]
     for name in _shown(groups):
-        yield from _value(fit, name, digits)
+        yield from _value(fit, name, digits, [of_kind.get(name) for of_kind in intervals])
     judged = fit.loss if fit.r_squared is None else fit.r_squared
     yield UNKNOWN if math.isnan(judged) else shows(digits)[1](judged)
 
@@ -152,15 +185,21 @@ def _shown(groups: FittedGroups) -> list[str]:
     return [*groups.parameters, *(() if fit is None else fit.derived)]
 
 
-def _value(fit: FittedModel, name: str, digits: int | None) -> tuple[str, str]:
+def _value(fit: FittedModel, name: str, digits: int | None, intervals: list[Any]) -> Iterator[str]:
+    """A value, its error, and the ends of intervals, all to the place of the error."""
     if name in fit.fixed:
-        return shows(digits)[1](fit.fixed[name]), "fixed"
+        yield from (shows(digits)[1](fit.fixed[name]), "fixed", *[""] * len(intervals))
+        return
     if name in fit.derived:
         value, error = fit.derived[name]["value"], fit.derived[name]["stderr"]
     else:
         value, error = fit.parameters[name], fit.stderr[name]
     rounding = Rounding.of(value, error, digits)
-    return rounding.of_value(value), UNKNOWN if error is None else rounding.of_error(error)
+    yield rounding.of_value(value)
+    yield UNKNOWN if error is None else rounding.of_error(error)
+    for ends in intervals:
+        is_known = ends is not None and not np.isnan(ends).any()
+        yield " to ".join(map(rounding.of_value, ends)) if is_known else UNKNOWN
 
 
 def _document(groups: FittedGroups) -> dict[str, Any]:

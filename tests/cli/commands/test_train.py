@@ -279,7 +279,7 @@ def test_groups_are_a_table_csv_and_documents(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     assert run_cli([*line, "-o", str(path)]) == ""
     header, _, second_line, _ = (text.split(",") for text in path.read_text().splitlines())
-    assert header[:6] == ["site", "rows", "a", "a_stderr", "b", "b_stderr"]
+    assert header[:10] == ["site", "rows", "a", "a_stderr", "b", "b_stderr", "a_low", "a_high", "b_low", "b_high"]
     assert float(second_line[4]) == pytest.approx(-1)
     assert "group" in run_cli([*line, "--save", "m.json"]).stderr
     expect_refusal(run_cli([*line[:-1], "sit"]), "did you mean `site`")

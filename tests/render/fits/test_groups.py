@@ -1,0 +1,35 @@
+"""Tables of groups: text and CSV say what the document says."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+
+from tests.support import run_cli
+
+
+def test_groups_have_intervals_in_text_and_csv_as_in_json(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    lines = [
+        f"{k % 10},{2 * math.exp(-0.1 * (k % 10)) + random.normal(0, 0.05):.6f},{'uv'[k // 10]}" for k in range(20)
+    ]
+    path, table = tmp_path / "data.csv", tmp_path / "table.csv"
+    path.write_text("\n".join(["x,y,site", *lines]))
+    line = ["train", "y ~ a*exp(-b*x)", str(path), "--by", "site", "--derive", "half=ln(2)/b", "--profile"]
+    run_cli([*line, "-o", str(table)])
+    with table.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    document = run_cli([*line, "--json"]).json["groups"]
+    text = str(run_cli(line))
+    assert text.count("95 % interval") == 3
+    for row, found in zip(rows, document, strict=True):
+        for name in "ab":
+            ends = [float(row[f"{name}_low"]), float(row[f"{name}_high"])]
+            assert ends == found["confidence"][name]
+            assert f"{ends[0]:.3f} to {ends[1]:.3f}" in text
+            profile = [float(row[f"{name}_profile_low"]), float(row[f"{name}_profile_high"])]
+            assert profile == found["intervals"]["profile"][name]
+        assert float(row["half_low"]) < float(row["half"]) < float(row["half_high"])
