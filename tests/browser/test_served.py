@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.support import numbers, press
+from tests.browser.test_axe import troubles
 from tests.tools import missing
 
 if TYPE_CHECKING:
@@ -114,3 +115,26 @@ def test_on_a_phone_nothing_scrolls_sideways(page: Page) -> None:
     type_formula(page, "x*y + sin(x)")
     page.get_by_role("button", name="Backward pass", exact=True).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page: Page, tmp_path: Path, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    assert troubles(page) == []
+    file = tmp_path / "decay.csv"
+    file.write_text(DECAY, encoding="utf-8")
+    page.get_by_role("textbox", name="Model").fill("y ~ a*exp(-b*x)")
+    page.get_by_label("Data").set_input_files(file)
+    press(page, "Fit")
+    page.get_by_label("Row").wait_for()
+    for width in (390, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert troubles(page) == []
+    type_formula(page, "sine(x)")
+    page.get_by_role("alert").wait_for()
+    assert troubles(page) == []
+    type_formula(page, "sin(x)")
+    press(page, "Backward pass")
+    for width in (390, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert troubles(page) == []
