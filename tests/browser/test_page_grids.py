@@ -159,3 +159,15 @@ def test_elements_are_gone_through_by_keyboard(page: Page, tmp_path: Path) -> No
     node.press("ArrowLeft")
     assert page.locator("#where").inner_text() != position
     assert "17, 39" in (node.get_attribute("aria-label") or "")
+
+
+def test_tangents_of_arrays_stand_in_the_grids(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    words = ["sum((W @ x)^2)", "--W", "[[1, 2], [3, 4]]", "--x", "[5, 6]"]
+    nodes = {node["label"]: node for node in opened(page, tmp_path, words)["nodes"]}
+    press(page, "Forward mode")
+    page.get_by_label("Seed").select_option("W[0, 0]")
+    press(page, "Forward pass")
+    assert grid(page, nodes["W"], "adjoint") == ["1", "0", "0", "0"]
+    assert grid(page, nodes["W @ x"], "adjoint") == ["5", "0"]
+    assert grid(page, nodes["(W @ x)^2"], "adjoint") == ["170", "0"]

@@ -139,7 +139,8 @@ class Graph {
     for (const edge of this.#edges(i)) this.#drawEdge(this.#handed(i, edge), edge);
   }
 
-  /** Show something else in place of adjoints: `of(node)` gives a text, and data for scripts; null for what was. */
+  /** Show something else in place of adjoints: `of(node)` gives a text, data for scripts, and for the grid of an array its
+   * numbers; null for what was. */
   note(of) {
     this.#note = of;
     for (const i of this.ids) this.draw(i);
@@ -265,7 +266,7 @@ class Graph {
       const held = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);
-        else fillGrid(grid, noted ? null : held);
+        else fillGrid(grid, noted ? (Array.isArray(noted.array) ? noted.array : null) : held);
       }
     }
     tell(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);

@@ -60,7 +60,8 @@ class ForwardMode {
 
   #noted(i) {
     if (!walk.isComputed(i)) return { text: "", data: {} };
-    return { text: `tangent ${brief(this.#rate(i))}`, data: { "data-tangent": inFull(this.#rate(i)) } };
+    const rate = this.#rate(i);
+    return { text: `tangent ${brief(rate)}`, data: { "data-tangent": inFull(rate) }, array: rate };
   }
 
   /** What an edge into a node shows once that is computed. */

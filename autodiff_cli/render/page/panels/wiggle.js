@@ -134,6 +134,7 @@ function noted({ change, told, left }) {
   return {
     text: `Δ ${inShort(change)} ≈ ${inShort(told)}`,
     data: { "data-change": inFull(change), "data-told": inFull(told), "data-left": inFull(left) },
+    array: change,
   };
 }
 
