@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.graph.node import Node
 from autodiff_cli.numbers.arrays.table import ARRAYS
 from autodiff_cli.numbers.floats.moved import (
     COMPARISONS,
@@ -204,4 +205,11 @@ def _table() -> dict[str, Callable[..., Any]]:
     return {**found, **_whole_arrays(found)}
 
 
-MOVED_ARRAYS: Kind[Any] = Kind("arrays moved by a unit", _table(), lambda text: np.float64(moved_constant(text)))
+class _Moved(Kind[Any]):
+    """What is constant within rules is computed once for all ways to move, so it is not moved."""
+
+    def _computed(self, node: Node, inputs: Sequence[Any]) -> Any:
+        return ARRAYS._computed(node, inputs)
+
+
+MOVED_ARRAYS: Kind[Any] = _Moved("arrays moved by a unit", _table(), lambda text: np.float64(moved_constant(text)))

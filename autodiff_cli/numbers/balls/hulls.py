@@ -1,7 +1,7 @@
 """Balls as whole intervals: an operation on them gives a ball that holds its values at all points inside.
 
 Where a ball cannot say which side of a comparison holds, both do: a choice gives a ball that holds both branches. What
-may be undefined or unbounded inside is nan.
+may be undefined or unbounded inside is nan; of a comparison with that nothing is known either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,25 @@ def hulls(bits: int) -> Iterator[Kind[Number]]:
 @lru_cache(maxsize=8)
 def _kind(bits: int) -> Kind[Number]:
     table = {name: _widened(function, _WIDE.get(name)) for name, function in TABLE.items()}
+    table |= {name: _with_unknown(table[name], _WIDE[name]) for name in _OF_CONDITIONS}
+    table["atan2"] = _with_cut(table["atan2"])
     return Kind(f"intervals with ends of {bits} bits", table, read)
+
+
+class _Seen:
+    """What has been met on the way."""
+
+    is_split = False  # whether a ball lay on both sides of where a function may jump
+
+
+def start_looking() -> None:
+    """Forget what has been met so far."""
+    _Seen.is_split = False
+
+
+def may_jump() -> bool:
+    """Whether, since then, a ball lay on both sides of where a function may jump, or be undefined."""
+    return _Seen.is_split
 
 
 def union(a: Number, b: Number) -> Number:
@@ -46,16 +64,43 @@ def _widened(function: Function, wide: Function | None) -> Function:
         try:
             return function(*xs)
         except Undecided:
+            _Seen.is_split = True
             return NAN if wide is None or any(map(is_nan, xs)) else wide(*xs)
+
+    return at
+
+
+def _with_unknown(function: Function, wide: Function) -> Function:
+    """A comparison, or what asks conditions, where one of them is not known."""
+
+    def at(*xs: Number) -> Number:
+        if any(map(is_nan, xs[:1] if len(xs) > 2 else xs)):  # of `where` the first
+            _Seen.is_split = True
+            return wide(*xs)
+        return function(*xs)
+
+    return at
+
+
+def _with_cut(atan2: Function) -> Function:
+    def at(y: Number, x: Number) -> Number:
+        if is_finite(y) and is_finite(x) and not (x > 0 or y > 0 or y < 0):
+            _Seen.is_split = True
+        return atan2(y, x)
 
     return at
 
 
 def _known(condition: Number) -> bool | None:
     try:
-        return is_true(condition)
+        return None if is_nan(condition) else is_true(condition)
     except Undecided:
         return None
+
+
+def _truth(condition: Number) -> Number:
+    known = _known(condition)
+    return _EITHER if known is None else ONE if known else ZERO
 
 
 def _and(a: Number, b: Number) -> Number:
@@ -83,12 +128,19 @@ def _step(name: str) -> Function:
     return between
 
 
+def _remainder(a: Number, b: Number) -> Number:
+    """Between 0 and what is divided by."""
+    return union(ZERO, b) if is_finite(a) and not ball(b).contains(0) else NAN
+
+
 def _either(*_: Number) -> Number:
     return _EITHER
 
 
 _WIDE: dict[str, Callable[..., Number]] = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "not"), _either),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _either),
+    "not": lambda x: 1 - _truth(x), "mod": _remainder,
     **{name: _step(name) for name in ("sign", "heaviside", "floor", "ceil", "round")},
     "and": _and, "or": _or, "where": _where,
 }  # fmt: skip
+_OF_CONDITIONS = ("eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or", "where")

@@ -13,7 +13,7 @@ from autodiff_cli.explain.digits.enclosure import Interval, enclosure
 from autodiff_cli.explain.digits.right import VALUE
 from autodiff_cli.front import Expression, parse
 from autodiff_cli.graph.node import Node
-from autodiff_cli.numbers.balls.number import of_float
+from autodiff_cli.numbers.balls.number import ONE, of_float
 from tests.graphs import graphs
 from tests.support import run_cli
 
@@ -61,6 +61,39 @@ def test_value_and_gradient_lie_between_the_bounds(graph: tuple[Node, list[Node]
             low, high = found[name]
             slack = 1e-9 * max(1.0, abs(number))
             assert math.isnan(number) or low - slack <= number <= high + slack, (name, point, number, low, high)
+
+
+# Where slopes or values jump at 2 or on the way there; and how far below and above the bounds may be.
+AT_TIES = [
+    "max(x, 2)", "min(x^2, 4)*x", "max(x, 2, 4 - x)", "max(x, x)", "max(x, y)", "max(x, y, 2)*y", "min(x - y, y - x)",
+    "abs(x - 2)*x", "relu(x - y) + x", "clip(x, 1.95, 2.05)", "hardtanh(x - 1)*x", "leaky_relu(x - 2)", "relu6(3*x)",
+    "x % 2", "mod(x, 0.5)", "(x*y) % 0.3", "x % (y - 1)", "floor(x) + x", "ceil(x*y)", "round(x + 0.5)*x",
+    "sign(x - 2)*x", "heaviside(x - 2) + x", "where(x > 2, x - 10, x)", "where(x == 2, 100, x)", "1 - (x > 2)",
+    "where(1/(x - 2) > 9000, 7, 0)", "where(not 1/(x - 2) > -3, x, y)", "(x > 2 and y < 2)*x", "atan2(x - 2, -1)",
+    "max(floor(x), x - 0.5)", "where(x > y, x^2, x*y)", "max(sqrt(x - 1.5), x % 1)",
+]  # fmt: skip
+PLACES = [1.9, 1.95, 1.99999, 2 - 1e-9, 2 - 2**-52, 2.0, 2 + 2**-51, 2 + 1e-9, 2.0001, 2.05, 2.1]
+
+
+@pytest.mark.parametrize("text", AT_TIES)
+def test_bounds_hold_at_ties_and_jumps(text: str) -> None:
+    f = parse(text)
+    found = bounds(f, dict.fromkeys(f.variables, (1.9, 2.1)))
+    for place in itertools.product(PLACES, repeat=len(f.variables)):
+        point = dict(zip(f.variables, place, strict=True))
+        value, slopes = f.value_and_grad(point)
+        for name, number in {VALUE: value, **slopes}.items():
+            low, high = found[name]
+            assert math.isfinite(low)
+            assert low - 1e-13 <= number <= high + 1e-13, (name, point)
+
+
+def test_bounds_of_a_tie_are_those_of_its_sides() -> None:
+    assert bounds(parse("max(x, 2)"), {"x": (1.9, 2.1)})["x"] == pytest.approx((0.0, 1.0), abs=1e-6)
+    assert bounds(parse("max(x, x^2)"), {"x": (0.5, 2.0)})["x"] == pytest.approx((1.0, 4.0), abs=1e-2)
+    tied = enclosure(parse("max(x, y)*z"), {"x": (ONE, ONE), "y": (ONE, ONE), "z": (ONE, ONE + 1)}, ["x", "y", "z"])
+    low, high = tied.bounds["x"]
+    assert low <= 0.5 <= 1.0 <= high
 
 
 def test_what_may_be_undefined_has_no_bounds_and_a_warning() -> None:

@@ -94,6 +94,11 @@ def test_second_derivatives_of_arrays_by_element() -> None:
     assert not any(name.startswith("hessian") for name in warned('"sum(tanh(v))" --v "[0.3, 1]" --hessian'))
 
 
+def test_constants_within_operations_serve_all_ways_to_move() -> None:
+    """First two at once, for the gradient, then one by one, for a direction each."""
+    assert warned('"selu((z <= z)^0.5)*logsumexp(x)" --z 1.5 --x "[0.5, 1]" --hessian') == {}
+
+
 def test_directional_and_higher_derivatives_among_arrays() -> None:
     alone = warned('"(1 - cos(x))/x^2*y + (1 - cos(1))*y" --x 1e-3 --y 2 --direction x=1,y=0')
     assert warned(f'{FLAT} --direction "v=[1,0],y=0"')["directional"] == alone["directional"]
