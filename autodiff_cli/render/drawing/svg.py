@@ -86,7 +86,7 @@ def graph(drawn: Drawing, show: Show, least: int = 0) -> GraphShapes:
     placed, there = _placed(
         sizes,
         [(position[arrow.source], position[arrow.target]) for arrow in drawn.arrows],
-        [None if arrow.local is None else _label_size(show(arrow.local).ljust(least)) for arrow in drawn.arrows],
+        [None if arrow.local is None else _label_size(_rate(arrow.local, show).ljust(least)) for arrow in drawn.arrows],
         [
             Enclosure([position[i] for i in frame.members], frame.outer, columns(_cut(frame.label)) * SMALL + TITLE)
             for frame in drawn.frames
@@ -174,11 +174,20 @@ def _rectangle(kind: str, centre: Location, size: Size, radius: float = 0) -> st
 def _edge(arrow: Arrow, route: Route, show: Show) -> str:
     kind = "edge lit" if arrow.is_highlighted else "edge"
     local = "" if arrow.local is None else f' data-local="{_data(arrow.local)}"'
-    label = "" if route.label is None else _label(show(arrow.local), route.label)
+    label = "" if route.label is None else _label(_rate(arrow.local, show), route.label)
     return (
         f'<g class="{kind}" data-from="{arrow.source}" data-to="{arrow.target}"{local}>'
         f'<path d="{_path(route.points)}"/><path class="head" d="{_head(*route.points[-2:])}"/>{label}</g>'
     )
+
+
+def _rate(local: Any, show: Show) -> str:
+    """A local derivative where there is little room: a number; of more only how many."""
+    if isinstance(local, float):
+        return show(local)
+    if local.size == 1:
+        return show(float(local.flat[0]))
+    return f"{local.size} numbers" if local.ndim == 1 else "x".join(map(str, local.shape))
 
 
 def _label(text: str, centre: Location) -> str:
