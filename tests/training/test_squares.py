@@ -47,3 +47,13 @@ def test_a_parameter_without_an_error_makes_other_starts_worth_a_try_unless_noth
     found = ad.fit("y ~ a*x + b + c - c", explained(share))
     assert found.stderr["c"] is None
     assert len(searches) == expected
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e-150, 1e-100, 1e100, 1e130])
+def test_squares_that_vanish_or_grow_change_no_digit(unit: float) -> None:
+    t = np.linspace(0, 4, 40)
+    y = 2.5 * np.exp(-1.3 * t) + 0.02 * np.random.default_rng(2).standard_normal(40)
+    plain, scaled = (ad.fit("y ~ a*exp(-b*t)", {"t": t, "y": y * by}) for by in (1, unit))
+    assert scaled.converged
+    assert scaled.parameters["a"] / unit == pytest.approx(plain.parameters["a"], rel=1e-7)
+    assert scaled.parameters["b"] == pytest.approx(plain.parameters["b"], rel=1e-7)

@@ -6,14 +6,12 @@ The QR factorization of [J | r] keeps cost, gradient and Gauss-Newton matrix: wi
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome
-from autodiff_cli.training.methods.region import Region
+from autodiff_cli.training.methods.region import Region, norm
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.covariance import DEPENDENT
 
@@ -96,7 +94,7 @@ class _Walk:
         """Take a point, and what is asked of its triangle more than once."""
         self.theta, self.triangle = theta, triangle
         self._slopes, self._lengths = _slopes(triangle), _lengths(triangle)
-        self._length = _length(triangle[:, -1])
+        self._length = norm(triangle[:, -1])
 
     def is_flat(self) -> bool:
         """Whether the residuals are at right angles to all columns of J along which the parameters may move."""
@@ -130,7 +128,7 @@ class _Walk:
         """Of the sum of squares, relative to it, at another point; -1 where that is out of the question."""
         if not _is_usable(there):
             return -1.0
-        length = _length(there[:, -1])
+        length = norm(there[:, -1])
         return 1 - (length / self._length) ** 2 if 0.1 * length < self._length else -1.0
 
     def polish(self) -> None:
@@ -188,10 +186,6 @@ def _slopes(triangle: Array) -> Array:
     return slopes
 
 
-def _length(vector: Array) -> float:
-    return math.sqrt(float(vector @ vector))
-
-
 def _lengths(triangle: Array) -> Array:
     """The lengths of the columns of J."""
     lengths: Array = np.sqrt(np.square(triangle[:, :-1]).sum(axis=0))
@@ -201,9 +195,9 @@ def _lengths(triangle: Array) -> Array:
 def _left(triangle: Array, free: NDArray[np.bool_]) -> float:
     """The length of the residuals within the space of the free columns of J."""
     if free.all():
-        return _length(triangle[:-1, -1])
+        return norm(triangle[:-1, -1])
     basis, _ = np.linalg.qr(triangle[:, :-1][:, free])
-    return _length(basis.T @ triangle[:, -1])
+    return norm(basis.T @ triangle[:, -1])
 
 
 def _is_usable(triangle: Array) -> bool:

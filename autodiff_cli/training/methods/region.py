@@ -21,6 +21,7 @@ _POOR, _GOOD = 0.25, 0.75  # parts of the predicted reduction
 # A direction with a singular value this small does not exist. A small one is no reason to leave a direction out: that
 # it asks for a step far beyond the region keeps the other parameters from running ahead.
 _NOTHING = 1e-70
+_SMALL = 1e-280  # a square that has lost no digits
 
 
 class Region:
@@ -36,7 +37,7 @@ class Region:
 
     def __init__(self, scale: Array, start: Array) -> None:
         self._scale = scale
-        self._radius = _BEGINNING * (_norm(scale * start) or 1.0)
+        self._radius = _BEGINNING * (norm(scale * start) or 1.0)
         self._damping = 0.0
         self._length = self._slope = self.predicted = 0.0  # of the last step
 
@@ -46,7 +47,7 @@ class Region:
 
     def is_narrow(self, theta: Array, tolerance: float) -> bool:
         """Whether steps have become too short to matter beside the parameters."""
-        return self._radius <= tolerance * _norm(self._scale * theta)
+        return self._radius <= tolerance * norm(self._scale * theta)
 
     def step(self, triangle: Array, box: Bounds, slopes: Array) -> Array:
         """The step within the region, and between bounds, that makes the linear model of the residuals least.
@@ -74,10 +75,11 @@ class Region:
 
     def _note(self, step: Array, moved: Array, residuals: Array) -> None:
         """Keep what the linear model says of a step, relative to the sum of squares."""
-        squares = float(residuals @ residuals) or 1.0
-        self._length = _norm(self._scale * step)
-        self._slope = float(moved @ residuals) / squares
-        self.predicted = -2 * self._slope - float(moved @ moved) / squares
+        size = norm(residuals) or 1.0
+        moved, residuals = moved / size, residuals / size
+        self._length = norm(self._scale * step)
+        self._slope = float(moved @ residuals)
+        self.predicted = -2 * self._slope - float(moved @ moved)
 
     def judge(self, actual: float, *, is_first: bool) -> float:
         """Widen or narrow the region by what the last step has brought.
@@ -115,7 +117,7 @@ class Region:
 
     def _damped(self, along: Array, sizes: Array) -> float:
         def length(damping: float) -> float:
-            return _norm(sizes * along / (np.square(sizes) + damping))
+            return norm(sizes * along / (np.square(sizes) + damping))
 
         radius = self._radius
         longest = length(0.0)
@@ -123,7 +125,7 @@ class Region:
             return 0.0
         # φ(λ) = length - radius is convex and falls: Newton's steps on it from the left never pass its root.
         slope = float(np.sum(np.square(along / sizes / sizes))) / longest
-        low, high = (longest - radius) / slope, _norm(sizes * along) / radius
+        low, high = (longest - radius) / slope, norm(sizes * along) / radius
         damping = min(max(self._damping, low), high)
         for _ in range(_ITERATIONS):
             now = length(damping)
@@ -136,5 +138,10 @@ class Region:
         return damping
 
 
-def _norm(vector: Array) -> float:
-    return math.sqrt(float(vector @ vector))
+def norm(vector: Array) -> float:
+    """The length of a vector, also where its square would vanish."""
+    square = float(vector @ vector)
+    if square > _SMALL or math.isnan(square):
+        return math.sqrt(square)
+    largest = float(np.abs(vector).max(initial=0.0))
+    return largest * math.sqrt(float(np.sum(np.square(vector / largest)))) if largest else 0.0
