@@ -29,39 +29,57 @@ from autodiff_cli.numbers.arrays.table import quiet
 
 # Up to so many rows every order is as likely as any other. Of more, stretches of rows are drawn, so that memory is read
 # line by line, and the rows of a window of stretches are mixed: all windows of an epoch in the same way.
-_MIXED_FREELY = 2**18
+MIXED_FREELY = 2**18
 _STRETCH = 32
 _WINDOW = 8192
 
 _PAUSE = 0.1  # seconds between two reports of how far an epoch is
 
 
-def shuffled(generator: np.random.Generator, rows: int) -> NDArray[Any]:
+def shuffled(generator: np.random.Generator | None, rows: int) -> NDArray[Any]:
     """The order in which an epoch goes through the rows. Every backend takes this one, so that all agree.
 
     Of many rows, each batch has rows from all over the data; but those less than 32 that make no whole stretch are
-    always among the last of an epoch, and not every order is possible.
+    always among the last of an epoch, and not every order is possible. Without a generator they stay as they are.
 
     >>> sorted(shuffled(np.random.default_rng(0), 4).tolist())
     [0, 1, 2, 3]
     """
-    if rows <= _MIXED_FREELY:
-        return generator.permutation(rows)
-    kind = np.dtype(np.int32 if rows < 2**31 else np.int64)
-    begins = generator.permutation(rows // _STRETCH).astype(kind) * kind.type(_STRETCH)
-    stretches = _WINDOW // _STRETCH
-    mixed = len(begins) // stretches * stretches
-    within = generator.permutation(_WINDOW)
-    order: NDArray[Any] = np.empty(rows, kind)
-    windows = order[: mixed * _STRETCH].reshape(-1, _WINDOW)
-    np.take(begins[:mixed].reshape(-1, stretches), within // _STRETCH, axis=1, out=windows, mode="clip")
-    windows += (within % _STRETCH).astype(kind)
-    rest = order[mixed * _STRETCH :]
-    stretched = (begins[mixed:, None] + np.arange(_STRETCH, dtype=kind)).ravel()
-    rest[: len(stretched)] = stretched
-    rest[len(stretched) :] = np.arange(rows // _STRETCH * _STRETCH, rows)
-    generator.shuffle(rest)
-    return order
+    if generator is None:
+        return np.arange(rows)
+    return generator.permutation(rows) if rows <= MIXED_FREELY else LongOrder(generator, rows).part(0, rows)
+
+
+class LongOrder:
+    """The same of more than `MIXED_FREELY` rows, of which any part can be had without the others."""
+
+    def __init__(self, generator: np.random.Generator, rows: int) -> None:
+        kind = np.dtype(np.int32 if rows < 2**31 else np.int64)
+        self._begins = generator.permutation(rows // _STRETCH).astype(kind)
+        self._begins *= kind.type(_STRETCH)
+        self._stretches = _WINDOW // _STRETCH
+        mixed = len(self._begins) // self._stretches * self._stretches
+        within = generator.permutation(_WINDOW)
+        self._which, self._inside = within // _STRETCH, (within % _STRETCH).astype(kind)
+        stretched = (self._begins[mixed:, None] + np.arange(_STRETCH, dtype=kind)).ravel()
+        rest = np.concatenate((stretched, np.arange(rows // _STRETCH * _STRETCH, rows, dtype=kind)))
+        generator.shuffle(rest)
+        self._rest: NDArray[Any] = rest
+        self._mixed = mixed * _STRETCH  # rows in windows
+
+    def part(self, begin: int, end: int) -> NDArray[Any]:
+        """The rows from one place of the order up to another."""
+        first, last = begin // _WINDOW, -(-min(end, self._mixed) // _WINDOW)
+        order = self._rest[max(0, begin - self._mixed) : max(0, end - self._mixed)]
+        if first >= last:
+            return order
+        starts = self._begins[first * self._stretches : last * self._stretches].reshape(-1, self._stretches)
+        found: NDArray[Any] = np.empty((last - first) * _WINDOW + len(order), starts.dtype)
+        windows = found[: (last - first) * _WINDOW].reshape(-1, _WINDOW)
+        np.take(starts, self._which, axis=1, out=windows, mode="clip")
+        windows += self._inside
+        found[len(found) - len(order) :] = order
+        return found[begin - first * _WINDOW : end - first * _WINDOW]
 
 
 def total(weights: NDArray[Any]) -> float:
@@ -160,8 +178,9 @@ class EpochLoop:
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator,
+        generator: np.random.Generator | None,
         tell: Tell | None = None,
+        losses: list[float] | None = None,
     ) -> float:
         """See `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
@@ -171,7 +190,7 @@ class EpochLoop:
         names = self._sums.names.intersection(columns)
         order = shuffled(generator, rows)
         drawn = {name: columns[name][..., order] for name in names}
-        losses: list[float] = []
+        losses = [] if losses is None else losses
         due = time.monotonic() + _PAUSE
         for part in slices(rows, batch_rows):
             batch = {name: column[..., part] for name, column in drawn.items()}

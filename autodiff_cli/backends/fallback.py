@@ -157,10 +157,11 @@ class _Epochs(_Careful[EpochKernel]):
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator,
+        generator: np.random.Generator | None,
         tell: Tell | None = None,
+        losses: list[float] | None = None,
     ) -> float:
-        given = state, rate, point, columns, batch_rows, generator, tell
+        given = state, rate, point, columns, batch_rows, generator, tell, losses
         try:
             return self._kernel.run(*given)
         except NotCompiled as error:  # before the first step

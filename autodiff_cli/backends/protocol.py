@@ -200,8 +200,9 @@ class EpochKernel(Protocol):
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator,
+        generator: np.random.Generator | None,
         tell: Tell | None = None,
+        losses: list[float] | None = None,
     ) -> float:
         """Take one step per batch, over all rows once, in the order of `shuffled(generator, rows)`.
 
@@ -215,6 +216,7 @@ class EpochKernel(Protocol):
             point: a value for every leaf that is neither a column nor a parameter; more may be there.
             columns: whole columns, one at least.
             tell: is called now and then within an epoch that lasts.
+            losses: gets the loss of each batch, after those of earlier rows of the epoch.
 
         Returns:
             The mean of the batches' losses, each taken before its step; nan or infinite where the method diverged.

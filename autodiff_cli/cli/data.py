@@ -34,11 +34,13 @@ def data_files(
     environment: Environment,
     options: FileOptions,
     origins: Mapping[str, datetime] = MappingProxyType({}),
+    on_disk: bool = False,
 ) -> DataFiles:
     """The data at these paths, `-` standing for standard input. Raises DataError. See `open_data`."""
     from autodiff_cli.data.several import open_data
 
-    return open_data(paths, _stdin(environment) if "-" in paths else None, options=options, origins=origins)
+    stdin = _stdin(environment) if "-" in paths else None
+    return open_data(paths, stdin, options=options, origins=origins, on_disk=on_disk)
 
 
 def _stdin(environment: Environment) -> BinaryIO:

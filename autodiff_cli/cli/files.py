@@ -35,3 +35,10 @@ FILE_OPTIONS: dict[str, Any] = {
         ),
     ],
 }
+
+# A field of `DataOptions`.
+STREAM: dict[str, Any] = {
+    "stream": Annotated[
+        bool, typer.Option("--stream", help="Read DATA in blocks at every pass; what is larger than memory is anyway.")
+    ],
+}

@@ -12,8 +12,12 @@ from typing import Any, BinaryIO, Literal, cast
 
 from autodiff_cli.data.cells import CellKind, CellReader
 from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.streaming.pieces import Raw, coded
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts
 from autodiff_cli.data.texts import NotPlain, TextColumns
+
+_BYTES = 1 << 22  # of lines that are read at a time
+_BUFFER = 1 << 20  # bytes of a column that are read at a time
 
 
 class ArrowColumns(abc.ABC):
@@ -21,6 +25,7 @@ class ArrowColumns(abc.ABC):
 
     title: str
     extent: tuple[int, int] | None = None
+    is_text: bool = False
     notes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
@@ -40,6 +45,19 @@ class ArrowColumns(abc.ABC):
     def restrict(self, begin: int, end: int) -> None:
         """See `ColumnFormat.restrict`."""
         raise NotImplementedError
+
+    @abc.abstractmethod
+    def _tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
+        """The same, some rows at a time."""
+
+    def rows_about(self) -> int:
+        """See `ColumnFormat.rows_about`."""
+        with self._opened() as stream:
+            return self._rows_about(stream)
+
+    @abc.abstractmethod
+    def _rows_about(self, stream: BinaryIO) -> int:
+        """The same."""
 
     @contextlib.contextmanager
     def _stream(self) -> Iterator[BinaryIO]:
@@ -75,6 +93,25 @@ class ArrowColumns(abc.ABC):
             cells = table.column(own)
             columns[name] = as_texts(cells) if name in texts else self._numbers(cells, readers[name], own)
         return columns
+
+    def pieces(
+        self,
+        places: Mapping[str, int],
+        drop_missing: bool,  # noqa: ARG002
+        texts: Collection[str],
+        readers: Mapping[str, CellReader],
+        size: int,
+        careful: bool,  # noqa: ARG002
+    ) -> Generator[Raw]:
+        """See `ColumnFormat.pieces`."""
+        names = {name: self.header[place] for name, place in places.items()}
+        with self._opened() as stream:
+            for table in self._tables(stream, list(names.values()), size):
+                piece: Raw = {}
+                for name, own in names.items():
+                    cells = table.column(own)
+                    piece[name] = coded(cells) if name in texts else self._numbers(cells, readers[name], own)
+                yield piece
 
     def _numbers(self, cells: Any, reader: CellReader, own: str) -> Any:
         import pyarrow as pa
@@ -142,6 +179,20 @@ class Parquet(ArrowColumns):
         file, wanted = parquet.ParquetFile(stream), None if names is None else list(names)
         return file.read(wanted) if self._groups is None else file.read_row_groups(self._groups, wanted)
 
+    def _rows_about(self, stream: BinaryIO) -> int:
+        from pyarrow import parquet
+
+        return int(parquet.ParquetFile(stream).metadata.num_rows)
+
+    def _tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        # With a buffer, columns of long groups of rows are not read as a whole.
+        file = parquet.ParquetFile(stream, buffer_size=_BUFFER, pre_buffer=False)
+        for batch in file.iter_batches(batch_size=size, columns=list(names)):
+            yield pa.Table.from_batches([batch])
+
 
 class Feather(ArrowColumns):
     """A file of Arrow's own format, which is that of Feather too."""
@@ -160,12 +211,31 @@ class Feather(ArrowColumns):
         table = ipc.open_file(cast(io.IOBase, stream)).read_all()
         return table if names is None else table.select(names)
 
+    def _rows_about(self, stream: BinaryIO) -> int:
+        from pyarrow import ipc
+
+        file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=[0]))
+        return int(file.num_record_batches and file.num_record_batches * file.get_batch(0).num_rows)
+
+    def _tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyarrow import ipc
+
+        schema = ipc.open_file(cast(io.IOBase, stream)).schema
+        chosen = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
+        file = ipc.open_file(cast(io.IOBase, stream), options=chosen)
+        for number in range(file.num_record_batches):
+            table = pa.Table.from_batches([file.get_batch(number)])
+            for start in range(0, table.num_rows, size):
+                yield table.slice(start, size)
+
 
 class JsonLines(ArrowColumns):
     """Lines of JSON, each an object with the same names."""
 
     MAGIC = b"{"
     title = "lines of JSON"
+    is_text = True
 
     def __init__(self, source: ByteSource) -> None:
         self._read: Any = None
@@ -177,23 +247,45 @@ class JsonLines(ArrowColumns):
             yield stream
 
     def _schema(self, stream: BinaryIO) -> Any:
-        return self._table(stream).schema
+        content = stream.read(_BYTES) + stream.readline()
+        table = self._parsed(content, 0)
+        if not stream.read(1):
+            self._read = table
+        return table.schema
 
     def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
+        if self._read is None:
+            self._read = self._parsed(stream.read(), 0)
+        return self._read if names is None else self._read.select(names)
+
+    def _rows_about(self, stream: BinaryIO) -> int:  # noqa: ARG002
+        return self._source.lines_about()
+
+    def _tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:  # noqa: ARG002
+        import pyarrow as pa
+
+        lines = 0
+        while content := stream.read(_BYTES) + stream.readline():
+            table = self._parsed(content, lines)
+            lines += content.count(b"\n")
+            for name in names:
+                if name not in table.column_names:  # no line of these has it
+                    table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
+            yield table.select(list(names))
+
+    def _parsed(self, content: bytes, before: int) -> Any:
+        """Lines as a table. `before` is how many come before them."""
         import pyarrow as pa
         from pyarrow import json as pa_json
 
-        if self._read is None:
-            content = stream.read()
-            try:
-                self._read = pa_json.read_json(io.BytesIO(content))
-            except pa.ArrowInvalid:
-                self._read = pa.Table.from_pylist(list(self._objects(content)))
-        return self._read if names is None else self._read.select(names)
+        try:
+            return pa_json.read_json(io.BytesIO(content))
+        except pa.ArrowInvalid:
+            return pa.Table.from_pylist(list(self._objects(content, before)))
 
-    def _objects(self, content: bytes) -> Iterator[dict[str, Any]]:
+    def _objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
         """The objects, one by one. Raises DataError that names the line of what is none."""
-        for number, line in enumerate(content.splitlines(), 1):
+        for number, line in enumerate(content.splitlines(), before + 1):
             if not line.strip():
                 continue
             try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
 import itertools
 import math
@@ -22,10 +23,12 @@ from numpy.typing import NDArray
 from autodiff_cli.data.cells import MISSING, CellKind, CellReader, counted, is_broken, shown
 from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
 from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.streaming.pieces import Raw, coded, coded_cells
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, listing
 from autodiff_cli.data.texts import NotPlain, TextColumns, Unquoted, has_quotes, text_batches
 
 LONGEST_CELL = 1 << 24  # characters
+_BLOCK = 1 << 22  # bytes that are read at a time, where columns come in pieces
 _LOOKED_AT = 1000  # records in which the first cell of a column is looked for
 
 # The module's own limit, which holds for the whole process, is lower than what tables have in columns of text.
@@ -34,6 +37,8 @@ csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
 
 class Delimited:
     """A text of records. See `formats.ColumnFormat`."""
+
+    is_text = True
 
     def __init__(self, source: ByteSource, dialect: Dialect) -> None:
         self._source = source
@@ -101,6 +106,10 @@ class Delimited:
                     break
         return found
 
+    def rows_about(self) -> int:
+        """See `ColumnFormat.rows_about`."""
+        return self._source.lines_about()
+
     def reader(self) -> CellReader:
         """See `ColumnFormat.reader`."""
         return CellReader(self._opening.decimal)
@@ -147,29 +156,12 @@ class Delimited:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        # Columns by position: names that the model does not use may be empty, or twice there.
-        positions = [str(place) for place in range(len(self.header))]
-        chosen = {name: positions[place] for name, place in places.items()}
-        types = {position: pa.string() if name in texts else pa.float64() for name, position in chosen.items()}
-        opening = self._opening
-
         def read(*, plain: bool) -> pa.Table:
-            quoting: dict[str, Any] = {"quote_char": False} if plain else {"newlines_in_values": True}
+            chosen, options = self._arrow_options(places, texts, plain=plain)
             with self._source.text() as stream:
                 rows = self._rows(stream)
                 source: Any = Unquoted(rows) if plain else rows
-                return pa_csv.read_csv(
-                    source,
-                    read_options=pa_csv.ReadOptions(column_names=positions),
-                    parse_options=pa_csv.ParseOptions(delimiter=opening.delimiter, **quoting),
-                    convert_options=pa_csv.ConvertOptions(
-                        include_columns=[*types],
-                        column_types=types,
-                        null_values=[*MISSING],
-                        strings_can_be_null=True,
-                        decimal_point=opening.decimal,
-                    ),
-                )
+                return pa_csv.read_csv(source, **options).rename_columns([*chosen])
 
         try:
             try:
@@ -179,10 +171,71 @@ class Delimited:
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
             return None
         found = {}
-        for name, position in chosen.items():
-            found[name] = (as_texts if name in texts else as_floats)(table.column(position))
-            table = table.drop_columns([position])  # what was read makes room for the next
+        for name in places:
+            found[name] = (as_texts if name in texts else as_floats)(table.column(name))
+            table = table.drop_columns([name])  # what was read makes room for the next
         return found
+
+    def _arrow_options(
+        self, places: Mapping[str, int], texts: Collection[str], *, plain: bool
+    ) -> tuple[dict[str, str], dict[str, Any]]:
+        """What Arrow calls the columns at some places, and how it is to read them.
+
+        Args:
+            plain: whether there are no quotes.
+        """
+        import pyarrow as pa
+        from pyarrow import csv as pa_csv
+
+        # Columns by position: names that the model does not use may be empty, or twice there.
+        positions = [str(place) for place in range(len(self.header))]
+        chosen = {name: positions[place] for name, place in places.items()}
+        types = {position: pa.string() if name in texts else pa.float64() for name, position in chosen.items()}
+        opening = self._opening
+        quoting: dict[str, Any] = {"quote_char": False} if plain else {"newlines_in_values": True}
+        return chosen, {
+            "read_options": pa_csv.ReadOptions(column_names=positions),
+            "parse_options": pa_csv.ParseOptions(delimiter=opening.delimiter, **quoting),
+            "convert_options": pa_csv.ConvertOptions(
+                include_columns=[*types],
+                column_types=types,
+                null_values=[*MISSING],
+                strings_can_be_null=True,
+                decimal_point=opening.decimal,
+            ),
+        }
+
+    def pieces(
+        self,
+        places: Mapping[str, int],
+        drop_missing: bool,
+        texts: Collection[str],
+        readers: Mapping[str, CellReader],
+        size: int,
+        careful: bool,
+    ) -> Generator[Raw]:
+        """See `ColumnFormat.pieces`."""
+        if careful:
+            with contextlib.closing(self._from_start()) as records:
+                while block := list(itertools.islice(records, size)):
+                    found = self._read_records(block, places, drop_missing, texts, readers)
+                    yield {name: coded_cells(column) if name in texts else column for name, column in found.items()}
+            return
+        import pyarrow as pa
+        from pyarrow import csv as pa_csv
+
+        chosen, options = self._arrow_options(places, texts, plain=False)
+        options["read_options"].block_size = _BLOCK
+        with self._source.text() as stream:
+            try:
+                with pa_csv.open_csv(self._rows(stream), **options) as reader:
+                    for batch in reader:
+                        cells = {name: pa.chunked_array([batch.column(own)]) for name, own in chosen.items()}
+                        yield {n: coded(each) if n in texts else as_floats(each) for n, each in cells.items()}
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise self._source.unreadable(error) from None
+            except (pa.ArrowInvalid, OSError) as error:
+                raise NotPlain from error
 
     def _rows(self, stream: BinaryIO) -> Any:
         """The bytes of the rows, without comments, and with one blank where cells are separated by blanks."""
@@ -196,10 +249,22 @@ class Delimited:
         self, places: Mapping[str, int], drop_missing: bool, texts: Collection[str], readers: Mapping[str, CellReader]
     ) -> dict[str, Any]:
         """The same, cell by cell. Raises DataError that lists what is wrong by line, column and text."""
+        with contextlib.closing(self._from_start()) as records:
+            return self._read_records(records, places, drop_missing, texts, readers)
+
+    def _read_records(
+        self,
+        records: Iterable[Record],
+        places: Mapping[str, int],
+        drop_missing: bool,
+        texts: Collection[str],
+        readers: Mapping[str, CellReader],
+    ) -> dict[str, Any]:
+        """The columns of some records. Raises as `_read_carefully`."""
         wrong: list[str] = []
         missing: list[str] = []
         columns: dict[str, list[Any]] = {name: [] for name in places}
-        for place, cells in self._from_start():
+        for place, cells in records:
             if len(cells) != len(self.header):
                 wrong.append(f"{place}: {counted(len(cells))}, but the header has {len(self.header)}")
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
@@ -18,6 +18,9 @@ from autodiff_cli.data.delimited import not_read
 from autodiff_cli.data.formats import format_of
 from autodiff_cli.data.options import AS_IT_IS, FileOptions
 from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.streaming.columns import Passing, StreamedColumns
+from autodiff_cli.data.streaming.filtering import filtered
+from autodiff_cli.data.streaming.pieces import RawPiece
 from autodiff_cli.data.table import Array, DataError, LabelColumn, Record, Table, as_labels, complete, listing
 from autodiff_cli.data.texts import NotPlain, TextColumns
 from autodiff_cli.data.where import RowFilter
@@ -75,12 +78,14 @@ class DataFile:
         options: how it is to be read.
         origins: by column, the moment from which dates and times are counted; by default that of its first cell.
         once: leave standard input where it is until it is read, row by row, as it arrives; then it is gone.
+        on_disk: keep what a pipe gives on disk.
 
     Attributes:
         name: for messages.
         header: the names of the columns as the file spells them.
         names: the same, as the language compares names; those that are empty, or there already, are left out.
         readers: what reads the cells of each column, and what it has learnt of them.
+        listen: is told how far a pass over streamed rows is; `streamed` is what streams them, once that has begun.
 
     Raises:
         DataError: if there is no such file, no header that can be read, or not the columns that options name.
@@ -94,8 +99,9 @@ class DataFile:
         options: FileOptions = AS_IT_IS,
         origins: Mapping[str, datetime] = MappingProxyType({}),
         once: bool = False,
+        on_disk: bool = False,
     ) -> None:
-        source = ByteSource(path, stdin, once=once)
+        source = self._source = ByteSource(path, stdin, once=once, on_disk=on_disk)
         self.name = source.name
         self.path, self.options = path, options
         self.format = format_of(source, options)
@@ -108,6 +114,8 @@ class DataFile:
             self.readers[name].origin = origins[name]
         self._notes: dict[str, None] = {}
         self._mask: NDArray[np.bool_] | None = None  # which rows count, once they have been looked at
+        self.listen: Callable[[Passing], object] | None = None
+        self.streamed: StreamedColumns | None = None
         self._where = None
         if options.where is not None:
             self._where = RowFilter(options.where, self.names, self.texts)
@@ -123,7 +131,8 @@ class DataFile:
         """What there is to say of how the file was read: all that nobody said and that changes what a number means."""
         of_columns = ((name, reader.note()) for name, reader in self.readers.items())
         said = [f"column `{name}`: {note}" for name, note in of_columns if note is not None]
-        return [*self.format.notes, *said, *self._notes]
+        streamed = [] if self.streamed is None else [self.streamed.note]
+        return [*self.format.notes, *said, *self._notes, *streamed]
 
     @property
     def origins(self) -> dict[str, datetime]:
@@ -183,6 +192,46 @@ class DataFile:
         if not kept:
             raise DataError("\n".join([f"{self.name}: --where leaves no row of {rows}", *said]))
         self._notes |= dict.fromkeys([*said, f"--where: {kept} of {rows} rows stay"])
+
+    def pieces(
+        self,
+        wanted: Collection[str],
+        texts: Collection[str],
+        size: int,
+        *,
+        drop_missing: bool = False,
+        careful: bool = False,
+    ) -> Generator[RawPiece]:
+        """The same as `read`, some rows at a time; texts as `Coded`.
+
+        Args:
+            size, careful: see `ColumnFormat.pieces`.
+
+        Raises:
+            DataError: see `read`.
+            NotPlain: where only careful reading can go on.
+        """
+        if not self.places(wanted):
+            raise DataError(f"{self.name}: the model uses none of its columns ({in_brief(self.names)})")
+        where = self._where
+        more = set() if where is None else {*where.texts, *where.numbers}
+        text = texts if where is None else {*texts, *where.texts}
+        drops = drop_missing or where is not None
+        some = self.format.pieces(self.places({*wanted, *more}), drops, text, self.readers, size, careful)
+        return filtered(self.name, some, wanted, where, self.say_kept)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it takes long to read, so that it pays to keep what was read."""
+        return self.format.is_text or self._where is not None
+
+    def rows_about(self) -> int:
+        """See `ColumnFormat.rows_about`."""
+        return self.format.rows_about()
+
+    def signature(self) -> tuple[Any, ...]:
+        """See `ByteSource.signature`."""
+        return self._source.signature()
 
     def rows(self) -> Iterator[Cells]:
         """The rows that count as text, some at a time."""

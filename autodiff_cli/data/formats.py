@@ -10,6 +10,7 @@ from autodiff_cli.data.cells import CellReader
 from autodiff_cli.data.delimited import Delimited
 from autodiff_cli.data.dialect import Dialect
 from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.streaming.pieces import Raw
 from autodiff_cli.data.table import Record
 from autodiff_cli.data.texts import TextColumns
 
@@ -64,6 +65,33 @@ class ColumnFormat(Protocol):
             DataError: for cells that hold no number; where the place of what is missing is known, for these too unless
                 `drop_missing`.
         """
+
+    def pieces(
+        self,
+        places: Mapping[str, int],
+        drop_missing: bool,
+        texts: Collection[str],
+        readers: Mapping[str, CellReader],
+        size: int,
+        careful: bool,
+    ) -> Generator[Raw]:
+        """The same, some rows at a time; texts as `Coded`.
+
+        Args:
+            size: how many rows at a time, about, where the file does not say.
+            careful: read cell by cell, where that makes a difference.
+
+        Raises:
+            DataError: as `columns`.
+            NotPlain: where only careful reading can go on, or can say what is wrong.
+        """
+
+    def rows_about(self) -> int:
+        """How many rows there are, estimated by how long the first ones are, if nothing says it."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether reading takes long, since numbers are written as text."""
 
     def records(self) -> Generator[Record]:
         """The rows as text, each with its place. Of what can be read only once, those that were not read yet."""

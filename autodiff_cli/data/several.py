@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import glob
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from autodiff_cli.data.cells import CellReader
 from autodiff_cli.data.files import Block, Cells, DataFile, RawColumns, as_table, loaded
 from autodiff_cli.data.options import AS_IT_IS, FileOptions
+from autodiff_cli.data.streaming.columns import Passing, StreamedColumns
+from autodiff_cli.data.streaming.pieces import RawPiece
 from autodiff_cli.data.table import DataError, Record, Table
 from autodiff_cli.data.texts import TextColumns
 from autodiff_cli.language.errors import in_brief
@@ -29,21 +31,22 @@ def open_data(
     *,
     options: FileOptions = AS_IT_IS,
     origins: Mapping[str, datetime] = MappingProxyType({}),
+    on_disk: bool = False,
 ) -> DataFile | SeveralFiles:
     """The data at some paths, each a file, a folder of files or a pattern (`2024-*.csv`).
 
     Args:
         stdin: where `-` is read from.
         options: how files are to be read.
-        origins: see `DataFile`.
+        origins, on_disk: see `DataFile`.
 
     Raises:
         DataError: for what is not there or cannot be read, and for files whose columns are not the same.
     """
     found = [path for given in paths for path in _expanded(given)]
     if len(found) == 1:
-        return DataFile(found[0], stdin, options=options, origins=origins)
-    return SeveralFiles([DataFile(path, stdin, options=options, origins=origins) for path in found])
+        return DataFile(found[0], stdin, options=options, origins=origins, on_disk=on_disk)
+    return SeveralFiles([DataFile(path, stdin, options=options, origins=origins, on_disk=on_disk) for path in found])
 
 
 class SeveralFiles:
@@ -55,6 +58,8 @@ class SeveralFiles:
 
     def __init__(self, files: Sequence[DataFile]) -> None:
         self._files = files
+        self.listen: Callable[[Passing], object] | None = None
+        self.streamed: StreamedColumns | None = None
         first = files[0]
         shown = ", ".join(file.name for file in files[:_MOST_NAMED])
         self.name = shown if len(files) <= _MOST_NAMED else f"{shown} and {len(files) - _MOST_NAMED} more files"
@@ -98,7 +103,8 @@ class SeveralFiles:
             for note in notes
             if note not in common
         )
-        return [f"{len(self._files)} files", *common, *own]
+        streamed = [] if self.streamed is None else [self.streamed.note]
+        return [f"{len(self._files)} files", *common, *own, *streamed]
 
     @property
     def origins(self) -> dict[str, datetime]:
@@ -121,6 +127,34 @@ class SeveralFiles:
             self._count_from(file.origins)
         columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
         return RawColumns(columns, np.arange(1, len(next(iter(columns.values()))) + 1))
+
+    def pieces(
+        self,
+        wanted: Collection[str],
+        texts: Collection[str],
+        size: int,
+        *,
+        drop_missing: bool = False,
+        careful: bool = False,
+    ) -> Generator[RawPiece]:
+        """See `DataFile.pieces`."""
+        for file in self._files:
+            for piece in file.pieces(wanted, texts, size, drop_missing=drop_missing, careful=careful):
+                yield piece
+                self._count_from(file.origins)
+
+    @property
+    def is_text(self) -> bool:
+        """See `DataFile.is_text`."""
+        return any(file.is_text for file in self._files)
+
+    def rows_about(self) -> int:
+        """See `DataFile.rows_about`."""
+        return sum(file.rows_about() for file in self._files)
+
+    def signature(self) -> tuple[Any, ...]:
+        """See `DataFile.signature`."""
+        return tuple(file.signature() for file in self._files)
 
     def rows(self) -> Iterator[Cells]:
         """See `DataFile.rows`; cells in the order of the first file's columns."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from autodiff_cli.data.streaming.spool import SpooledBytes, all_of, opened_again
 from autodiff_cli.data.table import DataError
 
 _PIECE = 1 << 20  # bytes that are read at a time
@@ -45,6 +46,7 @@ class ByteSource:
         path: `-` stands for `stdin`. What a pipe gives is kept, so that it can be read again.
         stdin: where `-` is read from.
         once: leave what is in `stdin` there until it is read, as it arrives; then it is gone.
+        on_disk: keep what a pipe gives in a file without a name, and not in memory, also if it is short.
 
     Attributes:
         name: for messages.
@@ -55,21 +57,21 @@ class ByteSource:
         DataError: if there is no such file, or if it is known not to be data that can be read.
     """
 
-    def __init__(self, path: str, stdin: BinaryIO | None = None, *, once: bool = False) -> None:
+    def __init__(self, path: str, stdin: BinaryIO | None = None, *, once: bool = False, on_disk: bool = False) -> None:
         self.name = "standard input" if path == "-" else path
         self._path = Path(path)
         self.once = once
-        self._bytes: bytes | None = None
+        self._bytes: bytes | SpooledBytes | None = None
         self._stream: io.BufferedReader | None = None
         try:
             if path == "-" and stdin is not None:
                 if once:
                     self._stream = stdin if isinstance(stdin, io.BufferedReader) else io.BufferedReader(_raw(stdin))
                 else:
-                    self._bytes = _all_of(stdin)
+                    self._bytes = all_of(stdin, self.name, on_disk=on_disk)
             elif not (self._path.is_file() or self._path.is_dir()):
                 with self._path.open("rb") as pipe:  # it gives its bytes only once
-                    self._bytes = _all_of(pipe)
+                    self._bytes = all_of(pipe, self.name, on_disk=on_disk)
             self.start = self._peek()
         except OSError as error:
             raise self.unreadable(error) from None
@@ -109,7 +111,7 @@ class ByteSource:
         if self._stream is not None:
             yield self._stream
             return
-        with self._path.open("rb") if self._bytes is None else io.BytesIO(self._bytes) as stream:
+        with self._path.open("rb") if self._bytes is None else opened_again(self._bytes) as stream:
             yield stream
 
     @contextlib.contextmanager
@@ -127,7 +129,32 @@ class ByteSource:
         """Whether there are many bytes, which can be read again."""
         if self.once:
             return False
-        return (self._path.stat().st_size if self._bytes is None else len(self._bytes)) >= _LONG
+        return self._size() >= _LONG
+
+    def lines_about(self) -> int:
+        """How many lines of text there are, estimated by the first of them."""
+        with self.text() as stream:
+            begun = stream.read(_PIECE)
+            size = self._size()
+            if self.start.startswith(_ZIPPED) and len(begun) == _PIECE:
+                packed = len(zlib.compress(begun, 6))  # as those who write such files do
+                size = size * len(begun) // max(1, packed)
+            elif len(begun) < _PIECE:
+                size = len(begun)
+        return size * begun.count(b"\n") // max(1, len(begun))
+
+    def signature(self) -> tuple[int, ...]:
+        """What differs after a file has been written to, most likely."""
+        if self._bytes is not None or self._stream is not None:
+            return ()
+        try:
+            status = self._path.stat()
+        except OSError as error:
+            raise self.unreadable(error) from None
+        return status.st_size, status.st_mtime_ns, status.st_ino
+
+    def _size(self) -> int:
+        return self._path.stat().st_size if self._bytes is None else len(self._bytes)
 
     def unreadable(self, error: Exception, line: int | None = None) -> DataError:
         """The error for bytes that cannot be read, or make no sense."""
@@ -145,8 +172,3 @@ class ByteSource:
 def _raw(stream: BinaryIO) -> Any:
     """A stream of bytes as `BufferedReader` takes it."""
     return stream
-
-
-def _all_of(stream: BinaryIO) -> bytes:
-    """All bytes, by steps between which an endless stream can be interrupted."""
-    return b"".join(iter(lambda: stream.read(_PIECE), b""))

@@ -21,7 +21,7 @@ from autodiff_cli.training.intervals.asked import check_intervals, with_interval
 from autodiff_cli.training.keeping.identity import kept_by
 from autodiff_cli.training.many_starts import optimize_from_many
 from autodiff_cli.training.methods.loop import Listener, Observer, Outcome
-from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LossKind
 from autodiff_cli.training.objective.model import Model, tied
 from autodiff_cli.training.objective.objective import Objective
@@ -41,7 +41,7 @@ from autodiff_cli.training.prediction.terms import Terms
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.accuracy import accuracy
 from autodiff_cli.training.result.derived import Quantities, derived, written
-from autodiff_cli.training.result.diagnosis import Diagnosis, diagnose
+from autodiff_cli.training.result.diagnosis import diagnose
 from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.result.statistics import MOST, Statistics, statistics
 from autodiff_cli.training.run import chosen
@@ -70,7 +70,7 @@ class Interrupted(KeyboardInterrupt):
 
 def fit(
     model: str | Model,
-    data: Mapping[str, ArrayLike] | Dataset,
+    data: Data,
     start: Mapping[str, ArrayLike] | None = None,
     optimizer: str = "auto",
     loss: str | None = None,
@@ -92,6 +92,7 @@ def fit(
     threads: int | None = None,
     drop_missing: bool = False,
     no_columns: bool = False,
+    stream: bool = False,
     scale: float | None = None,
     huber_delta: float | None = None,
     family: str | None = None,
@@ -120,7 +121,7 @@ def fit(
     Args:
         model: `target ~ prediction`, or an expression that is itself the loss of a row. Names that are no columns of
             the data are parameters. `column ~ softmax(…)` tells classes apart, whole numbers or texts.
-        data: the columns by name.
+        data: the columns by name, or the path of a file, a folder or a pattern (`2024-*.csv`).
         start: where parameters begin: numbers, at 1 if they are not named, and arrays, which are drawn by the seed if
             they are not named (see `initial_arrays`). `auto` and `lm` may find better numbers in the data if the fit
             ends badly from there, and say so in the warnings.
@@ -149,6 +150,8 @@ def fit(
         diagnosis: examine the layers of a network: see `Diagnosis`.
         drop_missing: leave out rows with a missing cell.
         no_columns: that the prediction reads no column is meant, though the data have some that it could read.
+        stream: read files in blocks, again at every pass, to the same bits: for what is larger than memory, which is
+            noticed too. Weights, sigma and x_sigma are then names of columns.
         scale: what robust losses (huber, logcosh, soft_l1, cauchy) measure residuals by; by default the robust standard
             deviation of the residuals, 1.4826 times the median of their sizes, estimated along.
         huber_delta: where the loss huber bends, in such scales: 1.345 by default.
@@ -205,7 +208,7 @@ def fit(
     shows = "ipykernel" in sys.modules if plot is None else plot
     options = Options(
         ParameterOptions(by_canonical_name(start), kept, by_canonical_name(bounds)),
-        DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns, by_canonical_name(x_sigma)),
+        DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns, by_canonical_name(x_sigma), stream),
         LossOptions(loss, scale, huber_delta, family, likelihood, l1, l2),
         MethodOptions(
             optimizer,
@@ -307,7 +310,7 @@ def concluded(
 ) -> FittedModel:
     outcome, chosen = _canonical(objective, method, outcome)
     model, left_out = objective.model, objective.data.dropped
-    layout = objective.layout
+    layout, first = objective.layout, progress.first
     values = layout.values(outcome.theta)
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     found = statistics(objective, outcome.theta, options.data.absolute_sigma, not outcome.failure, in_full=True)
@@ -363,7 +366,7 @@ def concluded(
         terms=terms(objective, options.data),
         penalty=_penalty(objective, outcome.theta),
         scale=objective.scale if objective.kind is LossKind.ROBUST else None,
-        diagnosis=_diagnosis(objective, progress, outcome) if options.report.diagnosis else None,
+        diagnosis=diagnose(objective, first.theta, outcome.theta) if options.report.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.figures(outcome.theta)),
     )
 
@@ -380,10 +383,6 @@ def _canonical(objective: Objective, method: str, outcome: Outcome) -> tuple[Out
         return outcome, []
     theta, said = canonical_point(objective, outcome.theta, objective.bounds)
     return (dataclasses.replace(outcome, theta=theta), said) if said else (outcome, [])
-
-
-def _diagnosis(objective: Objective, progress: Progress, outcome: Outcome) -> Diagnosis | None:
-    return None if progress.first is None else diagnose(objective, progress.first.theta, outcome.theta)
 
 
 def _penalty(objective: Objective, theta: Array) -> float | None:

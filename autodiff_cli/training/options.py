@@ -112,6 +112,7 @@ class DataOptions:
     drop_missing: bool = False
     no_columns: bool = False
     x_sigma: Mapping[str, ArrayLike | str] = field(default_factory=dict)
+    stream: bool = False
 
     def __post_init__(self) -> None:
         if self.x_sigma and self.sigma is None:

@@ -19,6 +19,10 @@ from autodiff_cli.training.rows.protocol import Columns
 
 Array = NDArray[np.float64]
 
+_SHUFFLED = 2**20  # rows, at most, that are drawn by shuffling all
+_BLOCK = 65_536
+_MOST = 10**9  # rows that NumPy draws so from
+
 
 def split(objective: Objective, fraction: float, seed: int) -> tuple[Objective, Objective]:
     """The objective over the rows to fit, and over those held out: a share of them, drawn at random.
@@ -30,11 +34,26 @@ def split(objective: Objective, fraction: float, seed: int) -> tuple[Objective, 
     held = round(fraction * objective.rows)
     if not 0 < held < objective.rows:
         raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")
-    order = np.random.default_rng(seed).permutation(objective.rows)
-    fitted = objective.restricted(np.sort(order[held:]))
-    held_out = objective.restricted(np.sort(order[:held]))
+    mask = _drawn(np.random.default_rng(seed), objective.rows, held)
+    fitted, held_out = objective.restricted(~mask), objective.restricted(mask)
     _check_classes(fitted, held_out)
     return fitted, held_out
+
+
+def _drawn(generator: np.random.Generator, rows: int, count: int) -> NDArray[np.bool_]:
+    """So many of the rows, every set of them as likely as any other. Of many rows, block by block."""
+    mask = np.zeros(rows, dtype=np.bool_)
+    if rows <= _SHUFFLED:
+        mask[generator.permutation(rows)[:count]] = True
+        return mask
+    if rows >= _MOST:
+        raise OptionError(f"validation: rows are held out of fewer than {_MOST:.0e}, and these are {rows}")
+    for start in range(0, rows, _BLOCK):
+        size = min(_BLOCK, rows - start)
+        own = int(generator.hypergeometric(count, rows - start - count, size))
+        mask[start : start + size][generator.permutation(size)[:own]] = True
+        count -= own
+    return mask
 
 
 def _check_classes(fitted: Objective, held_out: Objective) -> None:

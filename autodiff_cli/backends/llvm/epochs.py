@@ -92,19 +92,21 @@ class CompiledEpochs:
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator,
+        generator: np.random.Generator | None,
         tell: Tell | None = None,
+        losses: list[float] | None = None,
     ) -> float:
         """See `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
         if min(batch_rows, rows) > _LONGEST or rows >= 2**32:
-            return self._otherwise.run(state, rate, point, columns, batch_rows, generator, tell)
+            return self._otherwise.run(state, rate, point, columns, batch_rows, generator, tell, losses)
         with self._lock, quiet():
             bound = Bound(self._plan.loss.plan.columns, columns, rows)
             run = self._machine(bound.types).function("epoch")
             self._enter(state, rate, point)
             try:
-                return self._run(run, bound, shuffled(generator, rows), max(1, min(batch_rows, rows)), tell)
+                order, batch = shuffled(generator, rows), max(1, min(batch_rows, rows))
+                return mean_loss(self._run(run, bound, order, batch, tell, [] if losses is None else losses))
             finally:
                 self._leave(state)
 
@@ -114,7 +116,9 @@ class CompiledEpochs:
         """See `EpochKernel.whole`."""
         return self._otherwise.whole(state, rate, point, weight, sums)
 
-    def _run(self, run: Any, bound: Bound, order: NDArray[Any], batch: int, tell: Tell | None) -> float:
+    def _run(
+        self, run: Any, bound: Bound, order: NDArray[Any], batch: int, tell: Tell | None, before: list[float]
+    ) -> list[float]:
         rows = len(order)
         window, drawn, _kept = self._space(bound, batch)
         order = np.ascontiguousarray(order, np.uint32)
@@ -135,7 +139,8 @@ class CompiledEpochs:
             begin, part = end, max(1, int(_LONG / pace) // window) * window
             if tell is not None and begin < rows:
                 tell(begin / rows, mean_loss(losses[: int(self._job[place["count"]])]))
-        return mean_loss(losses[: int(self._job[place["count"]])])
+        before += losses[: int(self._job[place["count"]])].tolist()
+        return before
 
     def _space(self, bound: Bound, batch: int) -> tuple[int, NDArray[np.int64], list[Array]]:
         """How many rows are gathered at a time, the table of the columns that they go to, and the memory of these."""

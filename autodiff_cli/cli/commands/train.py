@@ -15,7 +15,7 @@ from autodiff_cli.cli.commands.descent_options import DESCENT, KEEPING
 from autodiff_cli.cli.declarations import Assignments, Digits, Json
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput, ExitStatus, Failure
-from autodiff_cli.cli.files import DATA_HELP, FILE_OPTIONS
+from autodiff_cli.cli.files import DATA_HELP, FILE_OPTIONS, STREAM
 from autodiff_cli.cli.records import with_records
 from autodiff_cli.data.options import FileOptions
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
@@ -144,7 +144,7 @@ OPTIONS: dict[str, Any] = {
 
 
 @with_records(
-    {**OPTIONS, **DESCENT, **KEEPING, **FILE_OPTIONS},
+    {**OPTIONS, **DESCENT, **KEEPING, **STREAM, **FILE_OPTIONS},
     rows=DataOptions,
     losses=LossOptions,
     method=MethodOptions,
@@ -271,7 +271,7 @@ def train(
         with writing(path):
             check_writable(path)
     with bad_input("--drop-missing leaves such rows out"), contextlib.ExitStack() as machines:
-        file = data_files(data, environment, reading)
+        file = data_files(data, environment, reading, on_disk=rows.stream)
         ties = _ties(kept)
         report = dataclasses.replace(report, derive={**{name: name for name in ties}, **report.derive})
         named = {**given, **kept, **limited}
@@ -285,6 +285,7 @@ def train(
         if by is not None:
             return fitted_by_group(read, file, by, choices, environment, output, digits, json)
         table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
+        file.listen = table.read
         try:
             choices = dataclasses.replace(choices, cluster=machines.enter_context(connected(cluster)))
             objective = Objective.of(read, file, choices)

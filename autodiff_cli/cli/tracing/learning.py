@@ -25,13 +25,14 @@ def learning_page(
 
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.render.drawing.layout import TooLarge
-    from autodiff_cli.render.learning.page import Course, page_of_course
+    from autodiff_cli.render.learning.page import Course, page_of_course, shown_rows
     from autodiff_cli.training.row import row_loss
 
     classes = None if objective.classes is None else len(objective.classes)
     scaled = losses if fit.scale is None else dataclasses.replace(losses, scale=fit.scale)
     formula = row_loss(objective.model, objective.loss, scaled, classes)
-    table = objective.table.columns
+    shown = shown_rows(objective.rows)
+    table = objective.data.part(shown).table().columns
     columns = {name: table[name] for name in objective.model.of_rows if name in table}
     epochs = recorder.course(objective, fit)
     point: dict[str, Any] = {name: float(values[0]) for name, values in columns.items()}
@@ -42,6 +43,7 @@ def learning_page(
         objective.layout,
         epochs,
         columns,
+        shown,
         objective.rows,
         objective.classes,
         fit.fixed,

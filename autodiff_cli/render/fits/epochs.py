@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from autodiff_cli.data.streaming.columns import Passing
 from autodiff_cli.language.errors import in_brief
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Paper, Style
@@ -69,6 +70,11 @@ class EpochTable:
         if self._bar is not None:
             self._bar.move(underway.number - 1, underway.part, underway.loss)
 
+    def read(self, passing: Passing) -> None:
+        """A pass over rows that are streamed is under way."""
+        if self._bar is not None:
+            self._bar.read(passing)
+
     def end(self) -> None:
         """Show the last epoch, whatever its number, and take the bar away."""
         if self._bar is not None:
@@ -114,6 +120,7 @@ class Bar:
         self._clock = clock
         self._next = clock() + LONG
         self._shown: tuple[Progress, TaskID] | None = None
+        self._reading: tuple[Progress, TaskID] | None = None
 
     def move(self, passed: int, part: float, loss: float) -> None:
         """Show how far the run is, if it is time to: how many epochs have passed, and which part of the next."""
@@ -121,15 +128,59 @@ class Bar:
         if now < self._next:
             return
         self._next = now + REFRESH
+        if self._reading is not None:
+            self.hide()
         progress, task = self._shown = self._shown or self._drawn()
         at = f"{passed + 1}, {part:.0%}" if part else str(passed)
         progress.update(task, completed=passed + part, at=at, loss=f"{loss:.6g}", refresh=True)
+
+    def read(self, passing: Passing) -> None:
+        """Show how far a pass over streamed rows is, how fast they come, and when it will be over."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + REFRESH
+        if self._reading is None:
+            self.hide()
+            self._reading = self._drawn_reading()
+        progress, task = self._reading
+        rate = passing.rows / max(passing.seconds, 1e-9)
+        left = "" if passing.total is None else clock_time((passing.total - passing.rows) / max(rate, 1e-9))
+        shown = f"{rate / 1e6:.3g} million rows/s"
+        progress.update(
+            task,
+            completed=passing.rows,
+            total=passing.total,
+            number=passing.number,
+            rate=shown,
+            left=left,
+            refresh=True,
+        )
 
     def hide(self) -> None:
         """Take the bar away until the next move."""
         if self._shown is not None:
             self._shown[0].stop()
             self._shown = None
+        if self._reading is not None:
+            self._reading[0].stop()
+            self._reading = None
+
+    def _drawn_reading(self) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        progress = Progress(
+            TextColumn("  pass {task.fields[number]}"),
+            BarColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[left]}"),
+            console=Console(file=self._stream, width=self._width, color_system=self._colours, force_terminal=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        progress.start()
+        return progress, progress.add_task("", total=None, number=1, rate="", left="")
 
     def _drawn(self) -> tuple[Progress, TaskID]:
         from rich.console import Console
@@ -146,3 +197,14 @@ class Bar:
         )
         progress.start()
         return progress, progress.add_task("", total=self._total, at="", loss="")
+
+
+def clock_time(seconds: float) -> str:
+    """A time that is left.
+
+    >>> clock_time(75), clock_time(7322)
+    ('1:15 left', '2:02:02 left')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"

@@ -38,7 +38,8 @@ class Course(NamedTuple):
         trace: the walk of the first row's loss, at the end.
         model: resolved.
         layout: of the parameters of an epoch.
-        columns: the numbers of the model's columns, row by row; of a class its position among `classes`.
+        columns: the numbers of the model's columns, of the rows that are shown; of a class its place among `classes`.
+        shown: the numbers of these rows, from 0 on: see `shown_rows`.
         rows: how many there are.
         fixed: the parameters that stay what they are.
     """
@@ -48,6 +49,7 @@ class Course(NamedTuple):
     layout: ParameterLayout
     epochs: Sequence[Epoch]
     columns: Mapping[str, NDArray[np.float64]]
+    shown: NDArray[np.int64]
     rows: int
     classes: Classes | None
     fixed: Mapping[str, Any]
@@ -65,9 +67,13 @@ def page_of_course(course: Course, digits: int | None = None) -> str:
     return to_html(course.trace, EVERYTHING, digits, addition=addition)
 
 
+def shown_rows(rows: int) -> NDArray[np.int64]:
+    """The numbers of the rows that a page has, of so many."""
+    return np.unique(np.linspace(0, rows - 1, min(rows, MOST_ROWS)).round().astype(np.int64))
+
+
 def _document(course: Course) -> dict[str, Any]:
     model, index = course.model, course.trace.tape.index
-    shown = np.unique(np.linspace(0, course.rows - 1, min(course.rows, MOST_ROWS)).round().astype(np.int64))
     prediction, link = _prediction(course)
     target = model.program.target
     return {
@@ -83,9 +89,9 @@ def _document(course: Course) -> dict[str, Any]:
             }
             for epoch in course.epochs
         ],
-        "rows": (shown + 1).tolist(),
+        "rows": (course.shown + 1).tolist(),
         "count": course.rows,
-        "columns": {name: values[shown].tolist() for name, values in course.columns.items()},
+        "columns": {name: values.tolist() for name, values in course.columns.items()},
         "predictors": [name for name in model.predictors() if name in model.numeric],
         "prediction": prediction,
         "link": link,

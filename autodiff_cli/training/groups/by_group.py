@@ -108,6 +108,8 @@ def fit_groups(
     """The same as `fit_by`, with the options in their groups."""
     asked = options or Options()
     _check_options(asked)
+    if asked.data.stream:
+        raise OptionError("by: rows are sorted by their groups, in memory; leave out stream")
     dataset = as_dataset(data)
     name = canonical(by)
     if name not in dataset.names:

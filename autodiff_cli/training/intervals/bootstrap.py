@@ -18,6 +18,7 @@ from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
+from autodiff_cli.training.rows.streamed import StreamedRows
 from autodiff_cli.training.smooth import minimised
 
 Array = NDArray[np.float64]
@@ -28,6 +29,10 @@ _MOST_LOST = 0.5  # of the resamples: with fewer left nothing is said
 
 def check_resampled(objective: Objective) -> None:
     """Raise OptionError for an objective whose resamples mean nothing."""
+    if isinstance(objective.data, StreamedRows):
+        raise OptionError(
+            "bootstrap: every resample is drawn from all rows, which have to be in memory, and these are streamed"
+        )
     if objective.is_network:
         raise OptionError("bootstrap: the parameters of a network have no intervals, since its units can change places")
 

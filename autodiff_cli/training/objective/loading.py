@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from autodiff_cli.data.several import open_data
 from autodiff_cli.data.table import Columns, DataError, Dataset, Table, numbers
 from autodiff_cli.language.errors import UnknownNameError, in_brief, suggest
 from autodiff_cli.training.levels.indicators import load_with_labels
@@ -19,9 +21,17 @@ from autodiff_cli.training.rows.protocol import WEIGHT
 
 Array = NDArray[np.float64]
 
+SIGMA = "sigma"
+NO_WEIGHT = "weights: every weight is 0"
 
-def as_dataset(data: Mapping[str, ArrayLike] | Dataset) -> Dataset:
-    """The data themselves if they are a Dataset, else their columns."""
+
+Data: TypeAlias = "Mapping[str, ArrayLike] | Dataset | str | os.PathLike[str]"
+
+
+def as_dataset(data: Data) -> Dataset:
+    """The data themselves if they are a Dataset, the file (folder, pattern) at a path, else their columns."""
+    if isinstance(data, str | os.PathLike):
+        return open_data([os.fspath(data)])
     return data if isinstance(data, Dataset) else Columns(data)
 
 
@@ -41,37 +51,50 @@ def load(dataset: Dataset, model: Model, options: DataOptions) -> tuple[Table, d
     Raises:
         DataError: if the data, or the weights, cannot be used.
     """
-    what, given = ("weights", options.weights) if options.sigma is None else ("sigma", options.sigma)
-    of_x = {f"x_sigma of {name}": (x_error(name), values) for name, values in options.x_sigma.items()}
-    named = {what: given, **{words: values for words, (_, values) in of_x.items()}}
-    for words, name in named.items():
-        if isinstance(name, str) and name not in dataset.names:
-            raise DataError(f"{words}: the data have no column `{name}` ({in_brief(dataset.names)})")
+    counts = counting_columns(dataset, options)
     classes = model.class_column
     wanted = {*model.numeric, *options.columns} - {classes}
     labelled = [*dict.fromkeys([*([] if classes is None else [classes]), *model.labelled])]
     table, labels = load_with_labels(dataset, wanted, labelled, options.drop_missing)
     more: dict[str, Array] = {}
-    if given is not None:
-        values = _checked(table, what, given, above=options.sigma is not None)
-        more[WEIGHT] = values if options.sigma is None else 1 / np.square(values)
-        if not more[WEIGHT].any():
-            raise DataError(f"{what}: every weight is 0")
-    for words, (column, of_column) in of_x.items():
-        more[column] = _checked(table, words, of_column, above=False)
+    for words, (column, given) in counts.items():
+        values = numbers(table.columns[given] if isinstance(given, str) else given, words)
+        if len(values) != table.rows:
+            raise DataError(f"{words}: {len(values)} values for {table.rows} rows")
+        check_counting(words, values)
+        more[column] = 1 / np.square(values) if words == SIGMA else values
+    if WEIGHT in more and not more[WEIGHT].any():
+        raise DataError(NO_WEIGHT)
     return dataclasses.replace(table, columns={**table.columns, **more}), labels
 
 
-def _checked(table: Table, what: str, given: ArrayLike | str, *, above: bool) -> Array:
-    """One number per row, not negative, or above 0. Raises DataError."""
-    values = numbers(table.columns[given] if isinstance(given, str) else given, what)
-    if len(values) != table.rows:
-        raise DataError(f"{what}: {len(values)} values for {table.rows} rows")
+def counting_columns(dataset: Dataset, options: DataOptions) -> dict[str, tuple[str, ArrayLike | str]]:
+    """What says how much rows count, by what it is called in messages: the column that kernels read it in, and where it
+    is given. Raises DataError for a column that is not there."""
+    found: dict[str, tuple[str, ArrayLike | str]] = {}
+    if options.weights is not None:
+        found["weights"] = WEIGHT, options.weights
+    if options.sigma is not None:
+        found[SIGMA] = WEIGHT, options.sigma
+    found |= {f"x_sigma of {name}": (x_error(name), values) for name, values in options.x_sigma.items()}
+    for words, (_, given) in found.items():
+        if isinstance(given, str) and given not in dataset.names:
+            raise DataError(f"{words}: the data have no column `{given}` ({in_brief(dataset.names)})")
+    return found
+
+
+def check_counting(words: str, values: Array, before: int = 0) -> None:
+    """Raise DataError for a number that is no weight, or no standard deviation.
+
+    Args:
+        words: what they are called.
+        before: how many rows come before these.
+    """
+    above = words == SIGMA
     wrong = ~(values > 0) if above else ~(values >= 0)
     wrong |= np.isinf(values)
     if wrong.any():
         row = int(np.argmax(wrong))
-        kind = "a weight" if what == "weights" else "a standard deviation"
+        kind = "a weight" if words == "weights" else "a standard deviation"
         needed = f"{kind} must be positive" if above else f"{kind} cannot be negative"
-        raise DataError(f"{what}: row {row + 1} has {values[row]}; {needed}")
-    return values
+        raise DataError(f"{words}: row {before + row + 1} has {values[row]}; {needed}")

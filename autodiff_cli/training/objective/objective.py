@@ -21,7 +21,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.keeping.answers import Answers
 from autodiff_cli.training.objective.kernels import DIRECTION
-from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.losses import L1, L2, LOSSES, SCALE, LossKind
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.over_rows import ModelOverRows
@@ -54,8 +54,8 @@ class Objective(ModelOverRows):
 
     Args:
         model: `target ~ prediction`, or an expression that is itself the loss of a row.
-        data: the columns by name, or a Dataset. Names of the model that it lacks are parameters. Arrays are read where
-            they lie, float32 and whole numbers too, so what is changed there is changed here.
+        data: the columns by name, the path of a file, or a Dataset. Names of the model that it lacks are parameters.
+            Arrays are read where they lie, float32 and whole numbers too, so what is changed there is changed here.
         loss: what a row costs, by the names of `losses.LOSSES`: by default `mse`. Without a `~` there is no choice; for
             classes it is `cross_entropy`.
         weights: one per row, or the name of the column that holds them; 1 by default.
@@ -102,7 +102,7 @@ class Objective(ModelOverRows):
     def __init__(
         self,
         model: str | Model,
-        data: Mapping[str, ArrayLike] | Dataset,
+        data: Data,
         loss: str | None = None,
         weights: ArrayLike | str | None = None,
         *,

@@ -18,7 +18,7 @@ from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.rows.protocol import WEIGHT, Columns, Rows, Some
-from autodiff_cli.training.rows.tasks import ColumnTask, FoldTask, SumTask, ValueTask, side_by_side
+from autodiff_cli.training.rows.tasks import ColumnTask, FoldTask, OneColumn, SumTask, ValueTask, side_by_side
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -154,6 +154,10 @@ class ModelOverRows:
             known[what] = find()
         found: T = known[what]
         return found
+
+    def column(self, name: str) -> Array:
+        """A column of all rows in memory: of few rows."""
+        return self.fold_columns({name}, OneColumn(name), side_by_side)
 
     def _known(self, what: str, find: Callable[[], T]) -> T:
         """What the rows alone say, found once."""

@@ -1,1 +1,1 @@
-"""The data of a fit, opened: in memory, or on a cluster."""
+"""The data of a fit, opened: in memory, streamed, or on a cluster."""

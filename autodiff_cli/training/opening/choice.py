@@ -14,10 +14,12 @@ from autodiff_cli.language.columns import Match
 from autodiff_cli.training.cluster.cluster import Cluster
 from autodiff_cli.training.cluster.reading import DataThere
 from autodiff_cli.training.cluster.rows import PARTS, OnCluster
+from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.objective.graphs import Graphs
 from autodiff_cli.training.objective.labels import Classes
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.opening.memory import LoadedData
+from autodiff_cli.training.opening.streamed import StreamedData, too_large
 from autodiff_cli.training.options import Options
 from autodiff_cli.training.rows.protocol import Rows
 
@@ -53,12 +55,21 @@ class SentData(LoadedData):
 
 
 def opened(dataset: Dataset, model: Model, options: Options) -> OpenedData:
-    """The data of a fit. On a cluster workers read files themselves, where each can tell what its share means.
+    """The data of a fit: streamed if that is asked for, or if they would take more than half of the memory left.
+
+    On a cluster workers read files themselves, where each can tell what its share means.
 
     Raises:
-        DataError, OptionError: see `load` and `DataThere`.
+        DataError, OptionError: see `load`, `StreamedData` and `DataThere`.
     """
     cluster = options.cluster
+    if options.data.stream and cluster is not None:
+        raise OptionError("on a cluster rows stay with its workers: leave out stream, or the cluster")
+    if options.data.stream and not isinstance(dataset, DataFile | SeveralFiles):
+        raise OptionError("stream reads files in blocks, and these data are in memory already")
+    if cluster is None and isinstance(dataset, DataFile | SeveralFiles):
+        why = "as asked" if options.data.stream else too_large(dataset, model, options.data)
+        return LoadedData(dataset, model, options.data) if why is None else StreamedData(dataset, model, options, why)
     if cluster is None:
         return LoadedData(dataset, model, options.data)
     there = {*model.columns, *options.data.columns} <= {*dataset.names}

@@ -153,7 +153,7 @@ def _of_residuals(objective: Objective, theta: Array) -> dict[str, Any]:
         return {}
     found = plain = objective.per_row(objective.kernels.residuals, theta)
     if objective.weighted:
-        weight = objective.table.columns[WEIGHT]
+        weight = objective.column(WEIGHT)
         found, plain = plain * np.sqrt(weight), plain[:, weight > 0]
     total = float(np.sum(np.square(found)))
     ratio = None

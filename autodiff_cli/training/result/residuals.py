@@ -29,7 +29,7 @@ def residuals(objective: Objective, theta: Array) -> Array:
     array([[0., 1.]])
     """
     found = objective.per_row(objective.kernels.residuals, theta)
-    return found * np.sqrt(objective.table.columns[WEIGHT]) if objective.weighted else found
+    return found * np.sqrt(objective.column(WEIGHT)) if objective.weighted else found
 
 
 def is_ordered(objective: Objective) -> bool:
@@ -90,7 +90,7 @@ def robust_scale(objective: Objective, theta: Array) -> float:
 def _sizes(objective: Objective, theta: Array) -> Array:
     """The absolute values of the residuals of all rows that count."""
     found = objective.per_row(objective.kernels.residuals, theta)
-    return np.abs(found[:, objective.table.columns[WEIGHT] > 0] if objective.weighted else found)
+    return np.abs(found[:, objective.column(WEIGHT) > 0] if objective.weighted else found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def are_systematic(objective: Objective, theta: Array) -> bool:
         return False
     if objective.rows > _MOST:
         objective = objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
-    column = objective.table.columns[predictors[0]]
+    column = objective.column(predictors[0])
     order = np.argsort(column, kind="stable")
     with quiet():
         return any(neighbours(component[order]) > _SYSTEMATIC for component in residuals(objective, theta))

@@ -115,6 +115,17 @@ class ColumnTask(Generic[T]):
             return fold(map(self.reduce, parts), self.combine)
 
 
+@dataclass(frozen=True, slots=True)
+class OneColumn:
+    """A column of a block itself."""
+
+    name: str
+
+    def __call__(self, columns: Columns) -> Array:
+        """A copy: where rows are streamed, what they lie in is used again."""
+        return np.array(columns[self.name], dtype=np.float64)
+
+
 def side_by_side(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """Rows after rows."""
     return np.concatenate((a, b), axis=-1)

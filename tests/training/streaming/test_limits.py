@@ -1,0 +1,238 @@
+"""Streamed rows in bad weather: little memory, files that change or end early, interrupts."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+import autodiff_cli as ad
+from autodiff_cli.data.several import open_data
+from autodiff_cli.data.streaming import columns, memory, spool
+from autodiff_cli.data.streaming.decoded import DecodedColumns
+from autodiff_cli.training.fit import fit
+from autodiff_cli.training.opening import streamed
+from tests.support import ROOT, expect_refusal, run_cli
+
+CURVE = "y ~ a*exp(-b*x)"
+
+
+def table(rows: int = 2000) -> Any:
+    x = np.linspace(0, 3, rows)
+    return pa.table({"x": x, "y": 2 * np.exp(-1.3 * x) + 0.01 * np.sin(99 * x)})
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("keeps_its_date", [False, True])
+def test_a_file_that_changes_between_passes(tmp_path: Path, keeps_its_date: bool) -> None:
+    path = tmp_path / "d.parquet"
+    parquet.write_table(table(), path)
+    before = path.stat()
+
+    def change(epoch: Any) -> None:
+        if epoch.number == 2:
+            other = table()
+            parquet.write_table(other.set_column(1, "y", pa.array(other.column("y").to_numpy()[::-1].copy())), path)
+            if keeps_its_date:
+                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    with pytest.raises(ad.DataError, match="the data changed while they were read"):
+        ad.fit(CURVE, str(path), stream=True, on_epoch=change)
+
+
+def test_a_file_that_was_decoded_may_change(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    csv.write_csv(table(), path)
+    whole = ad.fit(CURVE, str(path))
+    assert ad.fit(CURVE, str(path), stream=True, on_epoch=lambda _: path.write_text("")).parameters == whole.parameters
+
+
+def test_files_that_end_early(tmp_path: Path) -> None:
+    parquet.write_table(table(), tmp_path / "whole.parquet")
+    (tmp_path / "d.parquet").write_bytes((tmp_path / "whole.parquet").read_bytes()[:9000])
+    csv.write_csv(table(), tmp_path / "d.csv")
+    (tmp_path / "d.csv.gz").write_bytes(gzip.compress((tmp_path / "d.csv").read_bytes())[:9000])
+    for name, words in (("d.parquet", "d.parquet: "), ("d.csv.gz", "d.csv.gz: ")):
+        expect_refusal(run_cli(["train", CURVE, str(tmp_path / name), "--stream"]), words)
+
+
+def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    csv.write_csv(table(), path)
+    path.write_text(path.read_text() + "3.1,two\n")
+    expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), 'line 2002, column `y`: "two" is not a number')
+
+
+def test_too_little_memory_for_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.parquet"
+    parquet.write_table(table(), path)
+    monkeypatch.setattr(columns, "available", lambda: 1 << 20)
+    expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), "has no room for one block of 8192 rows")
+
+
+def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "d.parquet"
+    parquet.write_table(table(), path)
+    monkeypatch.setattr(streamed, "_SMALL", 0)
+    monkeypatch.setattr(streamed, "available", lambda: 4 * 8 * 2000)
+    files = open_data([str(path)])
+    fit(CURVE, files)
+    assert files.streamed is None  # just half
+    monkeypatch.setattr(streamed, "available", lambda: 4 * 8 * 2000 - 2)
+    output = run_cli(["train", CURVE, str(path)])
+    assert "the rows are streamed, their columns take about 0 MB, more than half of the memory" in output.stderr
+    assert "million rows a second" in output.stderr
+    assert output.status == 0
+
+
+@pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.csv.gz", "d.jsonl", "d.arrow"])
+def test_rows_are_estimated_before_they_are_read(tmp_path: Path, name: str) -> None:
+    from pyarrow import feather
+
+    rows = 100_000
+    data = table(rows)
+    path = tmp_path / name
+    text = "x,y\n" + "".join(f"{x:.5f},{y:.5f}\n" for x, y in zip(*(c.to_pylist() for c in data.columns), strict=True))
+    if name == "d.parquet":
+        parquet.write_table(data, path)
+    elif name == "d.arrow":
+        feather.write_feather(data, path, chunksize=20_000)
+    elif name == "d.jsonl":
+        path.write_text("".join(f'{{"x": {k}, "y": 1.5}}\n' for k in range(rows)))
+    else:
+        path.write_bytes(gzip.compress(text.encode(), 6) if name.endswith("gz") else text.encode())
+    assert open_data([str(path)]).rows_about() == pytest.approx(rows, rel=0.15)
+
+
+def test_standard_input_is_kept_on_disk_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "x,y\n" + "".join(f"{k},{2 * k + k % 2}\n" for k in range(50))
+    whole = run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text)
+    assert run_cli(["train", "y ~ a*x", "-", "--json", "--stream"], stdin=text) == whole
+    monkeypatch.setattr(spool, "_LOOKED_AT", 10)
+    monkeypatch.setattr(spool, "available", lambda: 100)  # by itself
+    assert run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text) == whole
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    expect_refusal(run_cli(["train", "y ~ a*x", "-", "--stream"], stdin=text), "AUTODIFF_CACHE=off")
+
+
+def test_groups_are_not_streamed(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    csv.write_csv(table(), path)
+    expect_refusal(run_cli(["train", CURVE, str(path), "--by", "x", "--stream"]), "leave out stream")
+
+
+def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.csv"
+    csv.write_csv(table(30_000), path)
+    monkeypatch.setattr(columns, "LARGEST_CHUNK", columns.SMALLEST_CHUNK)
+    plain, written = DecodedColumns.add, []
+
+    def add(self: DecodedColumns, *given: Any) -> None:
+        written.append(given)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        plain(self, *given)
+
+    monkeypatch.setattr(DecodedColumns, "add", add)
+    files = open_data([str(path)])
+    found = fit(CURVE, files, stream=True)
+    assert found.parameters == ad.fit(CURVE, str(path)).parameters
+    assert files.streamed is not None
+    assert not files.streamed.is_decoded
+    assert "read again at every pass" in files.notes[-1]
+
+
+def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
+    proc, groups = tmp_path / "proc", tmp_path / "cgroup"
+    (proc / "self").mkdir(parents=True)
+    (proc / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 90 kB\n")
+    (proc / "self" / "statm").write_text("0 0 0 0 0 0 0\n")
+    (proc / "self" / "cgroup").write_text("4:cpu,memory:/jobs/one\n0::/user/two\n")
+    assert memory.available(proc, groups) == 90 * 1024
+
+    def write(folder: Path, **files: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name.replace("memory_", "memory.")).write_text(text)
+
+    write(groups / "user" / "two", memory_max="max\n", memory_current="10\n", memory_stat="inactive_file 4\n")
+    write(groups / "user", memory_max="50000\n", memory_current="10000\n", memory_stat="inactive_file 4000\n")
+    assert memory.available(proc, groups) == 44_000
+    write(groups / "memory" / "jobs" / "one", memory_limit_in_bytes="9000", memory_usage_in_bytes="8000")
+    write(groups / "memory" / "jobs" / "one", memory_stat="cache 5\ntotal_inactive_file 500\n")
+    assert memory.available(proc, groups) == 1500
+
+
+def child(code: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, text=True, stderr=subprocess.PIPE, **more)
+
+
+def test_an_interrupt_leaves_no_file(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "d.csv"
+    csv.write_csv(table(50_000), path)
+    words = ["autodiff", "train", CURVE, str(path), "--stream", "--optimizer", "adam", "--epochs", "1000000"]
+    process = child(
+        f"import sys; sys.argv = {words!r}; from autodiff_cli.cli.main import main; sys.exit(main())",
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.split()[:1] == ["10"]:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "these are the best parameters so far" in err
+    assert "a" in out
+    assert not [file for file in cache.rglob("*") if file.is_file() and file.stat().st_size > 200_000]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_a_file_several_times_larger_than_the_limit(tmp_path: Path, limit: str) -> None:
+    resource = pytest.importorskip("resource")
+    rows, parts = 2**22, 20
+    path = tmp_path / "d.parquet"
+    rng = np.random.default_rng(0)
+    with parquet.ParquetWriter(path, pa.schema([("x", pa.float64()), ("y", pa.float64())])) as writer:
+        for _ in range(parts):
+            x = np.round(rng.uniform(0, 3, rows), 3)
+            writer.write_table(pa.table({"x": x, "y": np.round(2 * np.exp(-1.3 * x), 2)}), row_group_size=2**20)
+    assert rows * parts * 16 > 2.5 * 500 * 2**20
+    code = f"""
+import resource, sys
+import numpy, pyarrow.parquet
+size, data = (int(open("/proc/self/statm").read().split()[k]) * resource.getpagesize() for k in (0, 5))
+most = (size if "{limit}" == "RLIMIT_AS" else data) + 500 * 2**20
+resource.setrlimit(resource.{limit}, (most, most))
+import autodiff_cli as ad
+found = ad.fit("{CURVE}", {str(path)!r}, epochs=2)
+print(found.rows, found.parameters, file=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+"""
+    begun = time.monotonic()
+    process = child(code)
+    _, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    first, last = err.splitlines()[-2:]
+    assert first.startswith(f"{rows * parts} ")
+    assert int(last) < 400 * 1024, f"{last} kB after {time.monotonic() - begun:.0f} s"
+    assert resource.RLIMIT_AS != resource.RLIMIT_DATA
