@@ -341,6 +341,14 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         fit(MODEL, decay(), checkpoint=tmp_path)
 
 
+def test_what_is_no_ordinary_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(CheckpointError, match="not an ordinary file"):
+        fit(MODEL, decay(), checkpoint=pipe)
+    assert pipe.is_fifo()
+
+
 def test_options_that_do_not_go_together() -> None:
     with pytest.raises(OptionError, match="checkpoint"):
         fit(MODEL, decay(), checkpoint_every=3)

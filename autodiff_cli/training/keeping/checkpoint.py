@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import secrets
+import stat
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -162,6 +163,9 @@ class CheckpointFile:
         self._target = Path(os.path.realpath(path))
         self._held: int | None = None
         with contextlib.suppress(FileNotFoundError):
+            mode = self._target.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise CheckpointError(f"{path}: not an ordinary file; a checkpoint takes the place of its file")
             self._held = os.open(self._target, os.O_RDWR)
             with open(self._held, "rb", closefd=False) as stream:
                 if os.fstat(self._held).st_size:  # an empty file is one that somebody made to have a name
