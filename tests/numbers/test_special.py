@@ -332,3 +332,17 @@ def lower_gamma_by_its_series(a: float, x: float) -> mp.mpf:
             total += term
             k += 1
         return total * mp.exp(a * mp.log(x) - x - mp.loggamma(mp.mpf(a) + 1))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(-1e6, -0.01), st.floats(-50.0, 50.0))
+def test_differences_of_digamma_below_0_have_their_digits(a: float, b: float) -> None:
+    """Those of the two parts that they are made of: the difference beyond 0, and that of cotangents."""
+    with mp.workdps(60):
+        end = mpf(a) + mpf(b)
+        if end > 1 or abs(b) < 1e-9 or any(abs(x - mp.nint(x)) < 0.01 for x in (mpf(a), end)):
+            return
+        mirrored = mp.digamma(1 - mpf(a)) - mp.digamma(1 - end)
+        waves = mp.pi * mp.sin(mp.pi * b) / (mp.sin(mp.pi * a) * mp.sin(mp.pi * end))
+        error = abs(mpf(call("digamma_gap", a, b)) - (mirrored - waves))
+        assert error <= (abs(mirrored) + abs(waves)) * mpf(2) ** -43

@@ -171,8 +171,8 @@ def _is_right(found: float, exact: Any) -> bool:
     from autodiff_cli.numbers.balls.number import is_finite, nearest, of_float, relative_size
 
     if not (is_finite(exact) and math.isfinite(found)):
-        near = nearest(exact)
-        return not is_finite(exact) and (found == near or (math.isnan(found) and math.isnan(near)))
+        # The sign of an infinity is that of a zero, which a ball does not have.
+        return not is_finite(exact) and math.isnan(found) == math.isnan(nearest(exact)) and not math.isfinite(found)
     if found == nearest(exact) and abs(found) >= TINY:
         return True
     return relative_size(of_float(found) - exact, exact) <= -DIGITS
