@@ -39,6 +39,16 @@ class Processor:
         """How many vectors can be at hand."""
         return 32 if self.width == 8 or self.triple.startswith("aarch64") else 16
 
+    @property
+    def fuses(self) -> bool:
+        """Whether a product and a sum, rounded once, are one instruction."""
+        return self.triple.startswith("aarch64") or "+fma," in f"{self.features},"
+
+    @property
+    def scales(self) -> bool:
+        """Whether a multiple of a power of two is one instruction."""
+        return self.triple.startswith("x86_64") and self.width == 8
+
     def symbol(self, name: str, count: int) -> str | None:
         """The library's function of `count` vectors; None where there is none."""
         if not self.triple.startswith("x86_64") or not _has_library():

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode, ordered
+from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, ordered, rebuilt
 
 Bounds: TypeAlias = tuple[float, float]
 
@@ -49,15 +49,16 @@ def with_shared_divisors(roots: Sequence[Vector], *, watching: bool) -> Shared:
     shared = {divisor for divisor in repeated if watching or divisor not in unsure}
     if not shared:
         return Shared([*roots], [])
-    code = VectorCode()
-    made: dict[Vector, Vector] = {}
-    for vector in order:
-        inputs = [made[each] for each in vector.inputs]
-        if vector.op == "fdiv" and vector.inputs[1] in shared:
-            made[vector] = inputs[0] * code.make("fdiv", Lane.FLOAT, code.vector(1.0), inputs[1])
-        else:
-            made[vector] = code.make(vector.op, vector.kind, *inputs, detail=vector.detail, varies=vector.varies)
-    return Shared([made[root] for root in roots], [made[divisor] for divisor in repeated if divisor in unsure & shared])
+
+    def replaced(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
+        if vector.op != "fdiv" or vector.inputs[1] not in shared:
+            return None
+        n, d = inputs
+        return n * d.code.make("fdiv", Lane.FLOAT, d.code.vector(1.0), d)
+
+    watched = [divisor for divisor in repeated if divisor in unsure & shared]
+    found = rebuilt([*roots, *watched], replaced)
+    return Shared(found[: len(roots)], found[len(roots) :])
 
 
 def _is_moderate(bounds: Bounds) -> bool:

@@ -15,6 +15,12 @@ from typing import Any, TypeAlias
 
 Operand: TypeAlias = "Vector | float"
 
+# Functions that are one instruction, or few, by LLVM's names.
+INTRINSICS = frozenset(("sqrt", "floor", "ceil", "roundeven", "copysign", "fma", "fabs"))
+
+# Instructions on the bits of numbers, of which functions are made.
+WRITTEN_OUT = frozenset(("scaled", "exponent", "binade", "mantissa", "odd", "turned"))
+
 
 class Lane(enum.Enum):
     """What the lanes of a vector hold."""
@@ -253,6 +259,23 @@ def ordered(roots: Sequence[Vector], done: set[Vector] | None = None) -> list[Ve
             there.add(vector)
             order.append(vector)
     return order
+
+
+def rebuilt(roots: Sequence[Vector], replaced: Callable[[Vector, Sequence[Vector]], Vector | None]) -> list[Vector]:
+    """The same results by other instructions.
+
+    Args:
+        replaced: what takes the place of an instruction, given its inputs as they are now; None if it stays.
+    """
+    code = VectorCode()
+    made: dict[Vector, Vector] = {}
+    for vector in ordered(roots):
+        inputs = [made[each] for each in vector.inputs]
+        found = replaced(vector, inputs)
+        if found is None:
+            found = code.make(vector.op, vector.kind, *inputs, detail=vector.detail, varies=vector.varies)
+        made[vector] = found
+    return [made[root] for root in roots]
 
 
 def bits(number: float) -> str:

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.backends.llvm.functions.basic import larger, smaller
-from autodiff_cli.backends.llvm.functions.division import FAR, NEAR, with_shared_divisors
-from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode, bits, ordered
+from autodiff_cli.backends.llvm.functions.division import with_shared_divisors
+from autodiff_cli.backends.llvm.functions.inline import inlined
+from autodiff_cli.backends.llvm.functions.vectors import Lane, Vector, VectorCode, ordered
 from autodiff_cli.backends.llvm.plans.items import Arranged, Called, Each, Effect, Input, Leaf, Plan, Stage
 from autodiff_cli.backends.llvm.plans.layout import is_total
 from autodiff_cli.backends.llvm.plans.nests import Nest, is_direct
 from autodiff_cli.backends.llvm.writing.cells import LoopCell, Memory
 from autodiff_cli.backends.llvm.writing.listing import Listing, Order
-from autodiff_cli.backends.llvm.writing.text import Loop
+from autodiff_cli.backends.llvm.writing.watch import Watch
 from autodiff_cli.graph.op import Shape
 
 
@@ -39,9 +40,10 @@ _COMBINE: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 
 _TILE = 4  # by as many: sums of products over rows that share their factors
 _SPARE = 8  # registers for all else than sums
-# A call waits for the one whose result it takes, so several vectors side by side keep the processor busy: at most so
-# many, as long as they come to so many instructions together. Longer loops are not written twice either.
-_ABREAST, _TOGETHER = 4, 600
+# A function is a long chain of instructions, each of which waits for the one before, so several vectors side by side
+# keep the processor busy: at most so many, as long as they come to so many instructions together. Longer loops are not
+# written twice either.
+_ABREAST, _TOGETHER = 4, 1000
 
 
 class Deed(NamedTuple):
@@ -166,21 +168,27 @@ def _carry_out(memory: Memory, level: Stage, deeds: Sequence[Deed]) -> None:
         _carry_out_once(memory, deeds)
         return
     values = [deed.value for deed in deeds]
-    shared = with_shared_divisors(values, watching=_may_begin_again(memory, deeds))
-    if not shared.watched:
-        _RowLoop(memory, deeds, shared.roots).write_all()
+    may_watch = _may_begin_again(memory, deeds)
+    quick, divisors = with_shared_divisors(values, watching=may_watch)
+    sizes = [*map(abs, divisors)]
+    turned: list[Vector] = []
+    if memory.target.fuses:
+        found, positive, turned = inlined([*quick, *sizes], watching=may_watch, scaling=memory.target.scales)
+        quick, sizes = found[: len(values)], [*found[len(values) :], *positive]
+    if not sizes and not turned:
+        _RowLoop(memory, deeds, quick).write_all()
         return
     totals = [deed.cell for deed in deeds if deed.effect is Effect.TOTAL]
     for cell in totals:
         memory.locate(cell, Effect.TOTAL)
     before = [memory.summed(cell) for cell in totals]
-    watch = _Watch(memory, shared.watched)
-    _RowLoop(memory, deeds, shared.roots, watch).write_all()
+    watch = Watch(memory, sizes, turned)
+    _RowLoop(memory, deeds, quick, watch).write_all()
     with memory.text.when(watch.is_alarmed()):
         for cell, total in zip(totals, before, strict=True):
             memory.restore(cell, total)
         memory.forget()
-        _RowLoop(memory, deeds, values).write_all()
+        _RowLoop(memory, deeds, values, is_rare=True).write_all()
     memory.forget()
 
 
@@ -209,72 +217,23 @@ def _may_begin_again(memory: Memory, deeds: Sequence[Deed]) -> bool:
     return is_small and all(map(memory.is_in_lanes, sums)) and not any(deed.effect in _COMBINE for deed in deeds)
 
 
-class _Watch:
-    """An eye on divisors: the least and the largest size that they have in the loops over a strip.
-
-    Args:
-        divisors: those that must not come near the ends of the range.
-    """
-
-    def __init__(self, memory: Memory, divisors: Sequence[Vector]) -> None:
-        self._text = memory.text
-        self._floats, self._target = memory.module.floats, memory.target
-        self._places = memory.watched()
-        self._under_way = ["", ""]
-        self.sizes = [abs(divisor) for divisor in divisors]
-        for place, start in zip(self._places, (math.inf, 0.0), strict=True):
-            self._store(f"splat (double {bits(start)})", place)
-
-    def begin(self, loop: Loop, before: Sequence[str]) -> None:
-        """Carry the sizes through a loop, ahead of which they were loaded."""
-        self._under_way = [loop.carry(self._text.name(), self._floats, each) for each in before]
-
-    def loaded(self) -> list[str]:
-        """The sizes up to here. A nan leaves them as they are."""
-        load = f"load {self._floats}, ptr %s, align {self._target.bytes}"
-        return [self._text.put(load % place) for place in self._places]
-
-    def look(self, size: str) -> None:
-        """Note a size."""
-        put, masks = self._text.put, f"<{self._target.width} x i1>"
-        for k, how in enumerate(("olt", "ogt")):
-            before = self._under_way[k]
-            further = put(f"fcmp {how} {self._floats} {size}, {before}")
-            self._under_way[k] = put(f"select {masks} {further}, {self._floats} {size}, {self._floats} {before}")
-
-    def end(self, loop: Loop) -> None:
-        """Hand the sizes on."""
-        for each in self._under_way:
-            loop.hand_on(each)
-
-    def store(self, reached: Sequence[str]) -> None:
-        """Keep what a loop came to."""
-        for value, place in zip(reached, self._places, strict=True):
-            self._store(value, place)
-
-    def is_alarmed(self) -> str:
-        """Whether a divisor came too near the ends."""
-        put, width = self._text.put, self._target.width
-        least, most = self.loaded()
-        is_near = put(f"fcmp olt {self._floats} {least}, splat (double {bits(NEAR)})")
-        is_far = put(f"fcmp ogt {self._floats} {most}, splat (double {bits(FAR)})")
-        either = put(f"or <{width} x i1> {is_near}, {is_far}")
-        return put(f"icmp ne i{width} {put(f'bitcast <{width} x i1> {either} to i{width}')}, 0")
-
-    def _store(self, value: str, place: str) -> None:
-        self._text.do(f"store {self._floats} {value}, ptr {place}, align {self._target.bytes}")
-
-
 class _RowLoop:
     """A loop over the vectors of a strip.
 
     Args:
         values: of the deeds, as they are to be computed.
-        watch: on divisors among them.
+        watch: on some of them.
+        is_rare: whether it is seldom gone through, so that it is to be short.
     """
 
     def __init__(
-        self, memory: Memory, deeds: Sequence[Deed], values: Sequence[Vector], watch: _Watch | None = None
+        self,
+        memory: Memory,
+        deeds: Sequence[Deed],
+        values: Sequence[Vector],
+        watch: Watch | None = None,
+        *,
+        is_rare: bool = False,
     ) -> None:
         deeds = [deed._replace(value=value) for deed, value in zip(deeds, values, strict=True)]
         order = Order(values)
@@ -282,15 +241,19 @@ class _RowLoop:
         self._listing = _listing(memory, deeds, order)
         self._early = order.early
         self._size = order.size
+        self._has_functions = order.has_functions
+        self._is_rare = is_rare
         self._watch = watch
-        self._looks = [(size, order.needed(size)) for size in watch.sizes] if watch else []
+        self._looks = [(*each, order.needed(each[0])) for each in watch.sizes] if watch else []
         self._steps = [(deed, order.needed(deed.value)) for deed in deeds]
         self._sums = [deed for deed in deeds if deed.effect is Effect.TOTAL]
 
     def write_all(self) -> None:
         """Write it down for all rows of the strip, several vectors in each pass where functions are called."""
         memory, text = self._memory, self._memory.text
-        count = min(_ABREAST, 2 ** max(0, int(math.log2(_TOGETHER / self._size)))) if self._early else 1
+        count = 1
+        if self._has_functions and not self._is_rare:
+            count = min(_ABREAST, 2 ** max(0, int(math.log2(_TOGETHER / self._size))))
         if count == 1:
             self._write("0", "%span", 1)
             return
@@ -315,20 +278,25 @@ class _RowLoop:
                 for row, listing in copies:
                     memory.stand(row)
                     listing.put_all([vector])
-            for size, needed in self._looks:
-                for row, listing in copies:
-                    memory.stand(row)
-                    listing.put_all(needed)
+            for size, is_least, needed in self._looks:
+                for vector in needed:
+                    for row, listing in copies:
+                        memory.stand(row)
+                        listing.put_all([vector])
+                for _, listing in copies:
                     if watch:
-                        watch.look(listing.name(size))
+                        watch.look(listing.name(size), is_least=is_least)
             if watch:
                 watch.end(loop)
             for deed, needed in self._steps:
                 is_summed = deed.effect is Effect.TOTAL and in_registers
                 total = next(under_way) if is_summed else ""
+                for vector in needed:
+                    for row, listing in copies:
+                        memory.stand(row)
+                        listing.put_all([vector])
                 for row, listing in copies:
                     memory.stand(row)
-                    listing.put_all(needed)
                     if is_summed:
                         total = _one_more(memory, listing, deed.value, total)
                     else:

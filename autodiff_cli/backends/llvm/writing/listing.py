@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from autodiff_cli.backends.llvm.functions.vectors import Aside, Lane, Vector, ordered
+from autodiff_cli.backends.llvm.functions.vectors import INTRINSICS, WRITTEN_OUT, Aside, Lane, Vector, ordered
 from autodiff_cli.backends.llvm.target import Processor
 from autodiff_cli.backends.llvm.writing.text import Text
 
-# Functions that are one instruction, or few, by LLVM's names.
-_INTRINSICS = frozenset(("sqrt", "floor", "ceil", "roundeven", "copysign", "fma", "fabs"))
-
 # What may be fused: a product and a sum. Nothing else is taken lightly; least of all that there is no nan.
 _FUSED = "contract "
+
+_ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of √½
 
 ATTRIBUTES = "#0"  # of functions that work on vectors
 
@@ -138,6 +137,36 @@ class Listing:
             case "select":
                 masks = self._module.type(Lane.TRUTH)
                 return put(f"select {masks} {names[0]}, {floats} {names[1]}, {floats} {names[2]}")
+            case "exponent":  # the last bits as those of an exponent
+                wholes = self._module.type(Lane.WHOLE)
+                whole = put(f"bitcast {floats} {names[0]} to {wholes}")
+                return put(f"bitcast {wholes} {put(f'shl {wholes} {whole}, splat (i64 52)')} to {floats}")
+            case "scaled":  # by a power of two
+                name = "@llvm.x86.avx512.mask.scalef.pd.512"
+                self._module.declare(f"{floats} {name}({floats}, {floats}, {floats}, i8, i32)")
+                given = ", ".join(f"{floats} {each}" for each in (*names, names[0]))
+                return put(f"call {floats} {name}({given}, i8 -1, i32 4)")
+            case "binade" | "mantissa":  # 2^52 + 1023 + the k of x = 2^k·m, or m, which lies between √½ and √2
+                wholes = self._module.type(Lane.WHOLE)
+                whole = put(f"bitcast {floats} {names[0]} to {wholes}")
+                moved = put(f"sub {wholes} {whole}, splat (i64 {_ROOT_HALF - (1023 << 52)})")
+                if vector.op == "binade":
+                    k = put(f"lshr {wholes} {moved}, splat (i64 52)")
+                    found = put(f"or {wholes} {k}, splat (i64 {1075 << 52})")
+                else:
+                    rest = put(f"and {wholes} {moved}, splat (i64 {(1 << 52) - 1})")
+                    found = put(f"add {wholes} {rest}, splat (i64 {_ROOT_HALF})")
+                return put(f"bitcast {wholes} {found} to {floats}")
+            case "odd":  # the last bit
+                wholes = self._module.type(Lane.WHOLE)
+                whole = put(f"bitcast {floats} {names[0]} to {wholes}")
+                return put(f"trunc {wholes} {whole} to {self._module.type(Lane.TRUTH)}")
+            case "turned":  # the last bit but one as a sign
+                wholes = self._module.type(Lane.WHOLE)
+                whole, at = (put(f"bitcast {floats} {name} to {wholes}") for name in names)
+                moved = put(f"shl {wholes} {at}, splat (i64 62)")
+                sign = put(f"and {wholes} {moved}, splat (i64 {-(2**63)})")
+                return put(f"bitcast {wholes} {put(f'xor {wholes} {whole}, {sign}')} to {floats}")
             case "call":
                 return self._call(vector.detail, names)
             case "rarely":
@@ -150,7 +179,7 @@ class Listing:
     def _call(self, name: str, arguments: Sequence[str]) -> str:
         module, count = self._module, len(arguments)
         floats = module.floats
-        symbol = f"llvm.{name}.v{module.target.width}f64" if name in _INTRINSICS else module.target.symbol(name, count)
+        symbol = f"llvm.{name}.v{module.target.width}f64" if name in INTRINSICS else module.target.symbol(name, count)
         if symbol is None:
             return self._lane_by_lane(name, arguments)
         module.declare(f"{floats} @{symbol}({', '.join([floats] * count)})")
@@ -196,19 +225,21 @@ class Order:
         early: the calls of the library that are not, and all that they need besides.
         loads: all that is loaded.
         size: how many instructions there are.
+        has_functions: whether functions are among them, called or written out.
     """
 
     def __init__(self, roots: Sequence[Vector]) -> None:
         order = ordered(roots)
         calls: set[Vector] = set()
         for vector in reversed(order):
-            if vector in calls or (vector.op == "call" and vector.detail not in _INTRINSICS):
+            if vector in calls or (vector.op == "call" and vector.detail not in INTRINSICS):
                 calls.add(vector)
                 calls.update(vector.inputs)
         self.fixed = [vector for vector in order if not vector.varies]
         self.early = [vector for vector in order if vector.varies and vector in calls]
         self.loads = [vector for vector in order if vector.op == "load"]
         self.size = len(order)
+        self.has_functions = bool(self.early) or any(vector.op in WRITTEN_OUT for vector in order)
         self._done = {*self.fixed, *self.early}
 
     def needed(self, root: Vector) -> list[Vector]:

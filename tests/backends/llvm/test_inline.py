@@ -1,0 +1,85 @@
+"""Functions that are written out have their digits, and where that does not hold the library is asked."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.llvm.functions.inline import FARTHEST
+from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.llvm.target import host
+from autodiff_cli.language.lowering import read
+from tests.backends.llvm.compiled import by_row, every_width
+
+ULPS = 2
+STRIP = 1024  # rows; what is computed with care is so within one
+pytestmark = pytest.mark.skipif(not host().fuses, reason="needs fused multiply-adds")
+
+
+def found(name: str, x: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    return by_row(Llvm(1, width), [read(f"{name}(x)").output], {"x": x})[0]
+
+
+def arguments(name: str) -> NDArray[np.float64]:
+    """From all over the range in which functions are written out."""
+    chance = np.random.default_rng(0)
+    sizes = np.exp(chance.uniform(-690, 690, 400))
+    match name:
+        case "sin" | "cos":
+            whole = np.arange(1, 200) * (math.pi / 2)  # as near to zeros as numbers get
+            near = np.rint(chance.uniform(1, 2 * FARTHEST / math.pi, 200)) * (math.pi / 2)
+            x = np.concatenate([whole, near, chance.uniform(-4, 4, 200), sizes[sizes < FARTHEST], [0.0, 5e-324]])
+            return np.concatenate([x, -x])
+        case "exp":
+            edges = [0.0, -0.0, 5e-324, 709.78, 709.79, -708.0, -744.0, -745.13, -745.14, -746.0, 1e300, -1e300]
+            return np.concatenate([chance.uniform(-745, 709, 400), chance.uniform(-1, 1, 200), sizes, -sizes, edges])
+        case "log":
+            return np.concatenate([sizes, chance.uniform(0.5, 2, 400), 1 + chance.uniform(-1e-9, 1e-9, 100)])
+        case _:
+            near = chance.uniform(-0.99, 1, 400)
+            return np.concatenate([sizes, near, near * 1e-9, near * 1e-300, np.nextafter(-1, near[:9]), [0.0, -0.0]])
+
+
+@every_width
+@pytest.mark.parametrize("name", ["sin", "cos", "exp", "log", "log1p"])
+def test_digits(name: str, width: int) -> None:
+    x = arguments(name)
+    with mpmath.workdps(400 if name == "log1p" else 60):
+        exact = getattr(mpmath, name)
+        for argument, value in zip(x.tolist(), found(name, x, width).tolist(), strict=True):
+            wanted = exact(mpmath.mpf(argument))
+            rounded = float(wanted)
+            if math.isinf(rounded) or rounded == 0:
+                assert value == rounded, (argument, value)
+                assert math.copysign(1, value) == math.copysign(1, argument if name != "exp" else 1), argument
+            else:
+                assert abs(mpmath.mpf(value) - wanted) <= ULPS * math.ulp(rounded), (argument, value)
+
+
+@every_width
+@pytest.mark.parametrize(
+    ("name", "far"),
+    [
+        ("sin", [1e22, -FARTHEST * 1.5, math.inf, -math.inf]),
+        ("cos", [1e22, 1e308, math.inf]),
+        ("log", [0.0, -0.0, -1.0, 5e-324, 1e-310, 1.7e308, math.inf, -math.inf]),
+        ("log1p", [-1.0, -2.0, 1.7e308, math.inf, -math.inf]),
+        ("exp", [math.inf, -math.inf]),
+    ],
+)
+def test_where_it_does_not_do_the_library_is_asked(name: str, far: list[float], width: int) -> None:
+    usual = np.linspace(0.25, 3, 3 * STRIP + 5)
+    x = usual.copy()
+    x[STRIP + 7 : STRIP + 7 + len(far)] = far
+    x[5] = math.nan
+    values = found(name, x, width)
+    alone = found(name, usual, width)
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(x)
+    np.testing.assert_allclose(values, wanted, rtol=1e-15)
+    elsewhere = np.r_[0:5, 6:STRIP, 2 * STRIP : len(x)]
+    assert values[elsewhere].tobytes() == alone[elsewhere].tobytes()
