@@ -68,14 +68,14 @@ class BlockSums:
         self._kernel = Kernel(
             graphs.outputs, graphs.columns, graphs.leaves, summed=True, recompute_every=recompute_every
         )
-        self._recipe = Recipe(BlockSums, graphs, recompute_every, shared=False)
+        self.recipe = Recipe(BlockSums, graphs, recompute_every, shared=False)
         self._places = graphs.places
         self._numbers = graphs.numbers
         self.names = self._kernel.names
         self.block_rows = self._kernel.rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._recipe.reduced
+        return self.recipe.reduced
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         """See `SumKernel.sums`."""
@@ -103,7 +103,7 @@ class BlockRows:
 
     def __init__(self, graphs: RowGraphs) -> None:
         self._kernel = Kernel(graphs.outputs, graphs.columns, graphs.leaves)
-        self._recipe = Recipe(BlockRows, graphs, shared=False)
+        self.recipe = Recipe(BlockRows, graphs, shared=False)
         self._sizes = graphs.sizes
         self.places = graphs.places
         self.numbers = graphs.numbers
@@ -111,7 +111,7 @@ class BlockRows:
         self.block_rows = self._kernel.rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._recipe.reduced
+        return self.recipe.reduced
 
     def prepare(self, point: Point) -> list[Any]:
         """See `RowKernel.prepare`."""

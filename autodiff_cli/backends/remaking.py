@@ -34,6 +34,11 @@ class Recipe:
         self._content = make, arguments
         self._is_shared = shared
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether threads may have one kernel together."""
+        return self._is_shared
+
     @cached_property
     def reduced(self) -> tuple[Any, ...]:
         """For `__reduce__` of the kernel. Graphs are flattened once, however often it is pickled."""
@@ -50,6 +55,12 @@ def use_threads(count: int | None) -> None:
 def threads() -> int | None:
     """How many that are."""
     return _threads
+
+
+def is_shared(kernel: Any) -> bool:
+    """Whether a kernel that was made again is one for all threads, and runs on several itself."""
+    recipe = getattr(kernel, "recipe", None)
+    return isinstance(recipe, Recipe) and recipe.is_shared
 
 
 def kept() -> int:

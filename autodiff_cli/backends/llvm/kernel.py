@@ -69,10 +69,10 @@ class CompiledSums:
         self._address = self._out.ctypes.data
         self._partials, self._partials_address = self._out[:0, None], 0  # of the blocks that are computed at a time
         self._runner = Runner(plan, target, threads, self.block_rows, summed=True)
-        self._recipe = Recipe(_compiled, CompiledSums, graphs, target.width, shared=True)
+        self.recipe = Recipe(_compiled, CompiledSums, graphs, target.width, shared=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._recipe.reduced
+        return self.recipe.reduced
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         """See `SumKernel.sums`."""
@@ -118,10 +118,10 @@ class CompiledRows:
         self.numbers = graphs.numbers
         self.places = graphs.places
         self._runner = Runner(plan, target, threads, self.block_rows, summed=False)
-        self._recipe = Recipe(_compiled, CompiledRows, graphs, target.width, shared=True)
+        self.recipe = Recipe(_compiled, CompiledRows, graphs, target.width, shared=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._recipe.reduced
+        return self.recipe.reduced
 
     def prepare(self, point: Point) -> Any:
         """See `RowKernel.prepare`."""

@@ -62,14 +62,14 @@ class Cluster:
         patience: seconds for which no worker may be there.
 
     Attributes:
-        threads: of all workers, as they were found.
+        workers, threads: how many there were when it was found, of all workers.
     """
 
-    def __init__(self, client: Client, name: str, threads: int, patience: float = _PATIENCE) -> None:
+    def __init__(self, client: Client, name: str, workers: int, threads: int, patience: float = _PATIENCE) -> None:
         self._client = client
         self._name = name
         self._patience = patience
-        self.threads = threads
+        self.workers, self.threads = workers, threads
 
     def sent(self, part: Callable[[int], Partition], count: int) -> Parts:
         """Parts that are here, sent to workers, and again where one dies.
@@ -89,7 +89,7 @@ class Cluster:
 
     def fold(self, parts: Parts, task: Task[T], combine: Callable[[T, T], T]) -> T:
         """A task over all parts, combined in the order of `fold`. Raises ClusterError, and what the task raises."""
-        content = pickle.dumps(task, protocol=5)
+        content = pickle.dumps((task, combine), protocol=5)
         joining = pickle.dumps(combine, protocol=5)
 
         def asked() -> list[Future]:

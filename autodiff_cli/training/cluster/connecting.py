@@ -192,5 +192,5 @@ def _checked(client: Client, name: str) -> Cluster:
                     f"{name}: the worker {worker} has {what} {its}, and here is {own}: "
                     "results would not have the same bits"
                 )
-    threads = sum(client.nthreads().values())
-    return Cluster(client, name, threads)
+    threads = client.nthreads().values()
+    return Cluster(client, name, len(threads), sum(threads))

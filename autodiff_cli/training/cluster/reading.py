@@ -97,7 +97,7 @@ class DataThere:
     def over(self, graphs: Graphs) -> OnCluster:
         """See `LoadedData.over`."""
         plan = ColumnPlan(self._numbers, self._weight, self._others, self._coded, graphs.gathered)
-        size = part_rows(self.rows, self._cluster.threads)
+        size = part_rows(self.rows, self._cluster.workers)
         ends = [*itertools.accumulate(fact.rows for fact in self._facts)]
         pieces, slices, checks = [], [], []
         for begin in range(0, self.rows, size):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.protocol import EpochKernel, NotCompiled, Point, State, Tell
 from autodiff_cli.data.table import Table
-from autodiff_cli.training.cluster.on_worker import Partition
+from autodiff_cli.training.cluster.on_worker import Partition, divided
 from autodiff_cli.training.rows.memory import InMemory
 from autodiff_cli.training.rows.protocol import LARGEST_BLOCK, WEIGHT, Columns, Rows, Some, Task
 from autodiff_cli.training.rows.tasks import ColumnTask, SumTask
@@ -22,19 +21,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PARTS = 2  # parts for each thread of the cluster, about: where one is slow, another takes the next
-_LARGEST = 2**24  # rows of a part, at most: what is read again when a worker dies
+PARTS = 2  # for each worker, at most: where one is slow, another takes the next
+_LARGEST = 2**26  # rows of a part, at most: what is read again when a worker dies
 _HERE = 2**22  # rows that are gathered here without being sent back
 
 
-def part_rows(rows: int, threads: int) -> int:
-    """How many rows a part has: 2^k largest blocks, so that what is folded has the same bits however many there are.
+def part_rows(rows: int, workers: int) -> int:
+    """How many rows a part has.
 
     >>> part_rows(10, 2), part_rows(1_000_000, 2), part_rows(10**12, 1000)
-    (8192, 262144, 16777216)
+    (8192, 262144, 67108864)
     """
-    blocks = max(1.0, rows / (PARTS * threads * LARGEST_BLOCK))
-    return int(min(_LARGEST, LARGEST_BLOCK * 2 ** math.ceil(math.log2(blocks))))
+    return min(_LARGEST, divided(rows, PARTS * workers))
 
 
 class OnCluster:
@@ -59,7 +57,7 @@ class OnCluster:
     @classmethod
     def of(cls, cluster: Cluster, table: Table) -> OnCluster:
         """The rows of a table, sent there."""
-        size = part_rows(table.rows, cluster.threads)
+        size = part_rows(table.rows, cluster.workers)
         columns = table.columns
 
         def part(k: int) -> Partition:

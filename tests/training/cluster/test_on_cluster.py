@@ -12,6 +12,7 @@ import autodiff_cli as ad
 from autodiff_cli.backends import remaking
 from autodiff_cli.backends.protocol import NotCompiled
 from autodiff_cli.data.table import DataError, Table
+from autodiff_cli.training.cluster import on_worker
 from autodiff_cli.training.cluster.connecting import connected
 from autodiff_cli.training.cluster.on_worker import Partition
 from autodiff_cli.training.cluster.rows import OnCluster, part_rows
@@ -95,6 +96,16 @@ def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> No
         assert there.value(theta) == here.value(theta)
         np.testing.assert_array_equal(there.triangle(theta), here.triangle(theta))
         np.testing.assert_array_equal(there.hessian(theta), here.hessian(theta))
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "llvm"}, {"backend": "numpy", "loss": "huber"}], ids=str)
+def test_workers_with_several_threads_have_the_same_bits(options: dict[str, Any]) -> None:
+    here = ad.fit(MODEL, DATA, **options)
+    with local_cluster(1, threads=3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        there = ad.fit(MODEL, DATA, cluster=client, **options)
+    assert repr(there) == repr(here)
+    on_worker._pool(3).shutdown()
+    on_worker._pool.cache_clear()
 
 
 def test_parts_depend_on_the_workers_and_results_do_not() -> None:
@@ -225,8 +236,6 @@ def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_workers_that_are_not_as_this_machine_are_refused(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autodiff_cli.training.cluster import on_worker
-
     here = on_worker.place()
     monkeypatch.setattr(on_worker, "place", lambda: on_worker.Installation(here.program, "1.0", here.width))
     monkeypatch.setattr(client, "run", lambda *_, **__: {"tcp://far": here})
