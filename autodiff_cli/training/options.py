@@ -295,6 +295,8 @@ class Options:
 
     def check_on_cluster(self) -> None:
         """Raise OptionError for what cannot be done to rows on a cluster."""
+        if self.data.stream:
+            raise OptionError("on a cluster rows stay with its workers: leave out stream, or the cluster")
         method = self.method.optimizer
         stay = "and on a cluster rows stay with their workers"
         if self.method.batch_size is not None:

@@ -63,8 +63,6 @@ def opened(dataset: Dataset, model: Model, options: Options) -> OpenedData:
         DataError, OptionError: see `load`, `StreamedData` and `DataThere`.
     """
     cluster = options.cluster
-    if options.data.stream and cluster is not None:
-        raise OptionError("on a cluster rows stay with its workers: leave out stream, or the cluster")
     if options.data.stream and not isinstance(dataset, DataFile | SeveralFiles):
         raise OptionError("stream reads files in blocks, and these data are in memory already")
     if cluster is None and isinstance(dataset, DataFile | SeveralFiles):

@@ -181,6 +181,8 @@ def test_mini_batches_and_draws_of_all_rows_are_refused_by_name(client: Any) -> 
         ad.fit(MODEL, DATA, cluster=client, batch_size=32, optimizer="adam")
     with pytest.raises(OptionError, match="bootstrap draws all rows"):
         ad.fit(MODEL, DATA, cluster=client, bootstrap=50)
+    with pytest.raises(OptionError, match="leave out stream, or the cluster"):
+        ad.fit(MODEL, DATA, cluster=client, stream=True)
 
 
 def test_a_cluster_without_workers_is_said_at_once() -> None:
