@@ -149,6 +149,16 @@ def test_the_drawing_is_walked_by_keyboard(page: Page, tmp_path: Path) -> None:
     assert numbers(page)[2] == (6, None)
 
 
+def test_named_parts_are_folded_and_opened_by_keyboard(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, NAMED)
+    count = len(numbers(page))
+    page.get_by_role("button", name=re.compile("^Fold b")).press("Enter")
+    assert len(numbers(page)) < count
+    assert page.evaluate("document.getElementById('stage').contains(document.activeElement)")
+    page.locator("#stage .folded").first.press("Enter")
+    assert len(numbers(page)) == count
+
+
 def test_the_drawing_is_zoomed_by_keyboard(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, NAMED)
     width = "document.querySelector('.stage svg').getBoundingClientRect().width"

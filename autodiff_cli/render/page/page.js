@@ -110,7 +110,7 @@ byId("stage").addEventListener("click", (event) => {
 });
 byId("stage").addEventListener("focusin", (event) => {
   look(event.target);
-  if (event.target !== graph.stage) reachable(event.target);
+  if (event.target.matches("[data-node]")) reachable(event.target);
 });
 byId("stage").addEventListener("pointermove", ({ buttons, pointerType, movementX, movementY }) => {
   if (buttons === 1 && pointerType === "mouse") graph.stage.scrollBy(-movementX, -movementY);
@@ -125,7 +125,7 @@ byId("stage").addEventListener("keydown", (event) => {
   const zoom = { "+": () => graph.zoomIn(), "-": () => graph.zoomOut(), 0: () => graph.fit() }[event.key];
   const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   zoom?.();
-  if (event.key === "Enter") unfold(event.target);
+  if (event.key === "Enter") (event.target.matches(".group") ? foldHere : unfold)(event.target);
   if (!way || event.target === graph.stage) return;
   event.preventDefault();
   const at = graph.ids.indexOf(Number(event.target.dataset.node)) + way;
@@ -167,8 +167,10 @@ function unfold(element) {
 function foldHere(element) {
   const frame = element.closest(".group");
   if (!frame) return;
+  const hadFocus = frame === document.activeElement;
   graph.parts.foldFrame(Number(frame.dataset.frame));
   refold();
+  if (hadFocus) graph.svg.querySelector("[tabindex='0']").focus({ preventScroll: true });
 }
 
 let foundAt = 0;

@@ -80,7 +80,9 @@ function frameShape(frame) {
   const { x, y, width, height, text, key } = frame;
   const label = textShape(cut(text, Math.max(3, Math.floor((width - 10) / COLUMN))), x - width / 2 + 8, y - height / 2 + 9, "small");
   const title = drawnShape("title", {}, [text]);
-  return drawnShape("g", { class: "group", "data-frame": key }, [title, rectangle("enclosure", frame, 8), label]);
+  return drawnShape("g", {
+    class: "group", "data-frame": key, role: "button", tabindex: 0, "aria-label": `Fold ${text}`,
+  }, [title, rectangle("enclosure", frame, 8), label]);
 }
 
 function boxShape(box, place, isBrief) {
