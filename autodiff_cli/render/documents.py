@@ -55,11 +55,11 @@ def gradient_document(trace: Trace) -> dict[str, Any]:
         "gradient": numbers(trace.gradient),
         "nodes": nodes,
         "order": [*range(len(tape))],
-        "warnings": [_warning(caveat) for caveat in trace.warnings],
+        "warnings": [warning_document(caveat) for caveat in trace.warnings],
     }
 
 
-def _warning(caveat: Caveat) -> dict[str, Any]:
+def warning_document(caveat: Caveat) -> dict[str, Any]:
     found = {"node": caveat.node, "kind": caveat.kind, "message": caveat.message}
     return {**found, "right": dict(caveat.right)} if caveat.right else found
 

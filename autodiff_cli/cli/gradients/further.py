@@ -48,9 +48,17 @@ def report(
     is_array = bool(further.output_shape(formula, formula.sizes(formula.at(point))))
     traced = None if asked.jacobian and is_array else trace(formula, point, names)
     found = _numbers(formula, point, traced, names, asked)
-    if traced is not None:
-        traced = replace(traced, warnings=_checked(traced, found))
-    return further_report(formula, point, traced, found, digits)
+    if asked.jacobian:
+        return further_report(formula, point, traced, found, digits, _of_outputs(formula, point, found, asked))
+    assert traced is not None
+    return further_report(formula, point, replace(traced, warnings=_checked(traced, found)), found, digits)
+
+
+def _of_outputs(formula: Formula, point: Mapping[str, Any], found: Further, asked: More) -> list[Caveat]:
+    from autodiff_cli.explain.digits.right_outputs import warned_outputs
+
+    place = formula.at(point)
+    return warned_outputs(formula, _outputs(formula, asked, formula.sizes(place)), place, found)
 
 
 def _checked(traced: Trace, found: Further) -> list[Caveat]:

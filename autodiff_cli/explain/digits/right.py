@@ -74,7 +74,11 @@ def _called(name: str) -> str:
         return f"the {name} derivative" if name == "directional" else "the derivative"
     kind, _, names = name.partition(".")
     row, _, column = names.partition(".")
-    return f"d^2/d{row}d{column}" if kind == "hessian" and column else f"d/d{name}"
+    if kind == "outputs" and names:
+        return f"output {names}"
+    if column and kind in ("hessian", "jacobian"):
+        return f"d^2/d{row}d{column}" if kind == "hessian" else f"d({row})/d{column}"
+    return f"d/d{name}"
 
 
 def _computation(trace: Trace) -> Callable[[Kind[float]], Numbers]:

@@ -179,7 +179,7 @@ class Walk:
         paper = Paper(page)
         if moment is self.moments[-1]:
             write_result(paper, self._trace, self._in_full)
-            write_warnings(paper, self._trace)
+            write_warnings(paper, self._trace.warnings)
         else:
             write_title(paper, self._trace, self._in_full)
             paper.line()

@@ -57,7 +57,7 @@ def _write(paper: Paper, found: Sequence[ForwardMode], digits: int | None) -> No
         write_steps(paper, mode.steps, write)
     write_result(paper, trace, in_full, {mode.name: mode.tangents[trace.tape.outputs[0]] for mode in found})
     _write_work(paper, found)
-    write_warnings(paper, trace)
+    write_warnings(paper, trace.warnings)
 
 
 def _fields(found: Sequence[ForwardMode]) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.record import Caveat, Trace
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.formula.further import Further, Matrix
-from autodiff_cli.render.documents import gradient_document, number, numbers
+from autodiff_cli.render.documents import gradient_document, number, numbers, warning_document
 from autodiff_cli.render.numbers import Show, shows
 from autodiff_cli.render.paper import Column, Paper, Style, TextTable
 from autodiff_cli.render.report import Report
@@ -34,16 +34,23 @@ def further_formulas_report(expression: Formula, further: Further, spelt: Spelli
 
 
 def further_report(
-    expression: Formula, point: Mapping[str, Any], trace: Trace | None, further: Further, digits: int | None
+    expression: Formula,
+    point: Mapping[str, Any],
+    trace: Trace | None,
+    further: Further,
+    digits: int | None,
+    warnings: Sequence[Caveat] = (),
 ) -> Report:
     """All that was asked for at a point.
 
     Args:
         trace: of the passes at the point; None for an output that is an array, which has no gradient.
+        warnings: of a Jacobian; those of a trace are its own.
     """
+    told = [*warnings, *(trace.warnings if trace is not None else ())]
     return Report(
-        lambda paper: _write_numbers(paper, expression, point, trace, further, digits),
-        lambda: [_document(expression, point, trace, further)],
+        lambda paper: _write_numbers(paper, expression, point, trace, further, digits, told),
+        lambda: [_document(expression, point, trace, further, told)],
     )
 
 
@@ -67,21 +74,20 @@ def _write_numbers(
     trace: Trace | None,
     further: Further,
     digits: int | None,
+    warnings: Sequence[Caveat],
 ) -> None:
     in_full, brief = shows(digits)
     if further.jacobian is not None:
         write_point(paper, expression, point, in_full)
         _write_jacobian(paper, further, in_full)
-    if trace is None:
-        return
-    if further.jacobian is None:
+    if trace is not None and further.jacobian is None:
         slopes = None if further.tangents is None else {name: found[-1] for name, found in further.tangents.items()}
         write_title(paper, trace, in_full)
         write_result(paper, trace, in_full, slopes)
         _write_sections(paper, further, in_full)
         columns = {f"d/d{name}": found for name, found in (further.tangents or {}).items()}
         write_nodes(paper, trace, {"sensitivity": trace.adjoints} if further.tangents is None else columns, brief)
-    write_warnings(paper, trace)
+    write_warnings(paper, warnings)
 
 
 def _write_sections(paper: Paper, further: Further, show: Show) -> None:
@@ -117,12 +123,19 @@ def _write_matrix(paper: Paper, matrix: Matrix, show: Show) -> None:
     paper.table(TextTable((Column(""), *(Column(name, is_number=True) for name in titles)), rows))
 
 
-def _document(expression: Formula, point: Mapping[str, Any], trace: Trace | None, further: Further) -> dict[str, Any]:
+def _document(
+    expression: Formula,
+    point: Mapping[str, Any],
+    trace: Trace | None,
+    further: Further,
+    warnings: Sequence[Caveat],
+) -> dict[str, Any]:
     if trace is None:
         elements = [*map(number, (further.outputs or {}).values())]
-        known = {"expression": expression.text, "variables": numbers(point), "value": elements, "warnings": []}
+        known: dict[str, Any] = {"expression": expression.text, "variables": numbers(point), "value": elements}
     else:
         known = gradient_document(trace)
+    known["warnings"] = [*map(warning_document, warnings)]
     if further.tangents is not None:
         known["gradient"] = {name: number(column[-1]) for name, column in further.tangents.items()}
     return known | _fields(further)

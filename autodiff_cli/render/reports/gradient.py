@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.record import Caveat, Trace
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.render.documents import formulas_document, gradient_document, number, numbers
@@ -32,7 +32,7 @@ def gradient_report(trace: Trace, digits: int | None) -> Report:
         write_title(paper, trace, in_full)
         write_result(paper, trace, in_full)
         write_nodes(paper, trace, {"sensitivity": trace.adjoints}, brief)
-        write_warnings(paper, trace)
+        write_warnings(paper, trace.warnings)
 
     return Report(write, lambda: [gradient_document(trace)])
 
@@ -125,12 +125,12 @@ def write_result(paper: Paper, trace: Trace, show: Show, gradient: Mapping[str, 
             paper.line(f"  d/d{name}{' ' * (width - columns(name))} = {show(slope)}", Style.STRONG)
 
 
-def write_warnings(paper: Paper, trace: Trace) -> None:
+def write_warnings(paper: Paper, warnings: Sequence[Caveat]) -> None:
     """The warnings, if there are any."""
-    if not trace.warnings:
+    if not warnings:
         return
-    first, last = paper.shown(len(trace.warnings))
+    first, last = paper.shown(len(warnings))
     paper.heading("warnings")
-    for caveat in [*trace.warnings[:first], *trace.warnings[len(trace.warnings) - last :]]:
+    for caveat in [*warnings[:first], *warnings[len(warnings) - last :]]:
         paper.line(f"  {caveat.kind}: {caveat.message}", Style.WARNING)
-    paper.left_out(len(trace.warnings) - first - last, "warning")
+    paper.left_out(len(warnings) - first - last, "warning")

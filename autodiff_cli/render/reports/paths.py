@@ -41,7 +41,7 @@ def _write(paper: Paper, trace: Trace, found: Sequence[Paths], digits: int | Non
             paper.line(f"  … and {_in_words(paths.left)} more, {sums}; --limit N lists N", Style.FAINT)
         paper.line(f"  {_sum(paths, trace.gradient[paths.name], brief)}", Style.STRONG)
     write_result(paper, trace, in_full, {paths.name: trace.gradient[paths.name] for paths in found})
-    write_warnings(paper, trace)
+    write_warnings(paper, trace.warnings)
 
 
 def _fields(found: Sequence[Paths]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def _write(paper: Paper, trace: Trace, digits: int | None) -> None:
     paper.line("  The output's adjoint is 1. A node waits until all its users have handed it their share.", Style.FAINT)
     write_steps(paper, trace.backward, backward)
     write_result(paper, trace, in_full)
-    write_warnings(paper, trace)
+    write_warnings(paper, trace.warnings)
 
 
 def write_steps(paper: Paper, steps: Iterable[S], write: Callable[[S], None]) -> None:

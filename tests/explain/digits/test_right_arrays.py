@@ -115,3 +115,13 @@ def test_rows_of_numbers_beside_arrays() -> None:
 
 def test_rows_of_zeros_are_not_in_doubt() -> None:
     assert "spoilt" not in run_cli('grad "relu(x)" --x=-1:1:30001').stderr
+
+
+def test_several_outputs_and_their_jacobian() -> None:
+    found = warned('"[(1 - cos(x))/x^2, exp(x) - 1, x]" --x 1e-8 --jacobian')
+    assert found == {"outputs.0": "0.5", "jacobian.0.x": "-8.33333333333333e-10", "outputs.1": "1.000000005e-8"}
+    named = run_cli('grad "a = (1 - cos(x*v))/x^2; b = sum(v); a[0] + b" --x 1e-8 --v "[1,2]" --jacobian --outputs a,b')
+    assert "output a[0] is 0.5" in named
+    assert "d(a)/dx[0] is -8.33333333333333e-10" in named
+    assert "(b)" not in named
+    assert warned('"[x*y, sin(x)]" --x 2 --y 3 --jacobian') == {}
