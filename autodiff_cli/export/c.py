@@ -50,7 +50,10 @@ def _head(program: ExportProgram) -> str:
         parameters.append(f"double {_array('gradient', outputs)}")
     if program.hessian is not None:
         parameters.append(f"double hessian[{outputs}][{outputs}]")
-    return f"double {program.name}({', '.join(parameters)})"
+    if program.shape:
+        parameters.append(f"double {_array('value', len(program.values))}")
+    kind = "void" if program.shape else "double"
+    return f"{kind} {program.name}({', '.join(parameters)})"
 
 
 def _array(name: str, count: int) -> str:
@@ -79,4 +82,7 @@ def _body(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
     for i, row in enumerate(made.hessian or ()):
         for j, part in enumerate(row):
             yield f"hessian[{i}][{j}] = {part.text if i <= j else f'hessian[{j}][{i}]'};"
-    yield f"return {made.value.text};"
+    if program.shape:
+        yield from (f"value[{k}] = {part.text};" for k, part in enumerate(made.values))
+    else:
+        yield f"return {made.value};"

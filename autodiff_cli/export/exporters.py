@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autodiff_cli.export import c, fortran, frameworks, javascript, latex, numpy, python
@@ -14,7 +14,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.targets.c import C
 from autodiff_cli.targets.definitions import SHORTER
 from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary
-from autodiff_cli.targets.frameworks import JAX, TORCH, FrameworkLibrary, TorchLibrary
+from autodiff_cli.targets.frameworks import JAX, TORCH, JaxLibrary, TorchLibrary
 from autodiff_cli.targets.javascript import JAVASCRIPT
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.library import Library
@@ -68,7 +68,7 @@ EXPORTERS: Mapping[str, Exporter] = {
     "python": Exporter("Python", ".py", python.source, lambda: PythonLibrary(PYTHON), python.NAMES),
     "numpy": Exporter("NumPy", ".py", numpy.source, lambda: NumpyLibrary(NUMPY), numpy.NAMES, has_arrays=True),
     "jax": Exporter(
-        "JAX", ".py", frameworks.jax_source, lambda: FrameworkLibrary(JAX), frameworks.JAX_NAMES,
+        "JAX", ".py", frameworks.jax_source, lambda: JaxLibrary(JAX), frameworks.JAX_NAMES,
         has_arrays=True, differentiates=True,
     ),
     "torch": Exporter(
@@ -114,7 +114,7 @@ def export(formula: Formula, target: str, wanted: Wanted = _ALL) -> str:
         raise ExportError(
             f"{exporter.title} differentiates by itself: its code is a function of the value, without {option}"
         )
-    towards = Wanted(wanted.name, (), gradient=False) if exporter.differentiates else wanted
+    towards = replace(wanted, wrt=(), gradient=False) if exporter.differentiates else wanted
     made = program(formula, towards, exporter.has_arrays, exporter.tidy)
     try:
         return exporter.source(made)

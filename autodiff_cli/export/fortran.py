@@ -53,7 +53,7 @@ def _arguments(program: ExportProgram) -> Iterator[str]:
     inputs = sum(variable.count for variable in program.variables)
     outputs = sum(variable.count for variable in program.wrt)
     yield f"real(dp), intent(in) :: x({inputs})"
-    yield "real(dp), intent(out) :: value"
+    yield f"real(dp), intent(out) :: value{f'({len(program.values)})' if program.shape else ''}"
     if program.has_gradient:
         yield f"real(dp), intent(out) :: gradient({outputs})"
     if program.hessian is not None:
@@ -82,8 +82,10 @@ def _statements(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
         start += variable.count
     for name, part in made.lines:
         yield f"{name} = {part.text}"
-    if made.value.text != VALUE:
-        yield f"value = {made.value.text}"
+    if program.shape:
+        yield from (f"value({k}) = {part.text}" for k, part in enumerate(made.values, 1))
+    elif made.value != VALUE:
+        yield f"value = {made.value}"
     slopes = [part for parts in made.gradient.values() for part in parts]
     for k, part in enumerate(slopes, 1):
         yield f"gradient({k}) = {part.text}"

@@ -9,7 +9,7 @@ from autodiff_cli.export.names import LegalNames
 from autodiff_cli.export.numpy import place
 from autodiff_cli.export.program import ExportProgram
 from autodiff_cli.export.python import INDENT, NAMES, broken, head, joined, quoted_lines, statements
-from autodiff_cli.targets.frameworks import JAX, TORCH, FrameworkLibrary, TorchLibrary
+from autodiff_cli.targets.frameworks import JAX, TORCH, JaxLibrary, TorchLibrary
 from autodiff_cli.version import __version__
 
 JAX_NAMES = LegalNames(NAMES.keywords | {"jax", "jnp"}, NAMES.is_legal)
@@ -18,7 +18,7 @@ TORCH_NAMES = LegalNames(NAMES.keywords | {"torch"}, NAMES.is_legal)
 
 def jax_source(program: ExportProgram) -> str:
     """A module with the function, for `jax.grad`, `jax.hessian` and `jax.jit`."""
-    made = layout(program, FrameworkLibrary(JAX), JAX_NAMES, place, frozenset())
+    made = layout(program, JaxLibrary(JAX), JAX_NAMES, place, frozenset())
     body = [*statements(made), *_result(made)]
     uses = "jax." in "\n".join(body)
     use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'
@@ -42,9 +42,10 @@ def _module(program: ExportProgram, made: SourceLayout, imports: str, body: list
 
 def _docstring(program: ExportProgram, made: SourceLayout, use: str) -> Iterator[str]:
     first, *rest = comment(program.text)
-    lines = [first, *rest, "", *comment(f"Written by autodiff {__version__}. {use}"), *renamed(made.names)]
+    what = f"The value: {program.note}. " if program.note else ""
+    lines = [first, *rest, "", *comment(f"{what}Written by autodiff {__version__}. {use}"), *renamed(made.names)]
     yield from quoted_lines(lines)
 
 
 def _result(made: SourceLayout) -> list[str]:
-    return broken("return ", made.value.text)
+    return broken("return ", made.value)

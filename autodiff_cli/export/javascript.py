@@ -67,7 +67,7 @@ def _place(variable: Variable, name: str, k: int) -> str:
 def _body(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
     for name, part in made.lines:
         yield from wrapped(f"const {name} = {part.text};", _INDENT)
-    given = [VALUE if made.value.text == VALUE else f"value: {made.value.text}"]
+    given = [VALUE if made.value == VALUE else f"value: {made.value}"]
     if program.has_gradient:
         yield from _object("const gradient = ", made.slopes(), ";")
         given.append("gradient")

@@ -34,7 +34,7 @@ class SourceLayout:
         library: what the lines call.
         names: the legal names of variables, by their own.
         lines: of the function's body.
-        value: the fragment for the value.
+        values: the fragments for the value, one for each number where an array is written out.
         gradient: the fragments for the derivatives, by variable.
         hessian: those for the second derivatives; None if not wanted.
     """
@@ -43,7 +43,7 @@ class SourceLayout:
     library: Library
     names: Mapping[str, str]
     lines: Sequence[tuple[str, Fragment]]
-    value: Fragment
+    values: Sequence[Fragment]
     gradient: Mapping[str, Sequence[Fragment]]
     hessian: Sequence[Sequence[Fragment]] | None
 
@@ -58,7 +58,12 @@ class SourceLayout:
     def results(self) -> list[Fragment]:
         """The fragments for all numbers that the function gives."""
         slopes = [part for parts in self.gradient.values() for part in parts]
-        return [self.value, *slopes, *(part for row in self.hessian or () for part in row)]
+        return [*self.values, *slopes, *(part for row in self.hessian or () for part in row)]
+
+    @property
+    def value(self) -> str:
+        """The value; that of an array that is written out as nested lists."""
+        return nested([part.text for part in self.values], self.program.shape)
 
     def slopes(self) -> dict[str, str]:
         """The derivatives by variable; those of an array as nested lists."""
@@ -124,7 +129,7 @@ def layout(
         library=library,
         names=legal,
         lines=lines.lines,
-        value=next(results),
+        values=[next(results) for _ in program.values],
         gradient={name: [next(results) for _ in slopes] for name, slopes in program.gradient.items()},
         hessian=None if program.hessian is None else [[next(results) for _ in row] for row in program.hessian],
     )
@@ -179,7 +184,7 @@ def by_autodiff(program: ExportProgram) -> str:
     """Who wrote this, and what it is."""
     towards = f", and its derivatives towards {listed([v.name for v in program.wrt])}" if program.wrt else ""
     second = "; second derivatives too" if program.hessian is not None else ""
-    return f"The value{towards}{second}. Written by autodiff {__version__}."
+    return f"The value{program.note and f': {program.note}'}{towards}{second}. Written by autodiff {__version__}."
 
 
 def explained(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
@@ -188,6 +193,8 @@ def explained(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
     yield ""
     yield from comment(by_autodiff(program))
     yield from comment(described("x", program.variables, made.names))
+    if len(program.shape) > 1:
+        yield from comment(f"In value: {in_words(program.shape)}, row by row.")
     if program.has_gradient and program.wrt != program.variables:
         yield from comment(described("gradient", program.wrt, made.names))
 

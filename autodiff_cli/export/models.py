@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from autodiff_cli.export.exporters import EXPORTERS, export
+from autodiff_cli.export.layout import listed
 from autodiff_cli.export.onnx import model_bytes
 from autodiff_cli.export.program import ExportError, Wanted
 from autodiff_cli.formula.formula import Formula
@@ -27,16 +29,14 @@ def prediction_source(fit: FittedModel, target: str, wanted: Wanted) -> str:
         target: one of `EXPORTERS`.
 
     Raises:
-        ExportError: for predictions that are arrays, for models that read labels, for more parameters than a source
-            spells out, and as `export` does.
+        ExportError: for derivatives of predictions that are arrays, for models that read labels, for more parameters
+            than a source spells out, and as `export` does.
     """
     graph = _of_numbers(fit)
     shape = Shapes(graph.shapes).of(graph.output) or ()
-    if shape:
+    if shape and wanted.gradient and not EXPORTERS[target].differentiates:
         what = "gives a probability for each class" if fit.classes is not None else f"gives {shape[0]} numbers"
-        raise ExportError(
-            f"this model {what}; {EXPORTERS[target].title} functions are written of one number: --to onnx has them all"
-        )
+        raise ExportError(f"this model {what}; derivatives are written of one number: --value-only leaves them out")
     count = sum(np.size(value) for value in graph.values.values())
     if count > MOST_NUMBERS:
         raise ExportError(
@@ -46,6 +46,8 @@ def prediction_source(fit: FittedModel, target: str, wanted: Wanted) -> str:
     numbers = {leaf: _written(graph.values[name]) for name, leaf in leaves.items() if name not in graph.columns}
     (output,) = rebuild([graph.output], numbers)
     formula = Formula(output, {name: leaves[name] for name in graph.columns})
+    if shape and fit.classes is not None:
+        wanted = replace(wanted, note=f"the probabilities of {listed([str(label) for label in fit.classes])}")
     return export(formula, target, wanted)
 
 

@@ -39,11 +39,11 @@ def place(variable: Variable, name: str, k: int) -> str:
 
 def _results(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
     """The value alone, or with the derivatives, which have an element for each of the value's."""
-    given = [made.value.text]
+    given = [made.value]
     is_elementwise = not any(variable.shape for variable in program.variables)
     if is_elementwise and program.has_gradient:
-        if made.value.text != VALUE:
-            yield f"{VALUE} = {made.value.text}"
+        if made.value != VALUE:
+            yield f"{VALUE} = {made.value}"
         yield f"zeros = np.zeros_like({VALUE})"
         given = [VALUE]
     more = " + zeros" if is_elementwise else ""

@@ -12,6 +12,7 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.shapes import Shapes
 from autodiff_cli.graph.tape import rebuild, topological
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical
@@ -70,12 +71,14 @@ class Wanted:
         wrt: the variables to differentiate towards; None for all.
         gradient: whether derivatives are wanted at all.
         hessian: whether second derivatives are wanted too.
+        note: what the value is, for a comment.
     """
 
     name: str = "f"
     wrt: tuple[str, ...] | None = None
     gradient: bool = True
     hessian: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,10 @@ class ExportProgram:
     Attributes:
         name: of the function.
         text: the formula, for a comment.
+        note: what the value is, for a comment too.
         variables: in order of first appearance.
-        value: the formula's graph.
+        values: the formula's graph; where an array is written out, one for each of its numbers.
+        shape: of the value where it is written out; else ().
         has_gradient: whether derivatives are wanted.
         wrt: the variables that the derivatives are towards.
         gradient: the derivatives, by variable: one graph for each of its leaves.
@@ -96,8 +101,10 @@ class ExportProgram:
 
     name: str
     text: str
+    note: str
     variables: tuple[Variable, ...]
-    value: Node
+    values: tuple[Node, ...]
+    shape: Shape
     has_gradient: bool
     wrt: tuple[Variable, ...]
     gradient: Mapping[str, tuple[Node, ...]]
@@ -108,7 +115,7 @@ class ExportProgram:
     def roots(self) -> list[Node]:
         """All graphs, the value first."""
         slopes = [node for nodes in self.gradient.values() for node in nodes]
-        return [self.value, *slopes, *(node for row in self.hessian or () for node in row)]
+        return [*self.values, *slopes, *(node for row in self.hessian or () for node in row)]
 
 
 Tidy = Callable[[Sequence[Node], bool], list[Node]]
@@ -152,13 +159,14 @@ def program(formula: Formula, wanted: Wanted, has_arrays: bool = False, tidy: Ti
 
     Raises:
         ExpressionError: for a name in `wrt` that is no variable, an array whose shape is not declared, and an output
-            that is an array.
+            that is an array where derivatives are wanted.
         TooLargeError: for more than is written.
     """
     for unknown in sorted(formula.arrays):
         raise ExpressionError(f"the code depends on the shape of `{unknown}`: declare it", suggestion=f"{unknown}: 3")
     names = _towards(formula, wanted)
-    formula.check_output(formula.shapes)
+    if wanted.gradient:
+        formula.check_output(formula.shapes)
     with formula.placed():
         output, *named = share([formula.output, *formula.names])
         leaves = [formula.leaves[name] for name in names]
@@ -167,17 +175,20 @@ def program(formula: Formula, wanted: Wanted, has_arrays: bool = False, tidy: Ti
     variables = {name: Variable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()}
     parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
     is_scalar = not any(node.op is not None and node.op.structural for node in topological(graphs))
-    if not is_scalar and (wanted.hessian or not has_arrays):
+    is_written_out = not is_scalar and (wanted.hessian or not has_arrays)
+    if is_written_out:
         variables, parts = _written_out(variables, graphs)
         is_scalar = True
-    (output,), slope_parts, named_parts = parts[0], parts[1 : 1 + len(slopes)], parts[1 + len(slopes) :]
+    values, slope_parts, named_parts = parts[0], parts[1 : 1 + len(slopes)], parts[1 + len(slopes) :]
     wrt = tuple(variables[name] for name in names)
     hessian = _hessian(wrt, [slope for part in slope_parts for slope in part]) if wanted.hessian else None
     made = ExportProgram(
         name=wanted.name,
         text=to_text(formula.output, formula.names, shapes=formula.shapes),
+        note=wanted.note,
         variables=tuple(variables.values()),
-        value=output,
+        values=values,
+        shape=(Shapes(formula.shapes).of(output) or ()) if is_written_out else (),
         has_gradient=wanted.gradient,
         wrt=wrt,
         gradient={variable.name: part for variable, part in zip(wrt, slope_parts, strict=True)},
@@ -243,7 +254,7 @@ def _tidied(made: ExportProgram, tidy: Tidy, is_scalar: bool) -> ExportProgram:
     take = iter(tidied)
     return replace(
         made,
-        value=next(take),
+        values=tuple(next(take) for _ in made.values),
         gradient={name: tuple(next(take) for _ in slopes) for name, slopes in made.gradient.items()},
         hessian=None if made.hessian is None else [[next(take) for _ in row] for row in made.hessian],
         called={node: name for node, name in zip(take, made.called.values(), strict=True) if node in needed},

@@ -72,14 +72,14 @@ def statements(made: SourceLayout) -> Iterator[str]:
 
 def results(made: SourceLayout) -> Iterator[str]:
     """The value alone, or with the derivatives."""
-    given = [made.value.text]
+    given = [made.value]
     if made.program.has_gradient:
         yield from entries("gradient = ", made.slopes())
         given.append("gradient")
     if made.hessian is not None:
         yield from entries("hessian = ", made.curvatures())
         given.append("hessian")
-    yield f"return {', '.join(given)}"
+    yield from broken("return ", ", ".join(given))
 
 
 def entries(start: str, texts: Mapping[str, str] | Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -12,7 +12,7 @@ from autodiff_cli.ops.choice import max_, min_, where
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
 from autodiff_cli.targets.definitions import two_at_a_time
 from autodiff_cli.targets.library import Library
-from autodiff_cli.targets.numpy import array_notations
+from autodiff_cli.targets.numpy import array_notations, literal_array
 from autodiff_cli.targets.python import ARITHMETIC
 from autodiff_cli.targets.target import Target, shortest
 
@@ -146,11 +146,22 @@ class FrameworkLibrary(Library):
         return False
 
 
+class JaxLibrary(FrameworkLibrary):
+    """Arrays of numbers are one literal."""
+
+    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
+        """An operation on operands."""
+        found = literal_array(operands, "jnp.array(", ", dtype=float)") if op == "stack" else None
+        return super().operation(op, operands) if found is None else found
+
+
 class TorchLibrary(FrameworkLibrary):
     """PyTorch's functions take tensors, and some no plain number."""
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """An operation on operands."""
+        if op == "stack" and (found := literal_array(operands, "torch.tensor(", ", dtype=torch.float64)")) is not None:
+            return found
         takes_numbers = op in ARITHMETIC or op in ("div", "pow", "where", "index", "part", "clip")
         if not takes_numbers:
             operands = [self._tensor(part) for part in operands]

@@ -46,6 +46,9 @@ NOTATIONS = {
     "square": _of(["", "^{2}"], [POWER + 1], POWER),
     "mod": _of(["", r" \bmod ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
     "matmul": _of(["", r" \, ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
+    "dot": _of(["", r"^{\mathsf{T}} \, ", ""], [POWER + 1, PRODUCT + 1], PRODUCT),
+    "outer": _of(["", r" \, ", r"^{\mathsf{T}}"], [PRODUCT, POWER + 1], PRODUCT),
+    "sum": _of([r"\sum ", ""], [PRODUCT + 1], PRODUCT),
     "transpose": _of(["", r"^{\mathsf{T}}"], [POWER + 1], POWER),
     "lt": _comparison("<"),
     "le": _comparison(r"\le"),
@@ -74,6 +77,7 @@ NOTATIONS = {
     "min": _function(r"\min", 2),
     "largest": _function(r"\max"),
     "smallest": _function(r"\min"),
+    "part": _of(["", "_{", ":", "}"], [POWER + 1, 0, 0]),
     "index": _of(["", "_{", "}"], [POWER + 1, 0]),
     "index/3": _of(["", "_{", ", ", "}"], [POWER + 1, 0, 0]),
     "stack": _of([r"\begin{pmatrix} ", r" \\ ", r" \end{pmatrix}"], [0, 0]),
@@ -101,6 +105,14 @@ class LatexLibrary(Library):
         if op == "mul" and operands[1].text[:1].isdigit():
             dotted = NOTATIONS["mul"]._replace(texts=("", r" \cdot ", ""))
             return self.target.written(dotted, operands)
+        if op in ("broadcast_like", "place"):  # the array in the second place only says a shape
+            return self._times_units(operands[0], operands[2:])
         if op in self.target.notations:
             return self.noted(op, operands)
         return self.target.written(_function(operator(op), len(operands)), operands)
+
+    def _times_units(self, factor: Fragment, place: Sequence[Fragment]) -> Fragment:
+        """An array of one number: at a place, with zeros elsewhere; without a place, everywhere."""
+        below = ", ".join(part.text for part in place)
+        units = Fragment(rf"\mathbf{{{'e' if len(place) == 1 else 'E'}}}_{{{below}}}" if place else r"\mathbf{1}")
+        return units if factor.text == "1" else self.noted("mul", [factor, units])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from autodiff_cli.graph.node import Node, constant
@@ -163,6 +164,21 @@ NUMPY = Target(
 )
 
 
+def literal_array(operands: Sequence[Fragment], head: str, tail: str) -> Fragment | None:
+    """An array of numbers, or of such arrays, as one literal; None if anything else is among the operands.
+
+    >>> literal_array([Fragment("1"), Fragment("-2.5")], "np.array(", ")").text
+    'np.array([1, -2.5])'
+    """
+    inside = []
+    for part in operands:
+        is_array = part.text.startswith(f"{head}[") and part.text.endswith(f"]{tail}")
+        if not is_array and not re.fullmatch(r"-?\d[\d.]*(e-?\d+)?", part.text):
+            return None
+        inside.append(part.text[len(head) : -len(tail)] if is_array else part.text)
+    return Fragment(f"{head}[{', '.join(inside)}]{tail}")
+
+
 class NumpyLibrary(PythonLibrary):
     """Functions of Python, for each element of arrays."""
 
@@ -177,6 +193,8 @@ class NumpyLibrary(PythonLibrary):
         """An operation on operands, or a call of the function for it."""
         if op == "pow" and not operands[1].text.isdigit():
             op = "power"  # for which `**` is not always right: at -inf, say
+        if op == "stack" and (found := literal_array(operands, "np.array(", ", dtype=float)")) is not None:
+            return found
         if self.target.notation(op, len(operands)) is not None:
             return self.noted(op, operands)
         name = variable_name(op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import sys
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.export.exporters import EXPORTERS
 from autodiff_cli.export.models import prediction_in_onnx, prediction_source
 from autodiff_cli.export.program import ExportError, Wanted
 from autodiff_cli.training.result.fit import FittedModel
-from tests.export.support import Case, in_c
+from tests.export.support import STRICT, Case, in_c, run
 from tests.support import run_cli
+from tests.tools import program
 
 RANDOM = np.random.default_rng(3)
 X = np.linspace(-1.5, 2, 40)
@@ -55,6 +58,53 @@ def test_c_predicts_the_same(tmp_path: Path) -> None:
     points = [(float(x), float(z)) for x, z in zip(X, Z, strict=True)]
     found = in_c([Case(source, "f", fit.predictors, points)], tmp_path)[0]
     np.testing.assert_allclose([value for value, _ in found], fit.predict(DATA), rtol=1e-13)
+
+
+SEVERAL = ["kind ~ softmax(mlp([x, z], [3], tanh))", "[y, z] ~ dense([x, x^2], 2)"]
+
+
+@pytest.mark.parametrize("model", SEVERAL)
+def test_predictions_of_several_numbers(model: str, tmp_path: Path) -> None:
+    fit = fitted(model, epochs=5)
+    expected = fit.predict(DATA) if fit.classes is None else fit.probabilities(DATA)
+    rows = [[float(DATA[name][k]) for name in fit.predictors] for k in range(7)]
+    sources = {target: prediction_source(fit, target, Wanted("f", gradient=False)) for target in EXPORTERS}
+    found = {target: in_python_alone(sources[target], rows) for target in ("python", "numpy")}
+    found["c"] = in_library(["gcc", *STRICT], "f.c", "f", sources["c"], rows, len(expected[0]), tmp_path)
+    found["fortran"] = in_library(
+        ["gfortran", "-Wall", "-Werror"], "f.f90", "f_", sources["fortran"], rows, len(expected[0]), tmp_path
+    )
+    (tmp_path / "f.mjs").write_text(sources["js"])
+    given = json.dumps([dict(zip(fit.predictors, row, strict=True)) for row in rows])
+    (tmp_path / "run.mjs").write_text(
+        f"import {{ f }} from './f.mjs';\nconsole.log(JSON.stringify({given}.map((row) => f(row).value)));\n"
+    )
+    found["js"] = json.loads(run([program("node", "nodejs"), tmp_path / "run.mjs"]))
+    for target, values in found.items():
+        np.testing.assert_allclose(values, expected[:7], rtol=1e-13, err_msg=target)
+    if fit.classes is not None:
+        assert all("probabilities of cold and warm" in source for name, source in sources.items() if name != "latex")
+
+
+def in_python_alone(source: str, rows: list[list[float]]) -> Any:
+    made: dict[str, Any] = {}
+    exec(source, made)  # our own source
+    return [made["f"](*row) for row in rows]
+
+
+def in_library(
+    command: list[str], file: str, name: str, source: str, rows: list[list[float]], count: int, folder: Path
+) -> list[list[float]]:
+    """What a compiled function writes into its second argument, row by row."""
+    (folder / file).write_text(source)
+    library = folder / f"{file}.so"
+    run([program(command[0], command[0]), *command[1:], "-shared", "-fPIC", "-o", library, folder / file, "-lm"])
+    function, found = getattr(ctypes.CDLL(str(library)), name), []
+    for row in rows:
+        value = (ctypes.c_double * count)()
+        function((ctypes.c_double * len(row))(*row), value)
+        found.append([*value])
+    return found
 
 
 IN_ONNX = [
@@ -103,7 +153,11 @@ def test_a_network_in_onnx_is_its_layers() -> None:
 @pytest.mark.parametrize(
     ("model", "target", "words"),
     [
-        ("kind ~ softmax(dense([x, z], 2))", "c", "gives a probability for each class; .* --to onnx has them all"),
+        (
+            "kind ~ softmax(dense([x, z], 2))",
+            "c",
+            "gives a probability for each class; .* --value-only",
+        ),
         ("[y, z] ~ dense(x, 2)", "python", "gives 2 numbers"),
         ("y ~ a*gamma(2 + abs(x))", "onnx", "ONNX has no `gamma`; c, python, numpy and js have"),
         ("y ~ a*(kind == 'warm') + b*x", "c", "reads labels"),

@@ -285,6 +285,33 @@ def test_frameworks_differentiate_formulas(tmp_path: Path, target: str, runner: 
 # --- LaTeX
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("v: 3; dot(v, v) + sum(v)", [r"v^{\mathsf{T}} \, v", r"\sum v", r"2 \, v + \mathbf{1}"]),
+        ("M: 2x2; M[0, 1]*M[1, 0]", [r"M_{1, 0} \, \mathbf{E}_{0, 1}"]),
+        ("v: 3; v[0]^2", [r"2 \, v_{0} \, \mathbf{e}_{0}"]),
+        ("W: 2x3; x: 3; sum(W @ x)", [r"\mathbf{1} \, x^{\mathsf{T}}", r"W^{\mathsf{T}} \, \mathbf{1}"]),
+    ],
+)
+def test_latex_sets_arrays_as_people_write_them(text: str, parts: list[str]) -> None:
+    source = export(parse(text), "latex")
+    assert all(part in source for part in parts), source
+    assert "operatorname" not in source
+
+
+def test_the_value_alone_may_be_an_array() -> None:
+    polar = parse("[[r*cos(t), r*sin(t)], [r, t]]")
+    alone = Wanted(gradient=False)
+    scope: dict[str, Any] = {}
+    exec(export(polar, "python", alone), scope)
+    assert scope["f"](2.0, 0.5) == polar(r=2.0, t=0.5).tolist()
+    assert "void f(const double x[2], double value[4])" in export(polar, "c", alone)
+    assert "real(dp), intent(out) :: value(4)" in export(polar, "fortran", alone)
+    with pytest.raises(ValueError, match="only a number has a gradient"):
+        export(polar, "c")
+
+
 def test_latex_sets_formulas_as_people_write_them() -> None:
     source = export(parse("a*exp(-b*t^2) + sqrt(x₁)/Δ"), "latex", Wanted(wrt=("b", "x₁")))
     assert source.splitlines()[1:] == [
