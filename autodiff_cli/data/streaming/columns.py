@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -343,6 +342,8 @@ def _chunk(columns: int) -> int:
 
 def ahead(items: Iterator[T]) -> Generator[T]:
     """The same, each made in another thread while the one before is in use."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1, "reading ahead") as reader:
         waiting = reader.submit(next, items, None)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import threading
 import weakref
 from typing import Any, BinaryIO
@@ -94,6 +93,8 @@ def all_of(stream: BinaryIO, name: str, *, on_disk: bool = False) -> bytes | Spo
 
 
 def _spooled(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledBytes:
+    import tempfile
+
     folder = cache_folder()
     if folder is None:
         raise DataError(

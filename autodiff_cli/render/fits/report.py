@@ -11,7 +11,6 @@ from autodiff_cli.render.fits.networks import is_summarised, layers_table, write
 from autodiff_cli.render.fits.rounding import Rounding
 from autodiff_cli.render.numbers import Show, shows
 from autodiff_cli.render.paper import Column, Paper, Style, TextTable
-from autodiff_cli.render.plots.terminal import write_picture
 from autodiff_cli.render.report import Report
 from autodiff_cli.render.text import counted, on_one_line
 from autodiff_cli.training.result.diagnosis import layer_of
@@ -35,6 +34,8 @@ def fit_report(fit: FittedModel, digits: int | None, saved: bool = False, drawn:
     def write(paper: Paper) -> None:
         _write_fit(paper, fit, digits, saved)
         if drawn:
+            from autodiff_cli.render.plots.terminal import write_picture
+
             write_picture(paper, fit)
 
     return Report(write, lambda: [fit_document(fit)])

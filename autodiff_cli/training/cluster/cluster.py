@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import pickle
 import time
@@ -117,6 +116,7 @@ class Cluster:
 
     def _answered(self, parts: Parts, ask: Callable[[], list[Future]]) -> list[Any]:
         """The results of what is asked; asked again where parts were lost with their worker."""
+        import asyncio
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -142,6 +142,8 @@ class Cluster:
 
     async def _waited(self, futures: list[Future]) -> list[Any]:
         """The results, waited for as long as there are workers."""
+        import asyncio
+
         client = self._client
         gathering = asyncio.ensure_future(client.gather(futures, asynchronous=True))
         alone: float | None = None
