@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from autodiff_cli.data.cells import MISSING, CellKind, CellReader, counted, is_broken, shown
 from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
+from autodiff_cli.data.growing import Growing
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming.pieces import Raw, coded, coded_cells
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, listing
-from autodiff_cli.data.texts import NotPlain, TextColumns, Unquoted, has_quotes, text_batches
+from autodiff_cli.data.texts import NotPlain, TextColumns, has_quotes, text_batches, whole_lines
 
 LONGEST_CELL = 1 << 24  # characters
 _BLOCK = 1 << 22  # bytes that are read at a time, where columns come in pieces
@@ -146,7 +147,7 @@ class Delimited:
         self, places: Mapping[str, int], drop_missing: bool, texts: Collection[str], readers: Mapping[str, CellReader]
     ) -> dict[str, Any]:
         """See `ColumnFormat.columns`."""
-        columns = self._read_fast(places, texts)
+        columns = None if self._source.is_short else self._read_fast(places, texts)
         if columns is None or not (drop_missing or all(map(_is_complete, columns.values()))):
             return self._read_carefully(places, drop_missing, texts, readers)
         return columns
@@ -156,25 +157,26 @@ class Delimited:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        def read(*, plain: bool) -> pa.Table:
+        def read(*, plain: bool) -> dict[str, Any] | None:
             chosen, options = self._arrow_options(places, texts, plain=plain)
+            found = {name: Growing() for name in places}
             with self._source.text() as stream:
                 rows = self._rows(stream)
-                source: Any = Unquoted(rows) if plain else rows
-                return pa_csv.read_csv(source, **options).rename_columns([*chosen])
+                sources: Iterator[Any] = map(pa.BufferReader, whole_lines(rows)) if plain else iter([rows])
+                for source in sources:
+                    table = pa_csv.read_csv(source, **options)
+                    for name, own in chosen.items():
+                        found[name].add((as_texts if name in texts else as_floats)(table.column(own)))
+            columns = {name: column.whole() for name, column in found.items()}
+            return columns if all(map(len, columns.values())) else None
 
         try:
             try:
-                table = read(plain=True)  # in pieces beside each other: a line ends where it seems to
+                return read(plain=True)  # where no line goes on within quotes, in slabs, each on all cores
             except NotPlain:
-                table = read(plain=False)
+                return read(plain=False)
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
             return None
-        found = {}
-        for name in places:
-            found[name] = (as_texts if name in texts else as_floats)(table.column(name))
-            table = table.drop_columns([name])  # what was read makes room for the next
-        return found
 
     def _arrow_options(
         self, places: Mapping[str, int], texts: Collection[str], *, plain: bool

@@ -15,6 +15,7 @@ from autodiff_cli.data.streaming.spool import SpooledBytes, all_of, opened_again
 from autodiff_cli.data.table import DataError
 
 _PIECE = 1 << 20  # bytes that are read at a time
+_SHORT = 1 << 16  # bytes of a file that are read at once without it
 _LONG = 1 << 18  # bytes of a file of which what pays for many rows is worth loading
 _START = 16  # bytes that tell formats apart
 _ZIPPED = b"\x1f\x8b"
@@ -130,6 +131,11 @@ class ByteSource:
         if self.once:
             return False
         return self._size() >= _LONG
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are so few bytes that reading them cell by cell takes less time than loading what is fast."""
+        return not self.once and self._size() < _SHORT
 
     def lines_about(self) -> int:
         """How many lines of text there are, estimated by the first of them."""
