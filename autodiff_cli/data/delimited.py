@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from autodiff_cli.data.cells import MISSING, CellKind, CellReader, counted, is_broken, shown
 from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
-from autodiff_cli.data.growing import Growing
 from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import Raw, coded, coded_cells
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, listing
 from autodiff_cli.data.texts import NotPlain, TextColumns, has_quotes, text_batches, whole_lines
