@@ -4,8 +4,8 @@
 
 C needs gcc and glibc's libmvec; JAX and torch come with `pip install --group peers` in a checkout; what is missing is
 left out. For each number of threads a process of its own is bound to so many cores. All take turns there, so that
-whatever else the machine does hits all alike; times are the least of many, in microseconds a call, and the figure
-after each is the time of autodiff divided by it. Set-up is the time from a text (or a function) to the first result,
+whatever else the machine does hits all alike; times are the least of many, in microseconds a call, and a column
+`/ C` has the time of autodiff divided by that of C. Set-up is the time from a text (or a function) to the first result,
 nothing being kept from before; all are loaded by then, and have compiled something small.
 """
 
@@ -135,8 +135,8 @@ def measured(calls: dict[str, Call]) -> dict[str, float]:
     return found
 
 
-def run(name: str, rows: int, threads: int, peers: Sequence[str], library: Any) -> None:
-    """One line of the table, or two."""
+def run(name: str, rows: int, threads: int, peers: Sequence[str], library: Any) -> dict[str, float]:
+    """One line of the table; the milliseconds that each took to set up."""
     import numpy as np
     from cases import CASES
 
@@ -193,15 +193,26 @@ def run(name: str, rows: int, threads: int, peers: Sequence[str], library: Any) 
     for peer in peers:
         ready(peer, makers[peer])
     found = measured(calls)
-    line = f"{name:4}{rows:>9}{threads:>3}{found['autodiff']:>10.1f}"
-    for peer in peers:
-        line += f"{found[peer]:>11.1f}{found['autodiff'] / found[peer]:>7.2f}"
-    print(line, flush=True)
-    if rows == min(ROWS):
-        print(f"{'  set-up in ms':16}{1e3 * set_up['autodiff']:>10.1f}", end="")
-        print("".join(f"{1e3 * set_up[peer]:>11.1f}{set_up['autodiff'] / set_up[peer]:>7.2f}" for peer in peers))
+    ours = found["autodiff"]
+    ratios = [f"{ours / found[peer]:.2f}" if peer in found else "" for peer in RATIOS]
+    print_row(name, f"{rows:,}", threads, f"{ours:,.1f}", *[f"{found[peer]:,.1f}" for peer in peers], *ratios)
+    return {who: 1e3 * seconds for who, seconds in set_up.items()}
 
 
+def print_row(*cells: object) -> None:
+    """A line of a table in Markdown, as docs/kernels.md has it."""
+    print("| " + " | ".join(f"{cell!s:>{WIDTH}}" for cell in cells) + " |", flush=True)
+
+
+def print_head(*cells: str) -> None:
+    """The first two lines of a table."""
+    print()
+    print_row(*cells)
+    print_row(*["-" * WIDTH for _ in cells])
+
+
+RATIOS = ("C", "JAX", "torch.compile")
+WIDTH = 13  # characters of a cell
 ROWS = (1000, 100_000, 1_000_000)
 
 
@@ -236,13 +247,21 @@ def main() -> None:
         if peer not in peers:
             how = "needs gcc" if peer == "C" else "is not installed: pip install --group peers (in a checkout)"
             print(f"{peer} {how}")
-    print(f"{'case':4}{'rows':>9}{'th':>3}{'autodiff':>10}" + "".join(f"{peer:>11}{'/':>7}" for peer in peers))
     warm_up(peers)
     with tempfile.TemporaryDirectory() as folder:
         library = compiled_by_gcc(folder) if "C" in peers else None
+        print_head("case", "rows", "threads", "autodiff", *peers, *[f"/ {peer}" for peer in RATIOS])
+        set_up: dict[str, dict[str, float]] = {}
         for name in given.cases:
             for rows in ROWS:
-                run(name, rows, threads, peers, library)
+                found = run(name, rows, threads, peers, library)
+                set_up.setdefault(name, found)
+    compilers = [peer for peer in ("JAX", "torch.compile") if peer in peers]
+    print_head("set-up in ms", "autodiff", *compilers, *[f"/ {peer}" for peer in compilers])
+    for name, found in set_up.items():
+        ours = found["autodiff"]
+        theirs = [found[peer] for peer in compilers]
+        print_row(name, f"{ours:.0f}", *[f"{each:,.0f}" for each in theirs], *[f"{ours / each:.2f}" for each in theirs])
 
 
 if __name__ == "__main__":

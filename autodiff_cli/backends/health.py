@@ -61,5 +61,7 @@ def _compiled(kept: str) -> Health:
     processor = host()
     has_vectors = processor.symbol("exp", 1) is not None
     functions = "glibc's libmvec, a vector at a time" if has_vectors else "the C library, one number at a time (slower)"
+    if processor.fuses:
+        functions = f"exp, log, sin and cos written out; others by {functions}"
     model = f"{processor.cpu}, vectors of {processor.width} doubles"
     return Health("llvm", "llvmlite is there, and a kernel ran", model, functions, cores(), kept)

@@ -150,7 +150,7 @@ def _log1p(x: Vector) -> tuple[Vector, Vector]:
         "fadd", code.exactly("fsub", x, code.exactly("fsub", total, rest)), code.exactly("fsub", 1.0, rest)
     )
     k, m = _apart(total)
-    f = fma(lost, _power_of_two(-smaller(k, 64.0)), m - 1.0)
+    f = fma(lost, _power_of_two(-k), m - 1.0)
     return copysign(_log_of(k, f), x), total
 
 
