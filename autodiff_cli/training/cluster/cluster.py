@@ -25,6 +25,7 @@ _PATIENCE = 60.0  # seconds without a worker
 _TRIES = 20  # to send what was lost again, for one answer
 _MANY = 64  # results: of more, neighbours are put together by workers
 _GROUP = 16  # of them, a power of two
+_LARGE = 50_000  # bytes
 
 _names = itertools.count()
 
@@ -78,13 +79,13 @@ class Cluster:
         """
         return Parts([self._client.scatter(part(k), hash=False) for k in range(count)], part)
 
-    def made(self, function: Callable[..., Any], *arguments: Sequence[Any], **common: Any) -> Parts:
+    def made(self, function: Callable[..., Any], *arguments: Sequence[Any], common: Sequence[Any]) -> Parts:
         """Parts that workers make, and make again where one dies."""
-        return Parts(self._map(function, *arguments, **common), None)
+        return Parts(self._map(function, *arguments, common=common), None)
 
-    def answers(self, parts: Parts, function: Callable[..., Any], **common: Any) -> list[Any]:
+    def answers(self, parts: Parts, function: Callable[..., Any], *common: Any) -> list[Any]:
         """What a function says of each part. Raises what making the parts raised."""
-        return self._answered(parts, lambda: self._map(function, parts.futures, **common))
+        return self._answered(parts, lambda: self._map(function, parts.futures, common=common))
 
     def fold(self, parts: Parts, task: Task[T], combine: Callable[[T, T], T]) -> T:
         """A task over all parts, combined in the order of `fold`. Raises ClusterError, and what the task raises."""
@@ -92,10 +93,10 @@ class Cluster:
         joining = pickle.dumps(combine, protocol=5)
 
         def asked() -> list[Future]:
-            futures = self._map(on_worker.of_part, parts.futures, content=content)
+            futures = self._map(on_worker.of_part, parts.futures, common=[content])
             while len(futures) > _MANY:
                 groups = [futures[group] for group in slices(len(futures), _GROUP)]
-                futures = self._map(on_worker.together, groups, combine=joining)
+                futures = self._map(on_worker.together, groups, common=[joining])
             return futures
 
         results: list[T] = [pickle.loads(content) for content in self._answered(parts, asked)]
@@ -109,10 +110,20 @@ class Cluster:
 
         return self._answered(parts, asked)
 
-    def _map(self, function: Callable[..., Any], *arguments: Sequence[Any], **common: Any) -> list[Future]:
-        names = [f"autodiff-{function.__name__}-{next(_names)}" for _ in arguments[0]]
-        found: list[Future] = self._client.map(function, *arguments, key=names, **common)
+    def _map(self, function: Callable[..., Any], *arguments: Sequence[Any], common: Sequence[Any] = ()) -> list[Future]:
+        """A task for each of the arguments, with what is common to all after them. Dask gives what is large and has a
+        name a key of that name, the same in each call, so nothing has a name here."""
+        count = len(arguments[0])
+        names = [f"autodiff-{function.__name__}-{next(_names)}" for _ in range(count)]
+        repeated = ([self._once(value)] * count for value in common)
+        found: list[Future] = self._client.map(function, *arguments, *repeated, key=names)
         return found
+
+    def _once(self, value: Any) -> Any:
+        """The same; what is large goes to the workers once, and not with each task."""
+        if isinstance(value, bytes) and len(value) > _LARGE:
+            return self._client.scatter(value, hash=False)
+        return value
 
     def _answered(self, parts: Parts, ask: Callable[[], list[Future]]) -> list[Any]:
         """The results of what is asked; asked again where parts were lost with their worker."""

@@ -51,9 +51,9 @@ class DataThere:
         self._numbers = tuple(sorted({*model.numeric, *options.columns} - {classes}))
         self._texts = tuple(dict.fromkeys([*([] if classes is None else [classes]), *model.labelled]))
         flat = [*itertools.chain(*shares)]
-        common = {"wanted": self._numbers, "texts": self._texts, "drop_missing": options.drop_missing}
-        self._shares = cluster.made(on_worker.read, flat, **common)
-        self._facts: list[ShareFacts] = cluster.answers(self._shares, on_worker.facts, counting=options.columns)
+        common = self._numbers, self._texts, options.drop_missing
+        self._shares = cluster.made(on_worker.read, flat, common=common)
+        self._facts: list[ShareFacts] = cluster.answers(self._shares, on_worker.facts, options.columns)
         begin = 0
         for file, own in zip(each_of(files), shares, strict=True):
             found, begin = self._facts[begin : begin + len(own)], begin + len(own)
@@ -108,7 +108,7 @@ class DataThere:
             pieces.append([self._shares.futures[k] for k in used])
             slices.append([slice(max(begin - starts[k], 0), min(end, ends[k]) - starts[k]) for k in used])
             checks.append([self._facts[k].check for k in used])
-        parts = self._cluster.made(on_worker.assembled, pieces, slices, checks, plan=plan)
+        parts = self._cluster.made(on_worker.assembled, pieces, slices, checks, common=[plan])
         self._cluster.answers(parts, on_worker.is_there)
         return OnCluster(self._cluster, parts, self.rows, size, plan.names, dropped=self._dropped)
 

@@ -64,13 +64,24 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "a likelihood": ("exp(a*x + b) - n*(a*x + b)", {"likelihood": True}),
     "vectors": ("y ~ dot(v, [x, x^2, 1])", {"start": {"v": [0.0, 0.0, 0.0]}}),
     "a network": ("y ~ mlp(x, [4], tanh)", {"epochs": 10, "diagnosis": True}),
+    "many parameters": ("y ~ mlp(x, [90, 90], tanh)", {"epochs": 2}),
     "rows held out": (MODEL, {"validation": 0.2, "optimizer": "adam", "epochs": 10}),
     "profile": (MODEL, {"profile": True}),
     "plot": (MODEL, {"plot": True}),
 }
 
 
-SHORT = {"compiled", "weights", "errors in x", "all rows at each step", "levels", "classes", "vectors", "plot"}
+SHORT = {
+    "compiled",
+    "many parameters",
+    "weights",
+    "errors in x",
+    "all rows at each step",
+    "levels",
+    "classes",
+    "vectors",
+    "plot",
+}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in FITS])
@@ -106,6 +117,19 @@ def test_workers_with_several_threads_have_the_same_bits(options: dict[str, Any]
     assert repr(there) == repr(here)
     on_worker._pool(3).shutdown()
     on_worker._pool.cache_clear()
+
+
+def test_very_many_parts_are_put_together_by_workers(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 90 * 8192 + 5
+    columns = {"x": np.linspace(0, 3, rows), "y": np.sin(np.arange(rows))}
+    here = Objective("y ~ a*sin(b*x)", columns)
+    monkeypatch.setattr("autodiff_cli.training.cluster.rows.PARTS", 1000)
+    with connected(client) as cluster:
+        assert cluster is not None
+        there = here.over(OnCluster.of(cluster, here.table))
+        assert len(there.data._parts.futures) == 91  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(there.value_and_grad([0.7, 1.9])[1], here.value_and_grad([0.7, 1.9])[1])
+        np.testing.assert_array_equal(there.scores([0.7, 1.9]), here.scores([0.7, 1.9]))
 
 
 def test_parts_depend_on_the_workers_and_results_do_not() -> None:
