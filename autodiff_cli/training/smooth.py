@@ -37,8 +37,10 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     first: Outcome | Diverged
     searches = options.epochs is None and options.starts is None and objective.has_residuals and guessed(objective)
     free = objective.layout.mask(guessed(objective))
+    begun = None
     try:
-        begun = from_units(objective, objective.start, free, options.seed, objective.bounds) if searches else None
+        if searches and not objective.is_generalised_linear:
+            begun = from_units(objective, objective.start, free, options.seed, objective.bounds)
         if begun is not None:
             progress.warnings.append(f"begun at values that the columns suggest: {starts(objective, begun.end)}")
         first = minimised(objective, _defined(objective) if begun is None else begun.end, options, progress)
