@@ -34,7 +34,8 @@ def run(words: Sequence[str], environment: Environment) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), environment.stdout.fileno())
         return ExitStatus.DONE
     except MemoryError as error:
-        return _fail(environment, f"there is not enough memory for this ({error or 'all is used'})", ExitStatus.FAILED)
+        detail = str(error).strip("()") or "all is used"  # what it says is often nothing
+        return _fail(environment, f"there is not enough memory for this ({detail})", ExitStatus.FAILED)
     except OSError as error:
         return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
 

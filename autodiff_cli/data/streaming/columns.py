@@ -341,11 +341,15 @@ def _chunk(columns: int) -> int:
 
 
 def ahead(items: Iterator[T]) -> Generator[T]:
-    """The same, each made in another thread while the one before is in use."""
+    """The same, each made in another thread while the one before is in use; in this one, if no other can be had."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, "reading ahead") as reader:
-        waiting = reader.submit(next, items, None)
+        try:
+            waiting = reader.submit(next, items, None)
+        except RuntimeError:
+            yield from items
+            return
         try:
             while (item := waiting.result()) is not None:
                 waiting = reader.submit(next, items, None)

@@ -13,6 +13,7 @@ import pytest
 from autodiff_cli.backends.fold import fold, slices
 from autodiff_cli.backends.llvm.kernel import CompiledSums, Llvm
 from autodiff_cli.backends.llvm.machine import runner
+from autodiff_cli.backends.llvm.machine import threads as machine_threads
 from autodiff_cli.backends.llvm.machine.threads import together
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -116,6 +117,17 @@ def test_an_interrupt_comes_through_at_any_moment(text: str, threads: int) -> No
         timer.join()
     signal.signal(signal.SIGINT, before)
     assert kernel.sums(POINT, COLUMNS, ROWS).tobytes() == whole
+
+
+def test_where_no_thread_can_be_started_one_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(machine_threads, "_count", 0)
+    monkeypatch.setattr(threading.Thread, "start", refuses)
+    done: list[int] = []
+    together([lambda: done.append(1), lambda: done.append(2), lambda: done.append(3)], done.clear)
+    assert done == [1, 2, 3]
 
 
 def test_what_a_thread_raises_is_raised_once_all_have_ended() -> None:

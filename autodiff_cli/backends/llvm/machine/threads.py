@@ -63,13 +63,15 @@ def together(works: Sequence[Work], stop: Work) -> None:
     Raises:
         Whatever one of them raises, or the interrupt.
     """
-    tasks = [_Task(work) for work in works[1:]]
-    _start(len(tasks))
+    shared = min(len(works) - 1, _start(len(works) - 1))
+    tasks = [_Task(work) for work in works[1 : 1 + shared]]
     for task in tasks:
         _waiting.put(task)
     failure: BaseException | None = None
     try:
         works[0]()
+        for work in works[1 + shared :]:
+            work()
     except BaseException as raised:  # raised again below
         failure = raised
         stop()
@@ -92,13 +94,17 @@ def _waited(task: _Task, stop: Work) -> BaseException | None:
             return interrupt
 
 
-def _start(count: int) -> None:
-    """See to it that there are so many threads."""
+def _start(count: int) -> int:
+    """See to it that there are so many threads, or as many as there is memory for; how many there are."""
     global _count
     with _starting:
         while _count < count:
-            threading.Thread(target=_work, daemon=True, name=f"autodiff-{_count}").start()
+            try:
+                threading.Thread(target=_work, daemon=True, name=f"autodiff-{_count}").start()
+            except RuntimeError:  # can't start new thread
+                break
             _count += 1
+        return _count
 
 
 def _work() -> None:
