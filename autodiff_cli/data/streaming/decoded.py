@@ -7,7 +7,6 @@ that are used again, and not mapped, so that limits of memory hold.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import weakref
 from collections.abc import Collection, Mapping, Sequence
@@ -39,6 +38,8 @@ class DecodedColumns:
     """
 
     def __init__(self, folder: Path, names: Sequence[str], chunk: int) -> None:
+        import tempfile
+
         self._stream: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as this
         self._close = weakref.finalize(self, self._stream.close)
         self._lock = threading.Lock()  # between a chunk that is read ahead and others
