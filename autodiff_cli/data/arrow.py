@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import io
+import itertools
 import json
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from autodiff_cli.data.streaming.pieces import Raw, coded
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts
 from autodiff_cli.data.texts import NotPlain, TextColumns
 
+_ROWS = 10_000  # that become text at a time
 _BYTES = 1 << 22  # of lines that are read at a time
 _BUFFER = 1 << 20  # bytes of a column that are read at a time
 
@@ -133,10 +135,13 @@ class ArrowColumns(abc.ABC):
 
     def records(self) -> Generator[Record]:
         """See `ColumnFormat.records`."""
+        numbers = itertools.count(1)
         with self._opened() as stream:
-            columns = [column.to_pylist() for column in self._table(stream).columns]
-        for k, cells in enumerate(zip(*columns, strict=True), 1):
-            yield Record(f"row {k}", ["" if cell is None else str(cell) for cell in cells])
+            is_plain = len({*self.header}) == len(self.header)  # else names do not say which
+            for table in self._tables(stream, self.header, _ROWS) if is_plain else [self._table(stream)]:
+                columns = [column.to_pylist() for column in table.columns]
+                for cells in zip(*columns, strict=True):
+                    yield Record(f"row {next(numbers)}", ["" if cell is None else str(cell) for cell in cells])
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
@@ -188,9 +193,10 @@ class Parquet(ArrowColumns):
         import pyarrow as pa
         from pyarrow import parquet
 
+        groups: dict[str, Any] = {} if self._groups is None else {"row_groups": self._groups}
         # With a buffer, columns of long groups of rows are not read as a whole.
         file = parquet.ParquetFile(stream, buffer_size=_BUFFER, pre_buffer=False)
-        for batch in file.iter_batches(batch_size=size, columns=list(names)):
+        for batch in file.iter_batches(batch_size=size, columns=list(names), **groups):
             yield pa.Table.from_batches([batch])
 
 

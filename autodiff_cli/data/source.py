@@ -16,6 +16,7 @@ from autodiff_cli.data.table import DataError
 
 _PIECE = 1 << 20  # bytes that are read at a time
 _SHORT = 1 << 16  # bytes of a file that are read at once without it
+_PACKED = 1 << 17  # bytes of a text that are packed to see how short it gets
 _LONG = 1 << 18  # bytes of a file of which what pays for many rows is worth loading
 _START = 16  # bytes that tell formats apart
 _ZIPPED = b"\x1f\x8b"
@@ -138,15 +139,18 @@ class ByteSource:
         return not self.once and self._size() < _SHORT
 
     def lines_about(self) -> int:
-        """How many lines of text there are, estimated by the first of them."""
-        with self.text() as stream:
-            begun = stream.read(_PIECE)
-            size = self._size()
-            if self.start.startswith(_ZIPPED) and len(begun) == _PIECE:
-                packed = len(zlib.compress(begun, 6))  # as those who write such files do
-                size = size * len(begun) // max(1, packed)
-            elif len(begun) < _PIECE:
-                size = len(begun)
+        """How many lines of text there are, estimated by the first of them; none of what cannot be read."""
+        try:
+            with self.text() as stream:
+                begun = stream.read(_PIECE)
+        except (OSError, EOFError, zlib.error):
+            return 0
+        size = self._size()
+        if len(begun) < _PIECE:
+            size = len(begun)
+        elif self.start.startswith(_ZIPPED):
+            some = begun[:_PACKED]
+            size = size * len(some) // max(1, len(zlib.compress(some, 6)))  # as those who write such files do
         return size * begun.count(b"\n") // max(1, len(begun))
 
     def signature(self) -> tuple[int, ...]:

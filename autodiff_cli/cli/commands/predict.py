@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from autodiff_cli.data.files import Cells
     from autodiff_cli.data.several import DataFiles
     from autodiff_cli.data.table import Table
-    from autodiff_cli.training.prediction.named import WantedColumns
+    from autodiff_cli.training.prediction.named import NamedPredictions, WantedColumns
     from autodiff_cli.training.result.fit import FittedModel
 
+_MADE = 6  # columns of predictions and their text, about, that are in memory beside those of the data
 _MODEL = "A file that `train --save` wrote."
 _DATA = f"{DATA_HELP} The target's columns may be missing."
 
@@ -74,9 +75,12 @@ def predict(
       cut -d, -f1 new.csv | autodiff predict decay.json - --json
     """
     from autodiff_cli.cli.data import bad_input, data_files
+    from autodiff_cli.data.table import Table
     from autodiff_cli.render.fits.predictions import predictions_report, undefined
+    from autodiff_cli.training.opening.streamed import too_large
     from autodiff_cli.training.options import checked_level
     from autodiff_cli.training.prediction.named import WantedColumns, named_predictions
+    from autodiff_cli.training.prediction.streamed import StreamedPredictions
     from autodiff_cli.training.result.model_file import load
 
     call = Call.of(context)
@@ -88,33 +92,38 @@ def predict(
         fit = load(model)
         file = data_files(data, environment, reading, fit.moments())
         wanted = WantedColumns(level, probabilities, residuals)
-        table, columns = _read(fit, file, wanted, drop_missing)
-        predictions, note = named_predictions(fit, columns, wanted)
-    _check_new(predictions, file)
-    if count := undefined(predictions):
+        numbers, texts = _needed(fit, file, wanted)
+        is_chosen = drop_missing or reading.where is not None or not (numbers or texts)
+        why = None if is_chosen else too_large(file, len(numbers) + _MADE, len(texts))
+        chunks: Callable[[], Iterable[NamedPredictions]]
+        if why is None:
+            table, columns = _read(file, numbers, texts, drop_missing)
+            chunks = [named_predictions(fit, columns, wanted)].__iter__
+        else:
+            streamed = StreamedPredictions(fit, file, numbers, texts, wanted, why)
+            table, chunks = Table({}, streamed.rows), streamed.chunks
+        count, names, note = 0, [""], ""
+        for chunk in chunks():  # before anything is written
+            count, names, note = count + undefined(chunk.columns), [*chunk.columns], chunk.note
+    _check_new(names, file)
+    if count:
         environment.note(f"rows whose prediction is not a finite number: {count}")
     if table.dropped:
         environment.note(f"rows left out because a cell is missing: {table.dropped}")
     for said in (note, *file.notes):
         if said:
             environment.note(said)
-    return Answer(predictions_report(fit, file.header, lambda: _rows(file, table), predictions), json, output=output)
+
+    def predictions() -> Iterator[Mapping[str, NDArray[Any]]]:
+        with bad_input():
+            yield from (chunk.columns for chunk in chunks())
+
+    report = predictions_report(fit, file.header, lambda: _rows(file, table), names, predictions)
+    return Answer(report, json, output=output)
 
 
-def _read(
-    fit: FittedModel, file: DataFiles, wanted: WantedColumns, drop_missing: bool
-) -> tuple[Table, Mapping[str, NDArray[Any]]]:
-    """The table of the columns that are needed, and these by name, those of labels among them.
-
-    Raises:
-        BadInput: if the file lacks one.
-        DataError: for cells that are missing or hold no number, or if there are no rows.
-    """
-    import numpy as np
-
-    from autodiff_cli.data.table import Table
-    from autodiff_cli.training.levels.indicators import load_with_labels
-
+def _needed(fit: FittedModel, file: DataFiles, wanted: WantedColumns) -> tuple[set[str], list[str]]:
+    """The columns that are needed: those of numbers, and those of labels. Raises BadInput if the file lacks one."""
     needed = fit.columns if wanted.residuals else fit.predictors
     lacking = [name for name in needed if name not in file.names]
     if lacking:
@@ -123,9 +132,25 @@ def _read(
         raise BadInput(f"{file.name}: {what} {missing}; the columns are {there}")
     weighing = fit.terms.weighing
     names = {*needed, weighing} if wanted.level is not None and weighing in file.names else {*needed}
-    if names:
-        labelled = [name for name in fit.labelled if name in names]
-        table, labels = load_with_labels(file, names - {*labelled}, labelled, drop_missing)
+    labelled = [name for name in fit.labelled if name in names]
+    return names - {*labelled}, labelled
+
+
+def _read(
+    file: DataFiles, numbers: Collection[str], texts: Sequence[str], drop_missing: bool
+) -> tuple[Table, Mapping[str, NDArray[Any]]]:
+    """The table of these columns, and they by name, those of labels among them.
+
+    Raises:
+        DataError: for cells that are missing or hold no number, or if there are no rows.
+    """
+    import numpy as np
+
+    from autodiff_cli.data.table import Table
+    from autodiff_cli.training.levels.indicators import load_with_labels
+
+    if numbers or texts:
+        table, labels = load_with_labels(file, numbers, texts, drop_missing)
         return table, {**table.columns, **labels}
     count = sum(map(len, file.rows()))
     alike = Table({"": np.zeros(count)}, count)

@@ -19,27 +19,50 @@ Predictions = Mapping[str, NDArray[Any]]
 
 
 def predictions_report(
-    fit: FittedModel, header: Sequence[str], rows: Callable[[], Iterable[Cells]], predictions: Predictions
+    fit: FittedModel,
+    header: Sequence[str],
+    rows: Callable[[], Iterable[Cells]],
+    names: Sequence[str],
+    predictions: Callable[[], Iterable[Predictions]],
 ) -> Report:
-    """CSV: the rows of the data as they are, each with its predictions, in full; or the predictions as a document."""
+    """CSV: the rows of the data as they are, each with its predictions, in full; or the predictions as a document.
+
+    Args:
+        names: of the columns of predictions.
+        predictions: makes them, some rows after the other.
+    """
 
     def write(paper: Paper) -> None:
-        blocks = rows()
-        paper.stream.write(row_text([*header, *predictions]))
-        start = 0
+        blocks, made = rows(), _Rows(predictions())
+        paper.stream.write(row_text([*header, *names]))
         for cells in blocks:
-            part = slice(start, start := start + len(cells))
-            paper.stream.write(rows_text(cells, [column[part] for column in predictions.values()]))
+            paper.stream.write(rows_text(cells, made.next(len(cells))))
 
-    return Report(write, lambda: [_document(fit, predictions)], is_data=True)
+    return Report(write, lambda: [_document(fit, names, predictions())], is_data=True)
 
 
-def _document(fit: FittedModel, predictions: Predictions) -> dict[str, Any]:
-    return {
-        "model": fit.model,
-        "rows": len(next(iter(predictions.values()))),
-        **{name: [_json(value) for value in column.tolist()] for name, column in predictions.items()},
-    }
+class _Rows:
+    """Columns that come some rows after the other, handed on as many rows at a time as are asked for."""
+
+    def __init__(self, chunks: Iterable[Predictions]) -> None:
+        self._chunks = iter(chunks)
+        self._left: list[NDArray[Any]] = []
+
+    def next(self, count: int) -> list[NDArray[Any]]:
+        while not self._left or len(self._left[0]) < count:
+            more = [*next(self._chunks).values()]
+            self._left = [np.concatenate(two) for two in zip(self._left, more, strict=True)] if self._left else more
+        taken = [column[:count] for column in self._left]
+        self._left = [column[count:] for column in self._left]
+        return taken
+
+
+def _document(fit: FittedModel, names: Sequence[str], chunks: Iterable[Predictions]) -> dict[str, Any]:
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for chunk in chunks:
+        for name, column in chunk.items():
+            columns[name] += map(_json, column.tolist())
+    return {"model": fit.model, "rows": len(columns[names[0]]), **columns}
 
 
 def undefined(predictions: Predictions) -> int:

@@ -19,7 +19,7 @@ from autodiff_cli.training.objective.graphs import Graphs
 from autodiff_cli.training.objective.labels import Classes
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.opening.memory import LoadedData
-from autodiff_cli.training.opening.streamed import StreamedData, too_large
+from autodiff_cli.training.opening.streamed import StreamedData, of_model
 from autodiff_cli.training.options import Options
 from autodiff_cli.training.rows.protocol import Rows
 
@@ -66,7 +66,7 @@ def opened(dataset: Dataset, model: Model, options: Options) -> OpenedData:
     if options.data.stream and not isinstance(dataset, DataFile | SeveralFiles):
         raise OptionError("stream reads files in blocks, and these data are in memory already")
     if cluster is None and isinstance(dataset, DataFile | SeveralFiles):
-        why = "as asked" if options.data.stream else too_large(dataset, model, options.data)
+        why = "as asked" if options.data.stream else of_model(dataset, model, options.data)
         return LoadedData(dataset, model, options.data) if why is None else StreamedData(dataset, model, options, why)
     if cluster is None:
         return LoadedData(dataset, model, options.data)

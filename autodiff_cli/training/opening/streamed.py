@@ -103,10 +103,14 @@ class StreamedData:
             self._has_weight = bool(columns[self._weight[0]].any())
 
 
-def too_large(dataset: DataFile | SeveralFiles, model: Model, options: DataOptions) -> str | None:
-    """Why the rows cannot come into memory, in words; None where they can."""
+def of_model(dataset: DataFile | SeveralFiles, model: Model, options: DataOptions) -> str | None:
+    """Why the rows of a fit cannot come into memory, in words; None where they can."""
     numbers = len({*model.numeric, *options.columns})
-    labels = len({*model.labelled, model.class_column} - {None})
+    return too_large(dataset, numbers, len({*model.labelled, model.class_column} - {None}))
+
+
+def too_large(dataset: DataFile | SeveralFiles, numbers: int, labels: int) -> str | None:
+    """Why so many columns of numbers and of labels cannot come into memory, in words; None where they can."""
     needed = dataset.rows_about() * (_NUMBER * numbers + _LABEL * labels)
     if needed < _SMALL:
         return None

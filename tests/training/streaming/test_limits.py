@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import subprocess
@@ -179,6 +180,43 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     write(groups / "memory" / "jobs" / "one", memory_limit_in_bytes="9000", memory_usage_in_bytes="8000")
     write(groups / "memory" / "jobs" / "one", memory_stat="cache 5\ntotal_inactive_file 500\n")
     assert memory.available(proc, groups) == 1500
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet", "d.jsonl"])
+def test_predictions_of_what_is_larger_than_memory(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 20_000
+    data = table(rows).append_column("g", pa.array(["north", "south"] * (rows // 2)))
+    path = tmp_path / name
+    if name == "d.csv":
+        csv.write_csv(data, path, csv.WriteOptions(quoting_style="none"))
+    elif name == "d.parquet":
+        parquet.write_table(data, path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in data.to_pylist()))
+    model = str(tmp_path / "model.json")
+    assert run_cli(["train", "y ~ a[g]*exp(-b*x)", str(path), "--save", model]).status == 0
+    monkeypatch.setattr(columns, "LARGEST_CHUNK", columns.SMALLEST_CHUNK)
+    for words in ([], ["--interval", "0.9", "--residuals"], ["--json"]):
+        whole = run_cli(["predict", model, str(path), *words])
+        assert whole.status == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(streamed, "_SMALL", 0)
+            patch.setattr(streamed, "available", lambda: 1)
+            parts = run_cli(["predict", model, str(path), *words])
+        assert "the rows are streamed" in parts.stderr
+        assert parts == whole
+
+
+def test_a_level_that_was_not_fitted_ends_predictions_before_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, model = tmp_path / "d.csv", str(tmp_path / "model.json")
+    data.write_text("x,y,g\n" + "".join(f"{k},{k * k + 1},{'ab'[k % 2]}\n" for k in range(20)))
+    assert run_cli(["train", "y ~ a[g]*x", str(data), "--save", model]).status == 0
+    data.write_text(data.read_text() + "20,400,c\n")
+    monkeypatch.setattr(streamed, "_SMALL", 0)
+    monkeypatch.setattr(streamed, "available", lambda: 1)
+    expect_refusal(run_cli(["predict", model, str(data)]), "`c` is no level that was fitted")
 
 
 def child(code: str, **more: Any) -> subprocess.Popen[str]:
