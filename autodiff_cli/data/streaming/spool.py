@@ -101,7 +101,6 @@ def _spooled(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledBytes:
             f"{name}: to be streamed it has to be kept on disk, and the cache is off (AUTODIFF_CACHE=off) or has no "
             "folder; save it to a file, and name that"
         )
-    import tempfile
 
     kept: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as what is returned
     try:
