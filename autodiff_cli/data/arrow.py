@@ -13,12 +13,14 @@ from typing import Any, BinaryIO, Literal, cast
 
 from autodiff_cli.data.cells import CellKind, CellReader
 from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import Raw, coded
-from autodiff_cli.data.table import DataError, Record, as_floats, as_texts
+from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, as_they_are
 from autodiff_cli.data.texts import NotPlain, TextColumns
 
 _ROWS = 10_000  # that become text at a time
 _BYTES = 1 << 22  # of lines that are read at a time
+_ROWS = 1 << 18  # that become columns at a time
 _BUFFER = 1 << 20  # bytes of a column that are read at a time
 
 
@@ -88,13 +90,17 @@ class ArrowColumns(abc.ABC):
     ) -> dict[str, Any]:
         """See `ColumnFormat.columns`."""
         names = {name: self.header[place] for name, place in places.items()}
+        columns = {name: Growing() for name in names}
         with self._opened() as stream:
-            table = self._table(stream, list(names.values()))
-        columns: dict[str, Any] = {}
-        for name, own in names.items():
-            cells = table.column(own)
-            columns[name] = as_texts(cells) if name in texts else self._numbers(cells, readers[name], own)
-        return columns
+            for table in self._parts(stream, list(names.values())):
+                for name, own in names.items():
+                    cells = table.column(own)
+                    columns[name].add(as_texts(cells) if name in texts else self._numbers(cells, readers[name], own))
+        return {name: column.whole() for name, column in columns.items()}
+
+    def _parts(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
+        """The columns of these names, perhaps some rows at a time."""
+        yield self._table(stream, names)
 
     def pieces(
         self,
@@ -123,6 +129,8 @@ class ArrowColumns(abc.ABC):
         if pa.types.is_temporal(cells.type):
             return _seconds(cells, reader)
         try:
+            if not cells.null_count and (found := as_they_are(cells)) is not None:
+                return found
             return as_floats(cells.cast(pa.float64(), safe=False))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             what = f"column `{own}` holds values of type {cells.type}, not numbers"
@@ -189,6 +197,9 @@ class Parquet(ArrowColumns):
 
         return int(parquet.ParquetFile(stream).metadata.num_rows)
 
+    def _parts(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
+        return super()._parts(stream, names) if self._groups is not None else self._tables(stream, names, _ROWS)
+
     def _tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import parquet
@@ -222,6 +233,9 @@ class Feather(ArrowColumns):
 
         file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=[0]))
         return int(file.num_record_batches and file.num_record_batches * file.get_batch(0).num_rows)
+
+    def _parts(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
+        return self._tables(stream, names, _ROWS)
 
     def _tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
         import pyarrow as pa

@@ -203,6 +203,20 @@ def as_floats(cells: Any) -> Array:
     return floats
 
 
+def as_they_are(cells: Any) -> NDArray[Any] | None:
+    """An Arrow column without missing cells in its own type, where every backend reads that: where it lies, if it lies
+    in one piece. None for other types."""
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(cells.type) or cells.type in (pa.float32(), pa.float64())):
+        return None
+    name = str(cells.type)
+    kind = np.dtype({"float": "float32", "double": "float64"}.get(name, name))
+    chunks = [chunk for chunk in cells.chunks if len(chunk)]
+    parts = [np.frombuffer(chunk.buffers()[1], kind)[chunk.offset : chunk.offset + len(chunk)] for chunk in chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
+
+
 def as_texts(cells: Any) -> NDArray[np.object_]:
     """Labels as they stand, without the blanks around them; None for those that are missing."""
     return np.array([cell.strip() if isinstance(cell, str) else cell for cell in cells.to_pylist()], dtype=object)

@@ -157,3 +157,38 @@ def test_no_bytes_raise_anything_but_a_data_error(content: bytes, beginning: byt
     except DataError:
         return
     assert all(np.isfinite(column).all() for column in table.columns.values())
+
+
+@pytest.mark.parametrize("write", [as_parquet, as_arrow])
+def test_columns_of_arrow_keep_their_types_where_nothing_is_missing(write: Any) -> None:
+    content = write(
+        {
+            "x": pa.array([0.5, 1.5, 2.5], pa.float32()),
+            "y": pa.array([1, -2, 3], pa.int16()),
+            "flag": pa.array([True, False, True]),
+            "late": pa.array([1.0, None, 3.0], pa.float32()),
+            "half": pa.array(np.array([1, 2, 3], np.float16)),
+        }
+    )
+    columns = load(content, ["x", "y", "flag", "half"]).columns
+    assert {name: str(column.dtype) for name, column in columns.items()} == {
+        "x": "float32",
+        "y": "int16",
+        "flag": "int8",
+        "half": "float64",
+    }
+    assert [column.tolist() for column in columns.values()] == [[0.5, 1.5, 2.5], [1, -2, 3], [1, 0, 1], [1, 2, 3]]
+    kept = load(content, ["y", "late"], drop_missing=True)
+    assert kept.columns["late"].tolist() == [1, 3]
+    assert str(kept.columns["late"].dtype) == "float64"
+
+
+def test_parts_of_a_parquet_file_are_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "parts.parquet"
+    rows = 600_000
+    table = pa.table({"x": np.arange(rows, dtype=np.int32), "y": np.arange(rows) / 8})
+    parquet.write_table(table, path, row_group_size=100_003)
+    columns = DataFile(str(path)).load(["x", "y"]).columns
+    assert columns["x"].dtype == np.int32
+    assert np.array_equal(columns["x"], np.arange(rows))
+    assert np.array_equal(columns["y"], np.arange(rows) / 8)
