@@ -31,7 +31,7 @@ def _raises(*_: Any, **__: Any) -> Any:
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "reading": lambda patch: patch.setattr(llvm, "parse_assembly", _raises),
-    "linking": lambda patch: patch.setattr(llvm, "create_mcjit_compiler", _raises),
+    "linking": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine.compile.engine", _raises),
     "planning": lambda patch: patch.setattr("autodiff_cli.backends.llvm.kernel.planned", _raises),
     "writing": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine.runner.written", _raises),
     "loading": lambda patch: patch.setitem(choice.BACKENDS, "llvm", _raises),
