@@ -120,6 +120,23 @@ def mentioned(node: ast.AST) -> list[str]:
     return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
+def counted(bounds: Sequence[ast.expr]) -> tuple[int, int, int]:
+    """Start, stop and step of a `range`, which are known beforehand."""
+    numbers = [_whole(bound) for bound in bounds]
+    return (0, numbers[0], 1) if len(numbers) == 1 else (numbers[0], numbers[1], (*numbers, 1)[2])
+
+
+def _whole(bound: ast.expr) -> int:
+    found = {name: definition(name, in_arithmetic=True) for name in mentioned(bound)}
+    values = {name: meant.value for name, meant in found.items() if meant is not None}
+    return int(eval(compile(ast.Expression(bound), "bound", "eval"), {}, values))
+
+
+def table_name(table: ast.expr) -> str:
+    """The name of a table, or of the function that makes it when it is first called."""
+    return cast(ast.Name, table.func if isinstance(table, ast.Call) else table).id
+
+
 def specialised(name: str, formula: ast.Lambda, copied: str, free: Sequence[str]) -> ast.FunctionDef:
     """A copy of a function whose argument is a function of one number, with that one's formula put in.
 

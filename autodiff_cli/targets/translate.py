@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from autodiff_cli.graph.straight import Fragment, call
-from autodiff_cli.numbers.sources import definition, mentioned, returns_condition, specialised
+from autodiff_cli.numbers.sources import counted, definition, mentioned, returns_condition, specialised, table_name
 from autodiff_cli.targets.target import Function
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ class Translation:
             case ast.While(test=test, body=body):
                 return self._statements.repeat(self._condition(test).text, self._block(body, known, False))
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=bounds), body=body):
-                start, stop, step = self._range(bounds)
-                return self._statements.count(_counter(name), start, stop, step, self._block(body, known, False))
+                return self._statements.count(_counter(name), *counted(bounds), self._block(body, known, False))
             case ast.For(target=ast.Name(id=name), iter=table, body=body):
                 return self._each(name, table, body, known)
         raise NotImplementedError(f"{self._node.name}: {ast.unparse(statement)}")
@@ -139,26 +138,15 @@ class Translation:
         counter = "k"
         assert counter not in known
         self._counts.add(counter)
-        source = table.func if isinstance(table, ast.Call) else table
-        assert isinstance(source, ast.Name)
-        found = definition(source.id, in_arithmetic=True)
+        source = table_name(table)
+        found = definition(source, in_arithmetic=True)
         assert found is not None
         assert found.table is not None
         element = self._target.written(
-            self._target.notations["element"], [Fragment(self._library.need(source.id)), Fragment(counter)]
+            self._target.notations["element"], [Fragment(self._library.need(source)), Fragment(counter)]
         )
         self._elements[name] = element.text
         return self._statements.count(counter, 0, len(found.table), 1, self._block(body, known, False))
-
-    def _range(self, bounds: Sequence[ast.expr]) -> tuple[int, int, int]:
-        numbers = [self._whole(bound) for bound in bounds]
-        return (0, numbers[0], 1) if len(numbers) == 1 else (numbers[0], numbers[1], (*numbers, 1)[2])
-
-    def _whole(self, bound: ast.expr) -> int:
-        """A bound of a loop: known beforehand."""
-        names = {name: definition(name, in_arithmetic=True) for name in mentioned(bound)}
-        values = {name: found.value for name, found in names.items() if found is not None}
-        return int(eval(compile(ast.Expression(bound), "bound", "eval"), {}, values))
 
     # --- expressions
 
@@ -218,9 +206,7 @@ class Translation:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._operation("where", self._condition(test), self._number(body), self._number(orelse))
             case ast.Subscript(value=table, slice=index):
-                source = table.func if isinstance(table, ast.Call) else table
-                assert isinstance(source, ast.Name)
-                return self._operation("element", Fragment(self._library.need(source.id)), self._written(index))
+                return self._operation("element", Fragment(self._library.need(table_name(table))), self._written(index))
             case ast.Call(func=function, args=arguments):
                 name = function.attr if isinstance(function, ast.Attribute) else cast(ast.Name, function).id
                 if arguments and isinstance(arguments[0], ast.Lambda):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import NamedTuple, cast
 
-from autodiff_cli.numbers.sources import definition, mentioned, returns_condition, specialised
+from autodiff_cli.numbers.sources import counted, definition, mentioned, returns_condition, specialised, table_name
 
 # What the platform's library has under these names, with so many arguments; `power` and the like are its too.
 _LIBRARY = {
@@ -168,14 +168,12 @@ class _Function:
             case ast.While(test=test, body=body):
                 self._repeat(lambda: self._condition(test), lambda: self._block(body))
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=bounds), body=body):
-                numbers = [self._whole(bound) for bound in bounds]
-                start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers[:2], (*numbers, 1)[2])
-                self._loop(name, start, stop, step, body)
+                self._loop(name, *counted(bounds), body)
             case ast.For(target=ast.Name(id=name), iter=table, body=body):
-                found_table = definition(_table_name(table), in_arithmetic=True)
+                found_table = definition(table_name(table), in_arithmetic=True)
                 assert found_table is not None
                 assert found_table.table is not None
-                self._elements[name] = _table_name(table)
+                self._elements[name] = table_name(table)
                 self._loop(f"{name} index", 0, len(found_table.table), 1, body)
             case _:
                 raise NotImplementedError(ast.unparse(statement))
@@ -209,12 +207,6 @@ class _Function:
             branch()
             self._lines.append(f"  br label %{end}")
         self._begin(end, is_reached=False)
-
-    def _whole(self, bound: ast.expr) -> int:
-        """A bound of a loop: known beforehand."""
-        found = {name: definition(name, in_arithmetic=True) for name in mentioned(bound)}
-        values = {name: value.value for name, value in found.items() if value is not None}
-        return int(eval(compile(ast.Expression(bound), "bound", "eval"), {}, values))
 
     # --- expressions
 
@@ -263,7 +255,7 @@ class _Function:
                 )
                 return _Value(self._load(place))
             case ast.Subscript(value=table, slice=index):
-                return _Value(self._element(_table_name(table), self._number(index)))
+                return _Value(self._element(table_name(table), self._number(index)))
             case ast.Call(func=ast.Name(id=name), args=[ast.Lambda() as formula]):
                 return self._specialised(name, formula)
             case ast.Call(func=function, args=arguments):
@@ -348,11 +340,6 @@ class _Function:
         if is_reached and not self._lines[-1].startswith("  ret "):
             self._lines.append(f"  br label %{label}")
         self._lines.append(f"{label}:")
-
-
-def _table_name(table: ast.expr) -> str:
-    """The name of a table, or of the function that makes it when it is first called."""
-    return cast(ast.Name, table.func if isinstance(table, ast.Call) else table).id
 
 
 def _literal(number: float) -> str:
