@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.backends.blas import one_thread
 from autodiff_cli.training.rows.protocol import WEIGHT, Columns
 
 Array = NDArray[np.float64]
@@ -16,7 +17,8 @@ Array = NDArray[np.float64]
 
 def triangular(matrix: Array) -> Array:
     """The triangular factor, of shape (least of rows and columns, columns)."""
-    packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
+    with one_thread():
+        packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
     count = min(matrix.shape)
     return np.where(_upper(count, matrix.shape[1]), packed.T[:count], 0.0)
 

@@ -1,0 +1,65 @@
+"""Factorizations of many columns have the same bits, however many threads NumPy's library may use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from autodiff_cli.backends import blas
+from autodiff_cli.training.rows.reductions import triangular
+
+PROGRAM = """
+import hashlib, numpy as np
+from autodiff_cli.training.rows.reductions import triangular
+matrix = np.random.default_rng(0).normal(size=(8192, 80))
+print(hashlib.sha256(triangular(matrix).tobytes()).hexdigest())
+"""
+
+
+def test_bits_do_not_depend_on_threads() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": str(threads)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in (1, 2, 4)
+    }
+    assert len(found) == 1
+
+
+def test_the_number_of_threads_is_what_it_was() -> None:
+    library = blas._library()
+    if library is None:
+        pytest.skip("NumPy has no OpenBLAS of its own")
+    get, put = library
+    before = get()
+    put(2)
+    try:
+        seen = []
+
+        def within() -> None:
+            with blas.one_thread():
+                triangular(np.ones((4, 2)))
+                seen.append(get())
+
+        threads = [threading.Thread(target=within) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == [1] * 8
+        assert get() == 2
+    finally:
+        put(before)
+
+
+def test_without_such_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "_library", lambda: None)
+    assert triangular(np.array([[3.0], [4.0]])).tolist() == [[-5.0]]
