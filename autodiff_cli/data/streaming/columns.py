@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from autodiff_cli.cache import cache_folder
 from autodiff_cli.data.cells import DataError
 from autodiff_cli.data.streaming.decoded import DecodedColumns
-from autodiff_cli.data.streaming.memory import available, has_limits, keep_to_limits
+from autodiff_cli.data.streaming.memory import RESERVED, available, has_limits, keep_to_limits
 from autodiff_cli.data.streaming.pieces import LabelCodes, RawPiece, Rechunker, as_numbers
 from autodiff_cli.data.table import LabelColumn, complete
 from autodiff_cli.data.texts import NotPlain
@@ -33,9 +33,7 @@ LARGEST_CHUNK = 1 << 17  # rows, measured: enough for the work on a chunk to be 
 _LIMITED_CHUNK = 1 << 14  # rows, where addresses are limited: what is taken and given back leaves holes
 _COPIES = 8  # of a chunk that are in memory at a time, about, with those of readers and tasks
 _SHARE = 4  # part of the memory left that they may take together
-# Bytes that a fit takes whatever a chunk is: readers; where reserved addresses count, also threads, compiled code and
-# what libraries of linear algebra set aside.
-_FIXED, _FIXED_RESERVED = 24 << 20, 288 << 20
+_FIXED = 24 << 20  # bytes that readers take whatever a chunk is
 _PAUSE = 0.1  # seconds between two reports of how far a pass is
 _NUMBER = 8  # bytes
 
@@ -327,7 +325,7 @@ def _chunk(columns: int) -> int:
     if left is None:
         return LARGEST_CHUNK
     row = columns * _NUMBER * _COPIES
-    fixed = _FIXED_RESERVED if has_limits() else _FIXED
+    fixed = RESERVED if has_limits() else _FIXED
     if left < fixed + SMALLEST_CHUNK * row:
         needed = (fixed + SMALLEST_CHUNK * row) / 2**20
         raise DataError(

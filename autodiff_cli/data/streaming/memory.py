@@ -9,6 +9,9 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
+# Bytes that a fit takes where reserved addresses count: readers, threads, compiled code, what libraries of linear
+# algebra set aside.
+RESERVED = 288 << 20
 _ARENAS = -8  # M_ARENA_MAX of glibc
 _UNLIMITED = 1 << 62  # a group's limit beyond it is none
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autodiff_cli.data.files import DataFile
 from autodiff_cli.data.several import SeveralFiles
 from autodiff_cli.data.streaming.columns import StreamedColumns
-from autodiff_cli.data.streaming.memory import available
+from autodiff_cli.data.streaming.memory import RESERVED, available, has_limits
 from autodiff_cli.data.table import DataError
 from autodiff_cli.language.columns import Match
 from autodiff_cli.training.errors import OptionError
@@ -115,6 +115,8 @@ def too_large(dataset: DataFile | SeveralFiles, numbers: int, labels: int) -> st
     if needed < _SMALL:
         return None
     left = available()
+    if left is not None and has_limits():
+        left = max(0, left - RESERVED)
     if left is None or needed * _SHARE <= left:
         return None
     return f"their columns take about {_size(needed)}, more than half of the memory that is left ({_size(left)})"

@@ -98,6 +98,8 @@ def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
     fit(CURVE, files)
     assert files.streamed is None  # just half
     monkeypatch.setattr(streamed, "available", lambda: 4 * 8 * 2000 - 2)
+    monkeypatch.setattr(streamed, "has_limits", lambda: True)  # which count what libraries reserve
+    monkeypatch.setattr(streamed, "available", lambda: memory.RESERVED + 4 * 8 * 2000 - 2)
     output = run_cli(["train", CURVE, str(path)])
     assert "the rows are streamed, their columns take about 0 MB, more than half of the memory" in output.stderr
     assert "million rows a second" in output.stderr
