@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +39,21 @@ class Selection:
         start = number * self._chunk
         count = min(self._chunk, self._length - start)
         return np.unpackbits(self._bits[start // 8 : (start + self._chunk) // 8], count=count).astype(np.bool_)
+
+    def in_chunks(self) -> Iterator[NDArray[np.intp]]:
+        """The numbers of the rows that are meant, in order, as many at a time as a chunk has.
+
+        >>> [numbers.tolist() for numbers in Selection(np.arange(20) % 2 == 0, 8).in_chunks()]
+        [[0, 2, 4, 6, 8, 10, 12, 14], [16, 18]]
+        """
+        waiting = np.empty(0, np.intp)
+        for number in range(len(self._ends)):
+            waiting = np.concatenate((waiting, np.flatnonzero(self.of_chunk(number)) + number * self._chunk))
+            if len(waiting) >= self._chunk:
+                yield waiting[: self._chunk]
+                waiting = waiting[self._chunk :]
+        if len(waiting):
+            yield waiting
 
     def numbers(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
         """The numbers, among all rows, of those at some places among the meant ones."""

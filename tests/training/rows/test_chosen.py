@@ -1,0 +1,56 @@
+"""Rows that a mask chooses among many: the same bits as a copy of them, without the copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.rows import memory
+from autodiff_cli.training.rows.memory import ChosenInMemory, InMemory
+
+ROWS = 60_000
+
+
+def data() -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 3, ROWS)
+    y = 2 * np.exp(-1.3 * x) + random.normal(0, 0.1, ROWS)
+    return {"x": x, "y": y, "z": random.normal(size=ROWS), "w": random.uniform(0, 2, ROWS), "g": ["A", "B"] * 30_000}
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a*exp(-b*x)", {}),
+        ("y ~ a*exp(-b*x)", {"weights": "w", "loss": "huber"}),
+        ("y ~ a[g]*exp(-b*x)", {"backend": "llvm"}),
+        ("y ~ dense([x, z], 1)[0]", {"optimizer": "lbfgs"}),
+        ("y ~ a*exp(-b*x)", {"optimizer": "adam", "batch_size": 1000, "epochs": 2}),
+    ],
+)
+def test_a_fit_with_rows_held_out_has_the_same_bits(
+    model: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = data()
+    expected = ad.fit(model, columns, validation=0.3, **options)
+    made: list[None] = []
+    monkeypatch.setattr(memory, "_MANY", 1000)
+    monkeypatch.setattr(memory, "_CHUNK", 8192)
+    begin = ChosenInMemory.__init__
+    monkeypatch.setattr(ChosenInMemory, "__init__", lambda *given: (made.append(None), begin(*given))[1])
+    found = ad.fit(model, columns, validation=0.3, **options)
+    assert len(made) == 2
+    for name, value in expected.parameters.items():
+        assert np.array_equal(found.parameters[name], value)
+    assert found.history == expected.history
+    assert found.validation_loss == expected.validation_loss
+    np.testing.assert_array_equal(found.covariance, expected.covariance)
+    assert found.figures == expected.figures
+
+
+def test_few_rows_are_copied() -> None:
+    objective = ad.Objective("y ~ a*x", data())
+    assert isinstance(objective.data.part(np.arange(ROWS) % 2 == 0), InMemory)
