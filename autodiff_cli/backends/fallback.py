@@ -23,6 +23,7 @@ from autodiff_cli.backends.protocol import (
 )
 
 Kernel = TypeVar("Kernel")
+OverRows = TypeVar("OverRows", SumKernel, RowKernel)
 Say: TypeAlias = Callable[[str], object]
 
 
@@ -102,7 +103,7 @@ class _Careful(Generic[Kernel]):
         self._kernel = self._make(self._owner.in_use)
 
 
-class _Sums(_Careful[SumKernel]):
+class _OverRows(_Careful[OverRows]):
     @property
     def names(self) -> frozenset[str]:
         return self._kernel.names
@@ -111,6 +112,8 @@ class _Sums(_Careful[SumKernel]):
     def block_rows(self) -> int:
         return self._kernel.block_rows
 
+
+class _Sums(_OverRows[SumKernel]):
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         try:
             return self._kernel.sums(point, columns, rows)
@@ -119,15 +122,7 @@ class _Sums(_Careful[SumKernel]):
             return self._kernel.sums(point, columns, rows)
 
 
-class _Rows(_Careful[RowKernel]):
-    @property
-    def names(self) -> frozenset[str]:
-        return self._kernel.names
-
-    @property
-    def block_rows(self) -> int:
-        return self._kernel.block_rows
-
+class _Rows(_OverRows[RowKernel]):
     @property
     def numbers(self) -> int:
         return self._kernel.numbers
