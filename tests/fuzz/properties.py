@@ -22,8 +22,11 @@ from autodiff_cli.autodiff.digits import evaluate
 from autodiff_cli.backends.choice import BACKENDS, backend
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.explain.digits.right_arrays import point_of, written_out
+from autodiff_cli.explain.digits.right_further import of_second_order, right_further, settled
+from autodiff_cli.explain.digits.right_further_arrays import spoilt_further
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.formula.further import Further, hessian
 from autodiff_cli.front import Expression
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.lowering import read
@@ -39,6 +42,7 @@ SECONDS = 20  # no command may take longer
 ROUNDING = 1e-9  # of a number, that ways to compute it may differ by
 RIGHT = 1e-11  # the error of 12 digits, and a little
 MODERATE = (1e-100, 1e100)  # the sizes at which no way overflows
+MOST_ROWS = 12  # of a matrix of second derivatives
 MOVES = 6  # to see how far a number moves
 ULPS = 4.0
 
@@ -252,6 +256,46 @@ def digits(case: Case) -> None:
         raise Broken(f"{name} is {ours!r}, right is {theirs!r}")
 
 
+def curvatures(case: Case) -> None:
+    """A second derivative has 12 right digits, or a warning."""
+    if not all(np.isfinite(x).all() for x in case.point.values()):
+        return
+    f = parse(case.text)
+    at = trace(f, case.point)
+    if any(caveat.kind != "precision" for caveat in at.warnings) or sum(map(np.size, case.point.values())) > MOST_ROWS:
+        return
+    found = Further(hessian=hessian(f, case.point, f.variables))
+    right = right_further(f, at.point, found) if at.is_scalar else spoilt_further(f, at.point, found).right
+    slopes = gradient_nodes(f.output, [*f.leaves.values()], f.sizes(at.point))
+    numbers, graphs = written_out(slopes, at.point, f.leaves)
+    leaves = [leaf.text for name in f.variables for leaf in np.ravel(numbers[name])]
+    place = point_of(numbers, at.point)
+    graph_of = dict(zip(leaves, (graph for array in graphs for graph in np.ravel(array)), strict=True))
+    compute = settled(of_second_order(graph_of, leaves))
+    ours = {
+        f"hessian.{row}.{column}": x
+        for row, xs in zip(leaves, _matrix(found.hessian or {}, f.variables), strict=True)
+        for column, x in zip(leaves, xs, strict=True)
+    }
+    with in_time():
+        exact = compute({name: of_float(x) for name, x in place.items()}, ours)
+        written = compute({name: read_decimal(repr(x)) for name, x in place.items()}, ours)
+    for name, x in ours.items():
+        if name in right or not (is_finite(exact[name]) and math.isfinite(x)):
+            continue
+        if not any(abs(x - nearest(e[name])) <= RIGHT * abs(nearest(e[name])) for e in (exact, written)):
+            raise Broken(f"{name} is {x!r}, right is {nearest(exact[name])!r}")
+
+
+def _matrix(found: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    rows = []
+    for row in names:
+        parts = [np.asarray(found[row][column]) for column in names]
+        count = int(np.sqrt(np.size(found[row][row])))
+        rows.append(np.concatenate([part.reshape(count, -1) for part in parts], axis=1))
+    return np.concatenate(rows).tolist() if rows else []
+
+
 def pages(case: Case) -> None:
     """The page computes what the record of both passes has."""
     f = parse(case.text)
@@ -332,7 +376,8 @@ def objectives(case: Case) -> None:
 
 
 PROPERTIES: dict[str, Callable[[Case], None]] = {
-    found.__name__: found for found in (errors, modes, printed, derivatives, digits, pages, kernels, objectives)
+    found.__name__: found
+    for found in (errors, modes, printed, derivatives, digits, curvatures, pages, kernels, objectives)
 }
 
 

@@ -55,6 +55,8 @@ FOUND = [
     ("gammaincc(y, x)", {"y": 1.0, "x": 0.0}),
     # a remainder by next to nothing
     ("y % normal_cdf(7, expm1(3), y^2)", {"y": 0.7}),
+    # a square of what cannot be told from 0
+    ("where(square(beta(y, 6) - beta(y, 6)), 1, beta(y, 6))", {"y": 54770.0}),
     # differences of digamma below 0
     ("beta(x, y)^-2", {"x": -995235.1267778607, "y": 3.0}),
     ("beta(x, y)", {"x": -165507.50614876777, "y": -2.2}),

@@ -170,7 +170,7 @@ def square(x: Number) -> Number:
     """x²."""
     if not is_finite(x):
         return conventional("square", x)
-    return short(x * x) if isinstance(x, fmpq) else x**2
+    return short(x * x) if isinstance(x, fmpq) else _whole_power(x, 2)  # FLINT's x**2 is nan around 0
 
 
 def power(x: Number, y: Number) -> Number:

@@ -239,8 +239,8 @@ def polygamma_gap(n: float, a: float, b: float) -> float:
     if not (0 < a < inf and a / 2 < a + b < inf):
         if -inf < a < 0 and abs(b) < 0.03 * abs(_from_whole(a)):
             return _gap_series(n, a, b)
-        if n == 0 and a + b < 1 and not is_pole(a) and not is_pole(a + b):
-            return _reflected_gap(a, b)
+        if n <= 1 and a + b < 1 and not is_pole(a) and not is_pole(a + b):
+            return _reflected_gap(n, a, b)
         return polygamma(n, a) - polygamma(n, a + b)
     sign = 1.0 if is_odd(n) else -1.0
     total = 0.0
@@ -255,17 +255,25 @@ def polygamma_gap(n: float, a: float, b: float) -> float:
     return sign * (total + leading + _weight(n, a) * _expansion(n, a, growth))
 
 
-def _reflected_gap(a: float, b: float) -> float:
-    """digamma(a) - digamma(a + b) for a + b < 1, with digamma(x) = digamma(1 - x) - π/tan(πx).
+def _reflected_gap(n: float, a: float, b: float) -> float:
+    """polygamma(n, a) - polygamma(n, a + b) for n = 0 or 1 and a + b < 1, from digamma(x) = digamma(1 - x) - π/tan(πx).
 
     For a < 0 there are two cotangents, and of their difference sin(πb)/(sin(πa)·sin(π(a + b))) is left, which is 0 for
-    whole b. Where in its period a + b lies is found without adding up, which would round it.
+    whole b; of their slopes sin(πb)·sin(π(2a + b))/(sin(πa)·sin(π(a + b)))². Where in its period a + b lies is found
+    without adding up, which would round it.
     """
+    start = pi * _from_whole(a)
     place = pi * (_from_whole(a) + _from_whole(b))
+    beyond = (1 - b) - a
     if a > 0:
-        return digamma(a) - digamma((1 - b) - a) + pi / math.tan(place)
-    both = _sign_of_whole(a) * _sign_of_whole(b) * math.sin(place)
-    return -polygamma_gap(0.0, (1 - b) - a, b) - pi * sin_pi(b) / sin_pi(a) / both
+        if n == 0:
+            return digamma(a) - digamma(beyond) + pi / math.tan(place)
+        wave = pi / math.sin(place)
+        return polygamma(1.0, a) + polygamma(1.0, beyond) - wave * wave
+    if n == 0:
+        return -polygamma_gap(0.0, beyond, b) - pi * (sin_pi(b) / math.sin(start)) / math.sin(place) * _sign_of_whole(b)
+    wave = pi / math.sin(start) / math.sin(place)
+    return polygamma_gap(1.0, beyond, b) + wave * sin_pi(b) * math.sin(start + place) * _sign_of_whole(b) * wave
 
 
 def _gap_series(n: float, a: float, b: float) -> float:
