@@ -91,7 +91,7 @@ MUTATIONS = [
     # sums over rows
     Mutation("autodiff_cli/backends/fold.py", "combine(waiting.pop()[1], part)", "combine(part, waiting.pop()[1])", ("tests/backends/test_fold.py",)),
     Mutation("autodiff_cli/backends/fold.py", "min(start + size, rows)", "min(start + size, rows - 1)", ("tests/backends/test_blocks.py",)),
-    Mutation("autodiff_cli/backends/descent.py", "windows += (within % _STRETCH)", "windows += (within // 2 % _STRETCH)", EPOCHS),
+    Mutation("autodiff_cli/backends/descent.py", "(within % _STRETCH).astype(kind)", "(within // 2 % _STRETCH).astype(kind)", EPOCHS),
     Mutation("autodiff_cli/backends/descent.py", "    generator.shuffle(rest)\n", "", EPOCHS),
     Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "fcmp une double {weight}, 0.0", "fcmp uno double {weight}, 0.0", EPOCHS),
     Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "sub i64 {count}, {batch.index}", "sub i64 {job['end']}, {batch.index}", EPOCHS),
