@@ -33,6 +33,7 @@ ZEROS = ("tests/autodiff/test_structural_zeros.py", "tests/autodiff/test_convent
 LOOPS = ("tests/autodiff/test_programs.py", "tests/autodiff/test_structural_zeros.py", "tests/autodiff/test_depth.py")
 EPOCHS = ("tests/backends/llvm/test_epochs.py", "tests/backends/test_descent.py")
 TOTALS = ("tests/backends/test_totals.py",)
+INLINE, DIVISION = (("tests/backends/llvm/test_inline.py",), ("tests/backends/llvm/test_division.py",))
 OPTIMIZERS = ("tests/training/methods/test_optimizers.py",)
 FITS = ("tests/training/test_fit.py",)
 WRITING = ("tests/data/test_writing.py",)
@@ -96,6 +97,11 @@ MUTATIONS = [
     Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "fcmp une double {weight}, 0.0", "fcmp uno double {weight}, 0.0", EPOCHS),
     Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "sub i64 {count}, {batch.index}", "sub i64 {job['end']}, {batch.index}", EPOCHS),
     Mutation("autodiff_cli/backends/llvm/writing/epoch.py", "fcmp ogt double {norm}", "fcmp olt double {norm}", EPOCHS),
+    Mutation("autodiff_cli/backends/llvm/functions/inline.py", "turned[x] = None", "pass", INLINE),
+    Mutation("autodiff_cli/backends/llvm/functions/inline.py", "positive[size] = None", "pass", INLINE),
+    Mutation("autodiff_cli/backends/llvm/functions/inline.py", "fma(x, 0.0, m) - 1.0", "m - 1.0", INLINE),
+    Mutation("autodiff_cli/backends/llvm/writing/emit.py", "memory.restore(cell, total)", "pass", DIVISION),
+    Mutation("autodiff_cli/backends/totals.py", "product.op is not outer:", "True:", TOTALS),
     Mutation("autodiff_cli/backends/totals.py", "else x * rows", "else x", TOTALS),
     Mutation("autodiff_cli/backends/totals.py", "return rows if a.shape[-1]", "return 1 if a.shape[-1]", TOTALS),
     # fits
