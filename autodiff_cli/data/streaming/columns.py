@@ -32,6 +32,7 @@ SMALLEST_CHUNK = 8192  # rows; others are powers of two of it
 LARGEST_CHUNK = 1 << 17  # rows, measured: enough for the work on a chunk to be long beside what it takes to begin one
 _LIMITED_CHUNK = 1 << 14  # rows, where addresses are limited: what is taken and given back leaves holes
 _COPIES = 8  # of a chunk that are in memory at a time, about, with those of readers and tasks
+_LARGEST = 128 << 20  # bytes of all these: longer chunks are no faster
 _SHARE = 4  # part of the memory left that they may take together
 _FIXED = 24 << 20  # bytes that readers take whatever a chunk is
 _PAUSE = 0.1  # seconds between two reports of how far a pass is
@@ -333,7 +334,8 @@ def _chunk(columns: int) -> int:
             f"{SMALLEST_CHUNK} rows of {columns} columns, which takes {needed:.0f} MB with what a fit needs beside it"
         )
     chunk = LARGEST_CHUNK if fixed == _FIXED else min(LARGEST_CHUNK, _LIMITED_CHUNK)
-    while chunk > SMALLEST_CHUNK and chunk * row > (left - fixed) // _SHARE:
+    most = min((left - fixed) // _SHARE, _LARGEST)
+    while chunk > SMALLEST_CHUNK and chunk * row > most:
         chunk //= 2
     return chunk
 
