@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import signal
 import tempfile
+from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _ANSWER = 5.0  # seconds within which a scheduler answers
 _WORKERS = 10.0  # seconds within which one of its workers is there
 _START = 60.0  # seconds within which workers of our own are there, on a machine that is busy
+_END = 20.0  # seconds within which they end
 _MOST = 256  # of these
 _FAILURES = 20  # workers of our own that may die over the same rows
 _LOCAL = "local"
@@ -103,7 +105,7 @@ def _remote(address: str) -> Iterator[Client]:
             if isinstance(error, ValueError | TypeError):
                 reason = f"this is no address ({error})"
             raise OptionError(f"cluster {address}: {reason}; {hint}") from error
-        stack.callback(client.close, timeout=_ANSWER)
+        stack.callback(_close, client, _ANSWER)
         yield client
 
 
@@ -111,7 +113,6 @@ def _remote(address: str) -> Iterator[Client]:
 def _local(count: int) -> Iterator[Client]:
     """A client of workers on this machine, each a process with one thread. They, and what they wrote, end with it."""
     import dask
-    from distributed import Client, LocalCluster
 
     settings = {
         "distributed.scheduler.allowed-failures": _FAILURES,
@@ -122,22 +123,40 @@ def _local(count: int) -> Iterator[Client]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="autodiff-", ignore_cleanup_errors=True))
         stack.enter_context(dask.config.set({**settings, "temporary-directory": folder}))
         stack.enter_context(_quiet())
-        with _uninterrupted():
-            cluster = LocalCluster(
-                n_workers=0,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=0,
-                dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # else a second cluster warns of its port
-                silence_logs=logging.CRITICAL + 1,
-                host="127.0.0.1",
-            )
-        stack.callback(cluster.close, timeout=_ANSWER)
-        client = stack.enter_context(Client(cluster, timeout=_START, set_as_default=False))
-        cluster.scale(count)
-        client.wait_for_workers(count, timeout=_START)
+        try:
+            client = _started(stack, count)
+        except (OSError, RuntimeError) as error:
+            raise OptionError(f"cluster local:{count}: its processes could not be started ({error})") from error
         yield client
+
+
+def _started(stack: contextlib.ExitStack, count: int) -> Client:
+    """Workers on this machine, and a client of theirs, until the stack is closed."""
+    from distributed import Client, LocalCluster
+
+    with _uninterrupted():
+        cluster = LocalCluster(
+            n_workers=0,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # else a second cluster warns of its port
+            silence_logs=logging.CRITICAL + 1,
+            host="127.0.0.1",
+        )
+    stack.callback(_close, cluster, _END)
+    client = Client(cluster, timeout=_START, set_as_default=False)
+    stack.callback(_close, client, _END)
+    cluster.scale(count)
+    client.wait_for_workers(count, timeout=_START)
+    return client
+
+
+def _close(what: Any, seconds: float) -> None:
+    """Let go of a client, or end a cluster. What does not end in time ends with this process."""
+    with contextlib.suppress(OSError, RuntimeError, CancelledError):
+        what.close(timeout=seconds)
 
 
 @contextlib.contextmanager
