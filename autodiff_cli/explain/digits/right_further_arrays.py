@@ -28,6 +28,8 @@ from autodiff_cli.numbers.arrays.moved import is_undecided, start_array_moves
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.numbers.floats.moved import WAYS
 
+_MOST_OPERATIONS = 1_000_000  # with proven digits, for all columns of a Hessian
+
 
 def spoilt_further(formula: Formula, place: Mapping[str, Any], further: Further) -> Spoilt:
     """What rounding has spoilt of a higher, a directional and of second derivatives: see `right_further`.
@@ -79,6 +81,8 @@ def _of_second_order(formula: Formula, place: Mapping[str, Any], hessian: Matrix
             leaf = elements(row, graphs.shape)[tuple(index)].text
             exact[leaf] = graphs[tuple(index)]
             shown[f"hessian.{leaf}.{columns[column]}"] = float(found[row][(*index, column)])
+    if len(Tape([*exact.values()])) * len(columns) > _MOST_OPERATIONS:
+        return Spoilt({}, len(shown))
     taken = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in rows.values())]
     return Spoilt(corrected(shown, point_of(numbers, place), settled(of_second_order(exact, taken))), 0)
 

@@ -70,6 +70,12 @@ def test_large_arrays_say_how_many_numbers_are_in_doubt(monkeypatch: pytest.Monk
     assert "more than 10 operations" in message
 
 
+def test_second_derivatives_that_would_take_too_long_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autodiff_cli.explain.digits.right_further_arrays._MOST_OPERATIONS", 10)
+    answer = run_cli('grad "sum((1 - cos(v))/v^2)" --v "[1e-3, 1]" --hessian')
+    assert "may have spoilt 1 number that is printed" in answer
+
+
 def test_many_spoilt_numbers_are_not_all_said() -> None:
     found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8] * 30})
     (warning,) = found.warnings
