@@ -89,7 +89,7 @@ def test_one_division_by_each_divisor() -> None:
     """Others stand apart, in a loop for divisors near the ends of the range."""
     loop = inner_loop("(y - (a + b*x + c*x^2)/(1 + d*x + f*x^2))^2", host())
     assert len(re.findall(r"\tv?divpd", loop)) == 1
-    loop = inner_loop("(y - a*tanh(b*x))^2", replace(host(), features=""))
+    loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", replace(host(), features=""))
     assert len(re.findall(r"\tv?divpd", loop)) == 4  # of four vectors
 
 
