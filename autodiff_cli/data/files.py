@@ -85,6 +85,7 @@ class DataFile:
         header: the names of the columns as the file spells them.
         names: the same, as the language compares names; those that are empty, or there already, are left out.
         readers: what reads the cells of each column, and what it has learnt of them.
+        is_part: whether it is one of several, so that it may have no row that counts.
         listen: is told how far a pass over streamed rows is; `streamed` is what streams them, once that has begun.
 
     Raises:
@@ -104,6 +105,7 @@ class DataFile:
         source = self._source = ByteSource(path, stdin, once=once, on_disk=on_disk)
         self.name = source.name
         self.path, self.options = path, options
+        self.is_part = False
         self.format = format_of(source, options)
         self.header = tuple(self.format.header)
         self._canonical = [canonical(cell.strip()) for cell in self.header]
@@ -160,7 +162,7 @@ class DataFile:
         places = self.places({*wanted, *self._where.numbers, *self._where.texts})
         columns = self.format.columns(places, True, {*texts, *self._where.texts}, self.readers)
         mask = self._held(self._where, columns)
-        if not mask.any():
+        if not (mask.any() or self.is_part):
             raise DataError("\n".join([f"{self.name}: --where leaves no row of {len(mask)}", *self._notes][:-1]))
         kept = {name: column[mask] for name, column in columns.items() if name in wanted}
         return RawColumns(kept, np.flatnonzero(mask) + 1)
@@ -189,7 +191,7 @@ class DataFile:
         if self._where is None:
             return
         said = self._where.notes({name: np.array([*texts], dtype=object) for name, texts in seen.items()})
-        if not kept:
+        if not (kept or self.is_part):
             raise DataError("\n".join([f"{self.name}: --where leaves no row of {rows}", *said]))
         self._notes |= dict.fromkeys([*said, f"--where: {kept} of {rows} rows stay"])
 

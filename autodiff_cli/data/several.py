@@ -58,6 +58,8 @@ class SeveralFiles:
 
     def __init__(self, files: Sequence[DataFile]) -> None:
         self._files = files
+        for file in files:
+            file.is_part = True
         self.listen: Callable[[Passing], object] | None = None
         self.streamed: StreamedColumns | None = None
         first = files[0]
@@ -120,13 +122,15 @@ class SeveralFiles:
         parts = []
         for file in self._files:
             part = file.read(wanted, drop_missing=drop_missing, texts=texts)
-            if not drop_missing:  # what is missing is named with its file
+            if not drop_missing and len(part.rows):  # what is missing is named with its file
                 numbers = {name: column for name, column in part.columns.items() if name not in texts}
                 as_table(RawColumns(numbers, part.rows), drop_missing, None, f"{file.name}: ")
             parts.append(part)
             self._count_from(file.origins)
+        rows = sum(len(part.rows) for part in parts)
+        self._check_left(rows)
         columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
-        return RawColumns(columns, np.arange(1, len(next(iter(columns.values()))) + 1))
+        return RawColumns(columns, np.arange(1, rows + 1))
 
     def pieces(
         self,
@@ -138,10 +142,18 @@ class SeveralFiles:
         careful: bool = False,
     ) -> Generator[RawPiece]:
         """See `DataFile.pieces`."""
+        rows = 0
         for file in self._files:
             for piece in file.pieces(wanted, texts, size, drop_missing=drop_missing, careful=careful):
                 yield piece
+                rows += len(piece.rows)
                 self._count_from(file.origins)
+        self._check_left(rows)
+
+    def _check_left(self, rows: int) -> None:
+        """Raise DataError if the condition leaves no row of any file."""
+        if not rows and self._files[0].options.where is not None:
+            raise DataError("\n".join([f"{self.name}: --where leaves no row of any file", *self.notes[1:]]))
 
     @property
     def is_text(self) -> bool:

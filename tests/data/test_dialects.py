@@ -175,6 +175,17 @@ def test_a_missing_cell_counts_only_where_the_row_does() -> None:
 # --- several files
 
 
+def test_a_file_may_have_no_row_that_a_condition_keeps_if_another_has(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("t,y\n1,2\n2,4\n")
+    (tmp_path / "b.csv").write_text("t,y\n3,6\n4,8\n")
+    paths = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    for where, expected in (("t > 2", [6, 8]), ("t < 2", [2])):
+        files = open_data(paths, options=FileOptions(where=where))
+        assert files.load({"y"}).columns["y"].tolist() == expected
+    with pytest.raises(DataError, match=r"a\.csv, .*b\.csv: --where leaves no row of any file"):
+        open_data(paths, options=FileOptions(where="t > 9")).load({"y"})
+
+
 def test_files_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.jsonl").write_text('{"y": 4, "x": 3}\n')
