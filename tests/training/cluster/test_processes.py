@@ -109,7 +109,8 @@ def test_ctrl_c_while_workers_start_leaves_nothing_behind(path: Path) -> None:
             time.sleep(wait)
             os.killpg(process.pid, signal.SIGINT)
             _, said = process.communicate(timeout=60)
-        assert process.returncode == 130, said
+        # Python ends by the signal itself, which shells call 130 too, where it fell into an `exec` of some import.
+        assert process.returncode in (130, -signal.SIGINT), said
         assert "Traceback" not in said
         assert not children()
 
