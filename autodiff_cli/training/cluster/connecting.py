@@ -113,6 +113,7 @@ def _remote(address: str) -> Iterator[Client]:
 def _local(count: int) -> Iterator[Client]:
     """A client of workers on this machine, each a process with one thread. They, and what they wrote, end with it."""
     import dask
+    import distributed  # noqa: F401 - its own settings have to be there before they are changed, and changed back
 
     settings = {
         "distributed.scheduler.allowed-failures": _FAILURES,

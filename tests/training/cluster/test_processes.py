@@ -156,9 +156,10 @@ def test_a_program_may_ask_for_workers_of_its_own(tmp_path: Path, path: Path) ->
         "import sys\nimport numpy as np\nimport autodiff_cli as ad\n"
         "if __name__ == '__main__':\n"
         f"    x, y = np.loadtxt({str(path)!r}, delimiter=',', skiprows=1).T\n"
-        f"    print(ad.fit({MODEL!r}, {{'x': x, 'y': y}}, cluster='local:2').parameters)\n",
+        "    for workers in ('local:1', 'local:2'):\n"
+        f"        print(ad.fit({MODEL!r}, {{'x': x, 'y': y}}, cluster=workers).parameters)\n",
         encoding="utf-8",
     )
     x, y = np.loadtxt(path, delimiter=",", skiprows=1).T
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.stderr) == (str(ad.fit(MODEL, {"x": x, "y": y}).parameters), "")
+    assert (done.stdout.strip(), done.stderr) == ("\n".join([str(ad.fit(MODEL, {"x": x, "y": y}).parameters)] * 2), "")
