@@ -57,6 +57,8 @@ FOUND = [
     ("y % normal_cdf(7, expm1(3), y^2)", {"y": 0.7}),
     # a square of what cannot be told from 0
     ("where(square(beta(y, 6) - beta(y, 6)), 1, beta(y, 6))", {"y": 54770.0}),
+    # a ball so wide that it holds numbers beyond all exponentials, on both sides
+    ("sigmoid(6*softmax([z, y, 2])[0] - 1e200*softmax([z, y, 2])[1])", {"z": 1e150, "y": -4.6}),
     # differences of digamma below 0
     ("beta(x, y)^-2", {"x": -995235.1267778607, "y": 3.0}),
     ("beta(x, y)", {"x": -165507.50614876777, "y": -2.2}),

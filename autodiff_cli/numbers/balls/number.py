@@ -66,10 +66,14 @@ def is_finite(x: Number) -> bool:
 
 
 def limited(x: Number) -> Number:
-    """The number, or an infinity for one so large that its exponential would fill the memory."""
+    """The number, or an infinity for one so large that its exponential would fill the memory. Raises Undecided."""
     if not is_finite(x) or abs(x) < _LARGEST:
         return x
-    return INF if x > 0 else NEGATIVE_INF
+    if x > _LARGEST:
+        return INF
+    if x < -_LARGEST:
+        return NEGATIVE_INF
+    raise Undecided
 
 
 def certain(x: arb) -> arb:
