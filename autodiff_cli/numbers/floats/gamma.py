@@ -133,7 +133,7 @@ def digamma(x: float) -> float:
         return digamma(1 - x) - pi / math.tan(pi * _from_whole(x))
     if math.isinf(x):
         return x
-    if 1.2 < x < 1.8:
+    if 0.9 < x < 2:
         return _digamma_near_root((x - DIGAMMA_ROOT) - DIGAMMA_ROOT_ERROR)
     before = 0.0
     while x < LARGE:
@@ -146,7 +146,7 @@ def digamma(x: float) -> float:
 
 
 def _digamma_near_root(t: float) -> float:
-    """digamma at t from its root, for |t| < 0.35, by Taylor's series."""
+    """digamma at t from its root, for -0.57 < t < 0.54, by Taylor's series."""
     total = 0.0
     for coefficient in around_root():
         total = (total + coefficient) * t
@@ -156,7 +156,7 @@ def _digamma_near_root(t: float) -> float:
 @cache
 def around_root() -> list[float]:
     """The coefficients of that series, highest power first: polygamma(k, root)/k!."""
-    return [polygamma(float(k), DIGAMMA_ROOT) / math.factorial(k) for k in range(26, 0, -1)]
+    return [polygamma(float(k), DIGAMMA_ROOT) / math.factorial(k) for k in range(40, 0, -1)]
 
 
 def polygamma(n: float, x: float) -> float:
