@@ -25,6 +25,7 @@ class Graph {
   #scale = 1;
   #frame = 0;
   #width = 0;
+  #isOnPaper = false;
 
   constructor(stage, walk, map) {
     this.stage = stage;
@@ -37,7 +38,7 @@ class Graph {
   /** Arrange the drawing anew if the panel is another, at most as often as that can be seen. */
   watch(redraw) {
     new ResizeObserver(() => {
-      if (Math.abs(this.stage.clientWidth - this.#width) < 2 || this.stage.clientWidth === 0) return;
+      if (this.#isOnPaper || Math.abs(this.stage.clientWidth - this.#width) < 2 || this.stage.clientWidth === 0) return;
       this.arrange();
       redraw();
     }).observe(this.stage);
@@ -72,6 +73,7 @@ class Graph {
 
   /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
   arrange() {
+    this.#isOnPaper = false;
     const ways = new Arrangements(this.parts.shown, sizeOf);
     const found = this.#readable(ways) ?? (ways.shown.boxes.length > BOXES ? undefined : this.#first(ways, TALLER));
     this.#width = this.stage.clientWidth;
@@ -105,6 +107,7 @@ class Graph {
 
   /** Show the drawing on a sheet of paper, with fewer boxes if that helps, else on as many sheets as it needs. */
   print(redraw) {
+    this.#isOnPaper = true;
     const { parts } = this;
     const isReadable = ({ scale }) => scale >= PRINTED;
     const [opened, closed] = [parts.opened, parts.closed];
