@@ -19,7 +19,7 @@ EXTRAS = {"sklearn": "autodiff_cli/sklearn.py", "starlette": "autodiff_cli/cli/s
 collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find_spec(module) is None]
 
 # No deadline, since a busy machine is no error; always the same examples, since tests/fuzz looks for new ones.
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("slow", deadline=None, derandomize=True)
 
 

@@ -82,6 +82,7 @@ def test_memory_does_not_grow_as_rows_times_nodes() -> None:
     assert peak < 20 * BLOCK * x.itemsize + 2000 * length
 
 
+@pytest.mark.slow
 def test_a_chain_of_100000_nodes() -> None:
     assert evaluate([_chain(variable("x"), 100_000)], {"x": np.zeros(2)})[0].tolist() == [0.0, 0.0]
 

@@ -213,6 +213,7 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
     run([program("gcc", "gcc"), *STRICT, "-c", "-o", tmp_path / "volume.o", tmp_path / "volume.c"])
 
 
+@pytest.mark.slow
 @EVERY
 def test_size_and_time_grow_with_the_formula(target: str, tmp_path: Path) -> None:
     """5,000 operations, each used twice, would be endless if they were written out."""

@@ -248,6 +248,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up(tmp_path: Path) -> None:
     # A limit on the size of files is what a full disk is to a process. History makes the file grow beyond it.
     data, file = tmp_path / "decay.csv", tmp_path / "kept"
@@ -283,6 +284,7 @@ fit("y ~ a*exp(-b*x) + c", {"x": x, "y": np.exp(-x)}, optimizer="adam", epochs=1
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_a_valid_file(tmp_path: Path) -> None:
     file = tmp_path / "kept"
     reached = -1

@@ -46,7 +46,7 @@ def test_bounds_are_close_to_the_least_and_the_largest(text: str, ends: Ends, va
     assert found[VALUE][1] >= value[1] - 1e-15
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graphs(names="xy", most=7))
 def test_value_and_gradient_lie_between_the_bounds(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph

@@ -168,6 +168,7 @@ def test_ticks_are_round_and_within_the_limits() -> None:
             assert all(low <= value <= high for value in found)
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path: Path) -> None:
     data = tmp_path / "decay.csv"
     data.write_text(

@@ -73,14 +73,10 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 
 SHORT = {
     "compiled",
-    "many parameters",
     "weights",
-    "errors in x",
     "all rows at each step",
     "levels",
     "classes",
-    "vectors",
-    "plot",
 }
 
 

@@ -122,7 +122,7 @@ SAME: dict[str, tuple[str, list[str], dict[str, Any], dict[str, Any]]] = {
     "classes by number": ("k ~ softmax([0, a*x + b])", ["a.parquet"], {}, {}),
     "vectors": ("y ~ dot(v, [x, w, 1])", ["a.csv"], {}, {"parameters": {"start": {"v": [0.0, 0.0, 0.0]}}}),
 }
-SHORT = {"parquet", "several", "a condition of several", "missing labels", "weights", "classes"}
+SHORT = {"parquet", "several", "a condition of several", "missing labels"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in SAME])
