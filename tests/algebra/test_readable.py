@@ -306,7 +306,9 @@ def test_a_long_product_of_symbolic_powers() -> None:
     assert written(text) == "t1 = a + b; " + "*".join(f"x{i}^t1" for i in range(500))
 
 
-@pytest.mark.parametrize("op", [sub, div, sin], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [sub, *(pytest.param(op, marks=pytest.mark.slow) for op in (div, sin))], ids=lambda op: op.name
+)
 def test_deep_chains(op: Op) -> None:
     node = x = variable("x")
     for _ in range(100_000):

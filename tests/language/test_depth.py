@@ -13,7 +13,7 @@ from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
 from tests.language.compare import identical
 
-DEPTHS = [5_000, pytest.param(100_000, marks=pytest.mark.slow)]
+DEPTHS = [2_000, pytest.param(100_000, marks=pytest.mark.slow)]
 
 # Texts of n operations, and how many nodes they are.
 DEEP: dict[str, Callable[[int], tuple[str, int]]] = {

@@ -184,7 +184,9 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     assert memory.available(proc, groups) == 1500
 
 
-@pytest.mark.parametrize("name", ["d.csv", "d.parquet", "d.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["d.csv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("d.parquet", "d.jsonl"))]
+)
 def test_predictions_of_what_is_larger_than_memory(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 20_000
     data = table(rows).append_column("g", pa.array(["north", "south"] * (rows // 2)))

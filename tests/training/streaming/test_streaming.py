@@ -24,6 +24,7 @@ from autodiff_cli.training.fit import fit as fit_in_training
 
 ROWS = 2 * SMALLEST_CHUNK + 100
 CURVE = "y ~ a*exp(-b*x)"
+CACHES = ["on", pytest.param("off", marks=pytest.mark.slow)]
 FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
 
 
@@ -101,7 +102,7 @@ def both(paths: list[str], model: str, given: Mapping[str, Any], reading: FileOp
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("cache", ["on", "off"])
+@pytest.mark.parametrize("cache", CACHES)
 def test_every_format(folder: Path, name: str, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if cache == "off":
         monkeypatch.setenv("AUTODIFF_CACHE", "off")
@@ -133,7 +134,16 @@ FITS: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "given"), FITS, ids=[f"{model} {given}" for model, given in FITS])
+LONG = ("x_sigma", "mae", "profile", "starts", "weights", "rmsprop", "numpy", "plot", "family", "diagnosis")
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        pytest.param(*one, marks=[pytest.mark.slow] * any(word in str(one) for word in LONG), id=str(one))
+        for one in FITS
+    ],
+)
 def test_every_kind_of_fit(folder: Path, model: str, given: Mapping[str, Any]) -> None:
     whole, streamed = both([str(folder / "d.parquet")], model, given)
     assert streamed == whole
@@ -154,7 +164,7 @@ def test_several_files_and_renamed_columns(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.jsonl"])
-@pytest.mark.parametrize("cache", ["on", "off"])
+@pytest.mark.parametrize("cache", CACHES)
 def test_missing_cells(tmp_path: Path, name: str, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if cache == "off":
         monkeypatch.setenv("AUTODIFF_CACHE", "off")
@@ -199,6 +209,7 @@ def test_checkpoints_go_on_whether_rows_are_streamed_or_not(folder: Path, tmp_pa
     assert ad.fit(CURVE, path, optimizer="adam", epochs=8, resume=kept).history == whole.history
 
 
+@pytest.mark.slow
 def test_long_orders_of_mini_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from autodiff_cli.backends import descent
     from autodiff_cli.training.rows import streamed
