@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from autodiff_cli.cache import cache_folder
 from autodiff_cli.data.cells import DataError
 from autodiff_cli.data.streaming.decoded import DecodedColumns
-from autodiff_cli.data.streaming.memory import RESERVED, available, has_limits, keep_to_limits
+from autodiff_cli.data.streaming.memory import RESERVED, available, keep_to_limits
 from autodiff_cli.data.streaming.pieces import LabelCodes, RawPiece, Rechunker, as_numbers
 from autodiff_cli.data.table import LabelColumn, complete
 from autodiff_cli.data.texts import NotPlain
+from autodiff_cli.limits import has_limits
 
 Array = NDArray[np.float64]
 T = TypeVar("T")

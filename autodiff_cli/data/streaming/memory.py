@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from autodiff_cli.limits import has_limits, reserve_little
+
 _PROC = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
 # Bytes that a fit takes where reserved addresses count: readers, threads, compiled code, what libraries of linear
 # algebra set aside.
 RESERVED = 288 << 20
-_ARENAS = -8  # M_ARENA_MAX of glibc
 _UNLIMITED = 1 << 62  # a group's limit beyond it is none
 
 
@@ -24,27 +25,16 @@ def available(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
     return max(0, min(known)) if known else None
 
 
-def has_limits() -> bool:
-    """Whether this process has a limit of addresses or of data, which count what is reserved and not used, too."""
-    return any(True for _ in _by_limits(_PROC))
-
-
 def keep_to_limits() -> None:
-    """Where this process has a limit of its own, let libraries take memory as it is needed, not addresses in advance.
-
-    Arrow's pool and glibc's arenas, one for each thread, reserve far more than they use, which counts here.
-    """
+    """Where this process has a limit of its own, let libraries take memory as needed, no addresses in advance."""
     if not has_limits():
         return
     import pyarrow as pa
     import pyarrow.compute
 
+    reserve_little()
     pa.set_memory_pool(pa.system_memory_pool())
     pa.set_io_thread_count(1)
-    with contextlib.suppress(OSError, AttributeError):  # another library of C
-        import ctypes
-
-        ctypes.CDLL(None).mallopt(_ARENAS, 1)
 
 
 def _machine(proc: Path) -> Iterator[int]:

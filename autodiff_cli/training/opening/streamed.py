@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from autodiff_cli.data.files import DataFile
 from autodiff_cli.data.several import SeveralFiles
 from autodiff_cli.data.streaming.columns import StreamedColumns
-from autodiff_cli.data.streaming.memory import RESERVED, available, has_limits
+from autodiff_cli.data.streaming.memory import RESERVED, available
 from autodiff_cli.data.table import DataError
 from autodiff_cli.language.columns import Match
+from autodiff_cli.limits import has_limits
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.levels.indicators import levels_of
 from autodiff_cli.training.objective.graphs import Graphs
