@@ -13,7 +13,7 @@ from autodiff_cli.backends.protocol import EpochKernel, NotCompiled, Point, Stat
 from autodiff_cli.data.table import Table
 from autodiff_cli.training.cluster.on_worker import Partition, divided
 from autodiff_cli.training.rows.memory import InMemory
-from autodiff_cli.training.rows.protocol import LARGEST_BLOCK, WEIGHT, Columns, Rows, Some, Task
+from autodiff_cli.training.rows.protocol import LARGEST_BLOCK, WEIGHT, Columns, Rows, Some, Task, numbered
 from autodiff_cli.training.rows.tasks import ColumnTask, SumTask
 
 if TYPE_CHECKING:
@@ -78,14 +78,9 @@ class OnCluster:
 
     def part(self, rows: Some) -> Rows:
         """See `Rows.part`. Very many rows go back to the cluster."""
-        if isinstance(rows, slice):
-            begin, end, step = rows.indices(self.rows)
-            if (begin, end, step) == (0, self.rows, 1):
-                return self
-            wanted = np.arange(begin, end, step)
-        else:
-            wanted = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows)
-        table = self._gathered(wanted)
+        if isinstance(rows, slice) and rows.indices(self.rows) == (0, self.rows, 1):
+            return self
+        table = self._gathered(numbered(rows, self.rows))
         return InMemory(table) if table.rows <= _HERE else OnCluster.of(self._cluster, table)
 
     def descend(

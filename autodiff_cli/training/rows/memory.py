@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autodiff_cli.backends.fold import fold
 from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
 from autodiff_cli.data.table import Table
-from autodiff_cli.training.rows.protocol import Some, Task
+from autodiff_cli.training.rows.protocol import Some, Task, numbered
 from autodiff_cli.training.rows.selection import Mask, Selection
 
 T = TypeVar("T")
@@ -90,10 +90,7 @@ class ChosenInMemory:
 
     def part(self, rows: Some) -> InMemory:
         """See `Rows.part`."""
-        if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(self.rows))
-        numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)
-        return InMemory(self._all.table().part(self._chosen.numbers(numbers)))
+        return InMemory(self._all.table().part(self._chosen.numbers(numbered(rows, self.rows))))
 
     def descend(
         self,

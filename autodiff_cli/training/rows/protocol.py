@@ -78,3 +78,14 @@ class Rows(Protocol):
 
     def table(self) -> Table:
         """All rows in memory: for those who know that they are few."""
+
+
+def numbered(rows: Some, count: int) -> NDArray[np.intp]:
+    """The numbers of some of so many rows.
+
+    >>> numbered(slice(1, None), 3).tolist(), numbered(np.array([True, False, True]), 3).tolist()
+    ([1, 2], [0, 2])
+    """
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(count))
+    return np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)

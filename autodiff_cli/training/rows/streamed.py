@@ -16,7 +16,7 @@ from autodiff_cli.data.streaming.columns import Chunk, StreamedColumns, ahead
 from autodiff_cli.data.streaming.pieces import Rechunker
 from autodiff_cli.data.table import Table
 from autodiff_cli.training.rows.memory import InMemory
-from autodiff_cli.training.rows.protocol import Columns, Some, Task
+from autodiff_cli.training.rows.protocol import Columns, Some, Task, numbered
 from autodiff_cli.training.rows.selection import Selection
 
 T = TypeVar("T")
@@ -91,9 +91,7 @@ class StreamedRows:
         return self._part(rows)
 
     def _part(self, rows: Some) -> InMemory:
-        if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(self.rows))
-        numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        numbers = numbered(rows, self.rows)
         return InMemory(Table(self._of(numbers), len(numbers), self.dropped))
 
     def descend(
