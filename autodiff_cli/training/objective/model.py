@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autodiff_cli.algebra.subtraction import subtracted
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, Shapes, in_words
@@ -265,7 +266,7 @@ class Model:
         if sum(np.size(value) for value in values.values()) > _READABLE:
             return ""
         numbers = {self.program.leaves[name]: _written(value) for name, value in values.items()}
-        return to_text(rebuild([self.program.output], numbers)[0])
+        return to_text(subtracted(rebuild([self.program.output], numbers)[0]))
 
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction reads."""
