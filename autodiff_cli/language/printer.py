@@ -18,6 +18,7 @@ from autodiff_cli.language.lexer import written_name
 from autodiff_cli.language.names import CONSTANTS
 
 TIGHT = {"*", "/", "%", "^"}  # written without blanks around them
+SIGNED_BADLY_AFTER = ("+", "-", "*", "/", "%")  # a minus sign right after these is hard to read: 2 - -3, but not 2^-3
 BINDING_COST = len(" = ; ")
 _LENGTH_OF_NUMBER = len("-10")  # about, of one that will stand for a leaf
 
@@ -61,12 +62,15 @@ def to_pieces(node: Node, leaves: Collection[Node]) -> list[str | Gap]:
     >>> from autodiff_cli.graph.node import variable
     >>> x, y = variable("x"), variable("y")
     >>> to_pieces(x**2 * y, [x, y])
-    [Gap(leaf=<input x>, is_loose=True), '^2*', Gap(leaf=<input y>, is_loose=False)]
+    [Gap(leaf=<input x>, is_loose=True), '^2*', Gap(leaf=<input y>, is_loose=True)]
     """
     pieces: list[str | Gap] = []
     for piece in _printed(node, gaps=leaves):
-        if isinstance(piece, str) and pieces and isinstance(pieces[-1], str):
-            pieces[-1] += piece
+        before = pieces[-1] if pieces else None
+        if isinstance(piece, str) and isinstance(before, str):
+            pieces[-1] = before + piece
+        elif isinstance(piece, Gap) and isinstance(before, str) and before.rstrip().endswith(SIGNED_BADLY_AFTER):
+            pieces.append(piece._replace(is_loose=True))
         elif piece != "":
             pieces.append(piece)
     return pieces
