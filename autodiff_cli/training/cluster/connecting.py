@@ -1,22 +1,22 @@
-"""From what a user says to a cluster: an address, `local`, or a client that is connected already."""
+"""From what a user says to a cluster: an address, `local`, or a client that is connected already.
+
+Every fit comes by here. What only a cluster needs (asyncio, logging, what runs on workers) is imported for one alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import logging
 import signal
-import tempfile
-from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.training.cluster import on_worker
-from autodiff_cli.training.cluster.cluster import Cluster
 from autodiff_cli.training.errors import OptionError
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from autodiff_cli.training.cluster.cluster import Cluster
 
 _ANSWER = 5.0  # seconds within which a scheduler answers
 _WORKERS = 10.0  # seconds within which one of its workers is there
@@ -112,6 +112,8 @@ def _remote(address: str) -> Iterator[Client]:
 @contextlib.contextmanager
 def _local(count: int) -> Iterator[Client]:
     """A client of workers on this machine, each a process with one thread. They, and what they wrote, end with it."""
+    import tempfile
+
     import dask
     import distributed  # noqa: F401 - its own settings have to be there before they are changed, and changed back
 
@@ -133,6 +135,8 @@ def _local(count: int) -> Iterator[Client]:
 
 def _started(stack: contextlib.ExitStack, count: int) -> Client:
     """Workers on this machine, and a client of theirs, until the stack is closed."""
+    import logging
+
     from distributed import Client, LocalCluster
 
     with _uninterrupted():
@@ -156,6 +160,8 @@ def _started(stack: contextlib.ExitStack, count: int) -> Client:
 
 def _close(what: Any, seconds: float) -> None:
     """Let go of a client, or end a cluster. What does not end in time ends with this process."""
+    from asyncio import CancelledError
+
     with contextlib.suppress(OSError, RuntimeError, CancelledError):
         what.close(timeout=seconds)
 
@@ -179,6 +185,8 @@ def _uninterrupted() -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without what Dask logs of connections and workers that are lost: what matters is said by errors."""
+    import logging
+
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in _TALKATIVE]
     levels = {logger: logger.level for logger in map(logging.getLogger, {*names, *_TALKATIVE})}
     for logger in levels:
@@ -193,6 +201,9 @@ def _quiet() -> Iterator[None]:
 def _checked(client: Client, name: str) -> Cluster:
     """The cluster of a client. Raises OptionError without workers, or where these are not as this process is."""
     from distributed import TimeoutError as TooLate
+
+    from autodiff_cli.training.cluster import on_worker
+    from autodiff_cli.training.cluster.cluster import Cluster
 
     try:
         client.wait_for_workers(1, timeout=_WORKERS)

@@ -18,7 +18,7 @@ from autodiff_cli.training.cluster.connecting import connected
 from autodiff_cli.training.cluster.reading import DataThere
 from autodiff_cli.training.cluster.rows import OnCluster
 from autodiff_cli.training.fit import fitted
-from autodiff_cli.training.opening import choice
+from autodiff_cli.training.opening import on_cluster
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
 
 pytest.importorskip("distributed")
@@ -70,14 +70,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[type]:
     """How data were opened."""
     found: list[type] = []
-    for kind in (DataThere, choice.SentData):
+    for kind in (DataThere, on_cluster.SentData):
 
         class Noted(kind):  # type: ignore[misc, valid-type]
             def __init__(self, *arguments: Any, kind: type = kind) -> None:
                 super().__init__(*arguments)
                 found.append(kind)
 
-        monkeypatch.setattr(choice, kind.__name__, Noted)
+        monkeypatch.setattr(on_cluster, kind.__name__, Noted)
     return found
 
 
@@ -169,14 +169,14 @@ def test_a_file_that_a_worker_does_not_find_is_named(
 ) -> None:
     path = folder / "here.csv"
     path.write_text(text())
-    real = choice.shares
+    real = on_cluster.shares
 
     def elsewhere(*given: Any) -> Any:
         found = real(*given)
         path.unlink()
         return found
 
-    monkeypatch.setattr(choice, "shares", elsewhere)
+    monkeypatch.setattr(on_cluster, "shares", elsewhere)
     with connected(client) as cluster, pytest.raises(DataError) as caught:
         fitted(MODEL, open_data([str(path)]), options(cluster))
     said = str(caught.value)
