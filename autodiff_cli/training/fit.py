@@ -316,9 +316,7 @@ def concluded(
     found = statistics(objective, outcome.theta, options.data.absolute_sigma, not outcome.failure, in_full=True)
     of_quantities, unknown = derived(quantities, objective.point(outcome.theta), found)
     dropped = [f"rows left out because a cell is missing: {left_out}"] if left_out else []
-    end = [outcome.failure] if outcome.failure else [] if outcome.converged else [_UNSETTLED]
-    if found.adrift:
-        end = [found.adrift]
+    end = found.adrift or outcome.failure or outcome.note or ("" if outcome.converged else _UNSETTLED)
     return FittedModel(
         model=model.text,
         rows=objective.rows,
@@ -348,7 +346,7 @@ def concluded(
             *found.told_apart,
             *unknown,
             *([] if found.adrift else explained(objective, outcome, [record["loss"] for record in progress.history])),
-            *end,
+            *([end] if end else []),
         ],
         _read=model,
         levels=dict(model.levels),

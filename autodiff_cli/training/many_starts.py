@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import math
@@ -11,21 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.methods.loop import Diverged, Epoch, Outcome
-from autodiff_cli.training.methods.starts import drawn_starts
+from autodiff_cli.training.methods.loop import Epoch, Outcome
+from autodiff_cli.training.methods.starts import drawn_starts, nearer
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.residuals import robust_scale
-from autodiff_cli.training.result.statistics import MOST
 from autodiff_cli.training.run import optimize
 from autodiff_cli.training.validation import standing
 
 Array = NDArray[np.float64]
 
-_EVALUATIONS = 60  # of these steps
 _EPOCHS = 200  # of methods that run to convergence: from a bad start it may take thousands to get nowhere
 _SAME = 1e-6  # the relative difference of two losses that count as one
 
@@ -53,7 +49,7 @@ def optimize_from_many(method: str, objective: Objective, options: MethodOptions
         further = dataclasses.replace(options, epochs=_EPOCHS)
     for number, start in enumerate(starts):
         begun = objective.over(objective.data)
-        begun.start = _nearer(begun, start) if number and method == "lbfgs" else start
+        begun.start = nearer(begun, start) if number and method == "lbfgs" else start
         epochs: list[Epoch] = []
         own = Progress(epochs.append, progress.validation)
         try:
@@ -69,16 +65,6 @@ def optimize_from_many(method: str, objective: Objective, options: MethodOptions
     _adopt(progress, objective, best)
     progress.warnings.append(_in_words(losses, best.loss))
     return best.outcome
-
-
-def _nearer(objective: Objective, start: Array) -> Array:
-    """A start after a few steps of least squares, whatever the loss is; the start itself where these lead nowhere."""
-    if not objective.has_residuals or objective.layout.size > MOST:
-        return start
-    epochs: list[Epoch] = []
-    with contextlib.suppress(Diverged):
-        levenberg_marquardt(objective, start, epochs.append, evaluations=_EVALUATIONS, bounds=objective.bounds)
-    return epochs[-1].theta if epochs else start
 
 
 def _loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome
 from autodiff_cli.training.methods.quasi_newton import lbfgs_with_corners
-from autodiff_cli.training.methods.starts import from_units, search
+from autodiff_cli.training.methods.starts import from_units, nearer, search
 from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.meanings import without_end
 from autodiff_cli.training.objective.objective import Objective
@@ -18,7 +18,7 @@ from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
 from autodiff_cli.training.result.residuals import are_systematic, robust_scale
 from autodiff_cli.training.result.separation import has_no_end
-from autodiff_cli.training.squares import CLEARLY, better_starts, guessed, starts
+from autodiff_cli.training.squares import CLEARLY, POOR, better_starts, guessed, starts
 
 Array = NDArray[np.float64]
 
@@ -40,10 +40,10 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     begun = None
     try:
         if searches and not objective.is_generalised_linear:
-            begun = from_units(objective, objective.start, free, options.seed, objective.bounds)
+            begun = _in_units(objective, free, options.seed)
         if begun is not None:
-            progress.warnings.append(f"begun at values that the columns suggest: {starts(objective, begun.end)}")
-        first = minimised(objective, _defined(objective) if begun is None else begun.end, options, progress)
+            progress.warnings.append(f"begun at values that the columns suggest: {starts(objective, begun)}")
+        first = minimised(objective, _defined(objective) if begun is None else begun, options, progress)
     except Diverged as error:
         first = error
     if searches and _ends_badly(objective, first):
@@ -62,6 +62,16 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
 
 
+def _in_units(objective: Objective, free: NDArray[np.bool_], seed: int) -> Array | None:
+    """Where least squares get from a start of the sizes that the columns give to parameters, or from the given start,
+    if that is better; None where these sizes are about 1."""
+    found = from_units(objective, objective.start, free, seed, objective.bounds)
+    if found is None:
+        return None
+    other = nearer(objective, objective.start)
+    return other if _standing(objective, other) < _standing(objective, found.end) else found.end
+
+
 def _defined(objective: Objective) -> Array:
     """Where to begin: at 0 with what nobody gave, where the loss has one minimum and is out of range at the start, as
     that of `exp(a + b*x)` is for large x."""
@@ -74,16 +84,22 @@ def _defined(objective: Objective) -> Array:
 
 def _ends_badly(objective: Objective, first: Outcome | Diverged) -> bool:
     """Whether another start may lead elsewhere."""
-    return isinstance(first, Diverged) or not first.converged or are_systematic(objective, first.theta)
+    if isinstance(first, Diverged) or not first.converged or are_systematic(objective, first.theta):
+        return True
+    if objective.kind not in (LossKind.SQUARES, LossKind.ROBUST):
+        return False
+    return objective.rss(first.theta) > (1 - POOR) * objective.target_variation()
 
 
 def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged) -> bool:
-    if isinstance(first, Diverged):
-        return True
-    than = first.theta
-    if objective.kind is LossKind.ROBUST:
-        return robust_scale(objective, theta) < CLEARLY * robust_scale(objective, than)
-    return objective.value(theta) < CLEARLY * objective.value(than)
+    return isinstance(first, Diverged) or _standing(objective, theta) < CLEARLY * _standing(objective, first.theta)
+
+
+def _standing(objective: Objective, theta: Array) -> float:
+    """What points are compared by; infinite where the loss is not defined."""
+    of_residuals = objective.kind is LossKind.ROBUST
+    found = robust_scale(objective, theta) if of_residuals else objective.value(theta)
+    return found if math.isfinite(found) else math.inf
 
 
 def minimised(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:

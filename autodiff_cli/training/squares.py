@@ -21,7 +21,8 @@ from autodiff_cli.training.result.statistics import statistics
 Array = NDArray[np.float64]
 
 POOR = 0.9  # R² below which default starts are not trusted
-_PERFECT = 0.999999  # R² above which no other start can help
+_PERFECT = 0.999999  # R² above which no other start can help, if parameters are told apart
+_EXACT = 1 - 1e-12  # R² above which none can help at all
 CLEARLY = 0.99  # of the loss: the most that another start may leave to be preferred
 
 
@@ -106,11 +107,13 @@ def _again(objective: Objective, progress: Progress, found: Found, tolerance: fl
 def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
     found = statistics(objective, outcome.theta)
     explained = found.r_squared
-    if found.dof <= 0 or explained is None or explained > _PERFECT:
+    if found.dof <= 0 or explained is None or explained > _EXACT:
         return False
-    if not outcome.converged or (found.reasons and not objective.is_penalised):
-        return True
-    return bool(guessed(objective)) and explained < POOR
+    if found.reasons and outcome.converged and not objective.is_penalised:
+        return True  # equal starts of parameters that could change places keep them equal
+    if explained > _PERFECT:
+        return False
+    return not outcome.converged or (bool(guessed(objective)) and explained < POOR)
 
 
 def doubt(objective: Objective, progress: Progress, outcome: Outcome) -> None:

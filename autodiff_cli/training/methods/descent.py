@@ -13,6 +13,8 @@ from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer
 
 Array = NDArray[np.float64]
 
+VANISHING = 1e-3  # of its start: what a parameter that goes to 0 has become, at most
+VANISHED = 1e-12  # the relative rise of a loss that is none where it has got there
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises: Armijo's condition
 _FLATTER = 0.9  # of the slope at the start of a line, at most, at its end: Wolfe's condition
 _TRIALS = 60  # of lengths along one line

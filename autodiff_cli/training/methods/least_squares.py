@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.bounds import Bounds
+from autodiff_cli.training.methods.descent import VANISHED, VANISHING
 from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome
 from autodiff_cli.training.methods.region import Region, norm
 from autodiff_cli.training.objective.objective import Objective
@@ -24,6 +26,10 @@ _NOISE = 1e-20  # of the target's variation: what rounding leaves of a perfect f
 _FLAT = 1e-3  # cosine of the angle between residuals and a column of J that counts as a right one
 _POLISHES = 30
 _PROGRESS = 0.9  # of a polishing step: what is left, at most, of the length that it is to take away
+_NEXT = 1e-6  # of the parameters, or their starts: a step that leads next to them
+_CORNERS = 3  # numbers that stand at a corner of the loss, at most
+_ROUNDS = 10  # of leaving a corner where one of its sides is lower
+_BESIDE = 1e-7  # of a number: how far it is moved to see on which side of a corner the loss falls
 _FAR = 1e150  # residuals beyond it count as not finite, since their squares are not
 
 
@@ -52,19 +58,33 @@ def levenberg_marquardt(
     """
     walk = _Walk(objective, start, observe, bounds or Bounds.none(len(start)), tolerance or _TOLERANCE)
     most = evaluations or _EVALUATIONS + 20 * len(start)
-    while not walk.is_flat():
-        if walk.epoch == epochs:
-            return Outcome(walk.theta, False)
-        if walk.evaluations >= most:
-            return Outcome(walk.theta, False, f"no convergence within {walk.evaluations} evaluations")
-        if not walk.step(most):
-            break
-    if walk.epoch != epochs and tolerance is None:
+    has_ended = walk.run(most, epochs)
+    if walk.epoch == epochs:
+        return Outcome(walk.theta, has_ended and not walk.is_stuck())
+    if has_ended and tolerance is None:
         walk.polish()
-    if walk.is_stuck():
-        words = "stuck at the edge of the model's domain: the loss falls beyond, but is not defined"
-        return Outcome(walk.theta, False, words)
-    return Outcome(walk.theta, True)
+    if (not has_ended or walk.is_stuck()) and walk.vanish():
+        has_ended = walk.run(walk.evaluations + most)
+    if not has_ended:
+        return Outcome(walk.theta, False, f"no convergence within {walk.evaluations} evaluations")
+    if not walk.is_stuck():
+        return Outcome(walk.theta, True)
+    with quiet():
+        if walk.is_at_edge():
+            words = "stuck at the edge of the model's domain: the loss falls beyond, but is not defined"
+            return Outcome(walk.theta, False, words)
+        corners = walk.into_corner(most) if evaluations is None else None
+    if corners is None:
+        return Outcome(walk.theta, False, "no minimum was found: it ends on a slope that no step leads down from")
+    return Outcome(walk.theta, True, note=_of_corners([objective.layout.numbers[place] for place in corners]))
+
+
+def _of_corners(names: list[str]) -> str:
+    if not names:
+        return ""
+    what = " and ".join(f"`{name}`" for name in names)
+    ends = "ends at a corner" if len(names) == 1 else "end at corners"
+    return f"{what} {ends} of the loss, as abs, max, relu and where make them; standard errors are those of one side"
 
 
 class _Walk:
@@ -78,6 +98,7 @@ class _Walk:
 
     def __init__(self, objective: Objective, start: Array, observe: Observer, bounds: Bounds, tolerance: float) -> None:
         self._objective = objective
+        self._start = start
         self._tolerance = tolerance
         self._observe = observe
         self._bounds = bounds
@@ -89,6 +110,16 @@ class _Walk:
         self._stand(start, begun)
         self._tell()
         self._region = Region(np.where(self._lengths > 0, self._lengths, 1.0), start)
+
+    def run(self, most: int, epochs: int | None = None) -> bool:
+        """Take steps while there are any. Returns whether there are no more; else as many were taken, or evaluations
+        made, as there may be."""
+        while not self.is_flat():
+            if self.epoch == epochs or self.evaluations >= most:
+                return False
+            if not self.step(most):
+                break
+        return True
 
     def _stand(self, theta: Array, triangle: Array) -> None:
         """Take a point, and what is asked of its triangle more than once."""
@@ -158,10 +189,95 @@ class _Walk:
         moving = self._bounds.free(self.theta, self._slopes)
         return bool((np.abs(self._slopes) > _FLAT * self._lengths * self._length)[moving].any())
 
+    def is_at_edge(self) -> bool:
+        """Whether the residuals are not defined next to here, in the direction in which they would get less."""
+        step = -np.linalg.lstsq(self.triangle[:, :-1], self.triangle[:, -1], rcond=DEPENDENT)[0]
+        far = _NEXT * np.maximum(np.abs(self.theta), np.abs(self._start))
+        part = min(1.0, norm(self._lengths * far) / (norm(self._lengths * step) or 1.0))
+        return not _is_usable(self._objective.triangle(self._bounds.clipped(self.theta + part * step)))
+
+    def vanish(self) -> bool:
+        """Put parameters at 0 that steps halve for ever: the model is even in them, as in `a` of `a^2`, and 0 is best.
+        Returns whether there are any."""
+        small = (self.theta != 0) & (np.abs(self.theta) < VANISHING * np.abs(self._start))
+        moved = np.where(small, 0.0, self.theta)
+        if not small.any() or not self._bounds.contain(moved):
+            return False
+        there = self._objective.triangle(moved)
+        if not _is_usable(there) or _lengths(there)[small].any() or norm(there[:, -1]) > self._length * (1 + VANISHED):
+            return False
+        self._stand(moved, there)
+        self._tell()
+        return True
+
+    def into_corner(self, most: int) -> list[int] | None:
+        """Go where no single number can be moved either way without a rise, and the others have their best values: a
+        minimum where the loss has corners. Returns which numbers stand at one; None if no such point is found.
+
+        Steps along one side of a corner end where they cross it. So the number that makes it is held, and the others
+        go on; if one of its sides is lower then, everything goes on from there.
+        """
+        for _ in range(_ROUNDS):
+            corners = self._held(most)
+            if corners is None:
+                return None
+            lower = self._beside(corners)
+            if lower is None:
+                return corners
+            following = _Walk(self._objective, lower, _unheard, self._bounds, self._tolerance)
+            following.run(most)
+            self._follow(following)
+            if not self.is_stuck():
+                return []
+        return None
+
+    def _held(self, most: int) -> list[int] | None:
+        """Let the others go on while one number is held, the one with which that leads farthest; then two."""
+        corners: list[int] = []
+        bounds = self._bounds
+        while len(corners) < min(_CORNERS, len(self.theta) - 1):
+            best: tuple[_Walk, int] | None = None
+            for place in np.flatnonzero(bounds.low < bounds.high).tolist():
+                box = bounds.pinned(place, float(self.theta[place]))
+                trial = _Walk(self._objective, self.theta, _unheard, box, self._tolerance)
+                trial.run(most)
+                if best is None or (trial.is_stuck(), trial._length) < (best[0].is_stuck(), best[0]._length):
+                    best = trial, place
+            if best is None:
+                break
+            self._follow(best[0])
+            corners.append(best[1])
+            if not best[0].is_stuck():
+                return corners
+            bounds = bounds.pinned(best[1], float(self.theta[best[1]]))
+        return None
+
+    def _beside(self, corners: list[int]) -> Array | None:
+        """A lower point a little beside, with one of some numbers moved; None if there is none."""
+        for place in corners:
+            for part in (_BESIDE, -_BESIDE):
+                moved = self.theta.copy()
+                moved[place] += part * (abs(moved[place]) or 1.0)
+                there = self._objective.triangle(moved)
+                if self._bounds.contain(moved) and _is_usable(there) and norm(there[:, -1]) < self._length:
+                    return moved
+        return None
+
+    def _follow(self, other: _Walk) -> None:
+        """Go where another walk has got to."""
+        self.evaluations += other.evaluations
+        if other._length < self._length:
+            self._stand(other.theta, other.triangle)
+            self._tell()
+
     def _tell(self) -> None:
         self.epoch += 1
         loss = self._objective.mean_of_squares(self._length**2)
         self._observe(Epoch(self.epoch, loss, self.theta.copy()))
+
+
+def _unheard(_: Epoch) -> None:
+    """Nobody is told."""
 
 
 def _gauss_newton(theta: Array, triangle: Array, free: NDArray[np.bool_]) -> Array | None:

@@ -73,6 +73,7 @@ class Outcome:
         failure: why it stopped, if that was neither convergence nor the number of epochs asked for; else empty.
         is_endless: whether that is because the loss falls without end.
         is_nowhere: whether it stopped where there is no minimum, and yet nothing lower was to be found.
+        note: what is to be said of the point where it converged.
     """
 
     theta: Array
@@ -80,6 +81,7 @@ class Outcome:
     failure: str = ""
     is_endless: bool = False
     is_nowhere: bool = False
+    note: str = ""
 
 
 class Diverged(ArithmeticError):  # noqa: N818 - what happened

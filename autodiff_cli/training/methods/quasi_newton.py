@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.bounds import Bounds
-from autodiff_cli.training.methods.descent import Endless, Position, Smooth, Stop
+from autodiff_cli.training.methods.descent import VANISHED, VANISHING, Endless, Position, Smooth, Stop
 from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
 from autodiff_cli.training.methods.newton import Curvatures, finish, is_minimum
 from autodiff_cli.training.objective.losses import LossKind
@@ -71,7 +71,7 @@ def _minimised(position: Position, epochs: int | None, tolerance: float | None) 
         return Outcome(position.theta, False)
     except Endless:
         return Outcome(position.theta, False, "the loss has no least value: it falls without end", is_endless=True)
-    return _concluded(position, verdict, promised, tolerance or 0.0)
+    return _concluded(position, start, verdict, promised, tolerance or 0.0)
 
 
 def lbfgs_with_corners(
@@ -108,13 +108,27 @@ def lbfgs_with_corners(
     return outcome
 
 
-def _concluded(position: Position, verdict: Curvatures | None, promised: float, tolerance: float) -> Outcome:
+def _concluded(
+    position: Position, start: Array, verdict: Curvatures | None, promised: float, tolerance: float
+) -> Outcome:
     found = promised <= _nothing(position, tolerance) if verdict is None else is_minimum(position, verdict)
     if found:
-        return Outcome(position.theta, True)
+        return Outcome(_vanished(position, start), True)
     what = "a saddle" if verdict is not None and not verdict.is_bowl else "a slope"
     words = f"no minimum was found: after {position.number} epochs it ends on {what} that no step leads down from"
     return Outcome(position.theta, False, words, is_nowhere=True)
+
+
+def _vanished(position: Position, start: Array) -> Array:
+    """The point with those parameters at 0 that are next to it because the loss is even in them, as in `a` of `a^2`."""
+    theta = position.theta
+    small = (theta != 0) & (np.abs(theta) < VANISHING * np.abs(start))
+    moved = np.where(small, 0.0, theta)
+    if not small.any() or not position.bounds.contain(moved):
+        return theta
+    loss, gradient = position.function.value_and_grad(moved)
+    is_same = loss <= position.loss + VANISHED * position.measure and not gradient[small].any()
+    return moved if is_same else theta
 
 
 def _descend(position: Position, has_curvatures: bool, tolerance: float) -> float:

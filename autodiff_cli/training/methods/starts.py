@@ -39,6 +39,7 @@ _PEAKS = 3  # frequencies whose phases are tried
 _ROUNDS = 2  # through all parameters that are frequencies, if there are several
 _DESCENTS = 12  # from the best draws
 _EVALUATIONS = 60  # of the method, for each
+_MATRIX = 500  # parameters, at most, for such steps
 _SAME = 1e-6  # the relative distance of two losses that count as one
 _ENOUGH = 4  # times that the best loss is to be found
 _FAR = 1.5  # powers of 10 from 1: sizes of parameters for which 1 is no start
@@ -82,6 +83,16 @@ def from_units(
             return None
         generator = np.random.default_rng(seed)
         return _Search(objective, start, free, generator, bounds or Bounds.none(len(start))).from_there(begun)
+
+
+def nearer(objective: Objective, start: Array) -> Array:
+    """A start after a few steps of least squares, whatever the loss is; the start itself where these lead nowhere."""
+    if not objective.has_residuals or objective.layout.size > _MATRIX:
+        return start
+    epochs: list[Epoch] = []
+    with contextlib.suppress(Diverged):
+        levenberg_marquardt(objective, start, epochs.append, evaluations=_EVALUATIONS, bounds=objective.bounds)
+    return epochs[-1].theta if epochs else start
 
 
 def _in_units(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:

@@ -19,7 +19,7 @@ NORMAL = 1.482602218505602  # standard deviations of a normal distribution per m
 _FEWEST = 10  # rows for which neighbours say anything
 _MOST = 200_000  # rows that are looked at
 _BESIDE = 0.01  # how far from the middle, in ranks, the median of all lies from that of a sample, at most
-_SYSTEMATIC = 5.0  # standard errors from chance: one in 3.5 million
+_SYSTEMATIC = 3.5  # standard errors from chance: one in 4000, and less where parameters have followed it
 
 
 def residuals(objective: Objective, theta: Array) -> Array:

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import least_squares, lsq_linear
 
-from autodiff_cli import Objective
+from autodiff_cli import Objective, fit
 from autodiff_cli.training.bounds import Bounds
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Epoch
@@ -92,3 +92,47 @@ def test_a_start_that_is_not_defined_diverges_at_once() -> None:
 def test_residuals_whose_squares_overflow_are_as_if_infinite() -> None:
     with pytest.raises(Diverged, match="at the start"):
         solved("y ~ a*exp(b*x)", {"x": X, "y": X}, [1, 200])
+
+
+def bent(x: Any, seed: int) -> Any:
+    return 1 + 2 * np.maximum(x - 1.5, 0) + np.random.default_rng(seed).normal(0, 0.3, len(x))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ends_in_corners_are_minima(seed: int) -> None:
+    y = bent(X, seed)
+    outcome, rss = solved("y ~ a + c*relu(x - k)", {"x": X, "y": y}, [1, 1, 1])
+
+    def least(k: float) -> float:
+        columns = np.column_stack([np.ones_like(X), np.maximum(X - k, 0)])
+        return float(np.sum((y - columns @ np.linalg.lstsq(columns, y)[0]) ** 2))
+
+    near = [least(outcome.theta[2] + d) for d in (-1e-3, -1e-6, 0.0, 1e-6, 1e-3)]
+    assert outcome.converged
+    assert rss <= min(near) * (1 + 1e-9)
+
+
+def test_an_end_in_a_corner_says_so() -> None:
+    x = np.linspace(0, 1, 16)
+    y = np.where(x < 0.6, 0, 2 * (x - 0.6)) + 0.15 * np.random.default_rng(2).standard_normal(16)
+    outcome, _ = solved("y ~ where(x < k, a, a + b*(x - k))", {"x": x, "y": y}, [0.5, 0, 1])
+    assert outcome.converged
+    assert outcome.theta[0] == pytest.approx(0.6, rel=1e-9)
+    assert outcome.note.startswith("`k` ends at a corner of the loss")
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        ("y ~ a^2*x", -X + 0.1 * np.sin(7 * X)),
+        ("y ~ a^2 + b*x", X - 1 + 0.1 * np.sin(7 * X)),
+        ("y ~ sqrt(a^2 + (b*x)^2)", 0.98 * X - 0.05 + 0.01 * np.sin(7 * X)),
+    ],
+)
+@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+def test_what_a_model_is_even_in_may_end_at_0(model: str, y: Any, optimizer: str) -> None:
+    found = fit(model, {"x": X, "y": y}, optimizer=optimizer)
+    assert found.converged
+    assert found.parameters["a"] == 0
+    assert found.stderr["a"] is None
+    assert found.stderr.get("b", 0.0) is not None

@@ -132,3 +132,21 @@ def test_values_to_scan_go_from_one_turn_to_one_per_two_rows() -> None:
         (scan,) = Waves(objective).scans(objective.start, 2, 1000)
         np.testing.assert_allclose(turns_of(scan.values), np.arange(1, 42) / 2, rtol=1e-9)
     assert not [*Waves(Objective("y ~ a*exp(b*x)", data)).scans(np.ones(2), 2, 1000)]
+
+
+def test_equal_starts_of_parts_that_could_change_places_are_left() -> None:
+    x = np.linspace(0, 1.15, 24)
+    y = 0.0951 * np.exp(-x) + 0.8607 * np.exp(-3 * x) + 1.5576 * np.exp(-5 * x)  # Lanczos's problem
+    found = fit("y ~ a*exp(-b*x) + c*exp(-d*x) + e0*exp(-f*x)", {"x": x, "y": y.round(4)})
+    assert found.converged
+    assert all(error is not None for error in found.stderr.values())
+    assert found.rss < 2e-8
+
+
+def test_lbfgs_finds_starts_as_least_squares_do() -> None:
+    x = np.linspace(0.5, 6, 54)  # of the shape of NIST's Chwirut
+    y = np.exp(-0.17 * x) / (0.005 + 0.012 * x) + np.random.default_rng(0).normal(0, 3, len(x))
+    model = "y ~ exp(-a*x)/(b + c*x)"
+    best = fit(model, {"x": x, "y": y})
+    found = fit(model, {"x": x, "y": y}, optimizer="lbfgs")
+    assert found.rss == pytest.approx(best.rss, rel=1e-6)
