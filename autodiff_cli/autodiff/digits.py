@@ -3,11 +3,13 @@
 Every number is a fraction or a ball that holds the true value for certain (`autodiff_cli.numbers.balls`). If a result's
 ball is too wide, or cannot decide a comparison on the way, all is computed again with twice the bits, up to a limit. A
 number that is 0 without being an exact fraction, as sin(x)² + cos(x)² - 1, never shows it: at the limit it is taken to
-be the 0 that it nearly always is, and the result counts as not proven.
+be the 0 that it nearly always is, and the result counts as not proven. The limit is a thousand digits, or as many more
+as come quickly: products of numbers near the ends of the range of floats cancel in thousands of digits.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +24,7 @@ from autodiff_cli.numbers.balls.number import (
     bits_known,
     is_exact,
     is_finite,
+    is_nan,
     took_for_granted,
 )
 from autodiff_cli.numbers.balls.table import precision
@@ -32,6 +35,8 @@ _BEYOND = 10  # digits that are known beyond those asked for, so that rounding t
 _FIRST = 64  # bits to compute with beyond those of a result, at first
 _MOST_BITS = 1 << 1000  # of a size that is told from others: exp(exp(x)) may have more than a float can count
 MOST_CANCELLED = 1000  # a result that cancels in more digits than this is taken for 0
+_MOST_IF_QUICK = 20_000  # the same, as long as all that has taken less than so many seconds
+_QUICK = 0.03
 
 
 def bits_of(digits: int) -> int:
@@ -52,12 +57,17 @@ class Evaluated:
     numbers: list[Number]
     proven: list[bool]
 
+    @property
+    def known(self) -> list[Number | None]:
+        """The numbers, but None for those of which nothing is known."""
+        return [None if is_nan(x) and not sure else x for x, sure in zip(self.numbers, self.proven, strict=True)]
+
 
 def evaluate(
     outputs: Sequence[Node],
     digits: int,
     sure: int | None = None,
-    most_cancelled: int = MOST_CANCELLED,
+    most_cancelled: int | None = None,
     leaves: Mapping[str, Number] | None = None,
 ) -> Evaluated:
     """The values of graphs that have no free inputs but `leaves`.
@@ -67,7 +77,8 @@ def evaluate(
         digits: how many significant digits are to be right.
         sure: for how many of the outputs, from the first; the others have the precision that these need. All by
             default.
-        most_cancelled: how many digits may cancel before a result is taken for 0.
+        most_cancelled: how many digits may cancel before a result is taken for 0; by default `MOST_CANCELLED`, and more
+            where they come quickly.
         leaves: the values of input leaves, by name.
     """
     tape = Tape(outputs)
@@ -89,7 +100,7 @@ def settle(
     compute: Callable[[Kind[Number], int | None], list[Number]],
     digits: int,
     sure: int | None = None,
-    most_cancelled: int = MOST_CANCELLED,
+    most_cancelled: int | None = None,
     count: int | None = None,
 ) -> Evaluated:
     """The numbers that a computation with balls gives, once these hold so many digits.
@@ -101,9 +112,11 @@ def settle(
         count: how many numbers there are; all are nan, and not proven, where even a last word does not decide.
     """
     enough = bits_of(digits + _BEYOND)
-    most = enough + _FIRST + bits_of(most_cancelled)
+    most = enough + _FIRST + bits_of(MOST_CANCELLED if most_cancelled is None else most_cancelled)
+    most_if_quick = most if most_cancelled is not None else bits_of(_MOST_IF_QUICK)
+    started = time.monotonic()
     bits = enough + _FIRST
-    while bits < most:
+    while bits < most or (bits < most_if_quick and time.monotonic() - started < _QUICK):
         try:
             with precision(bits) as kind:
                 numbers = compute(kind, None)
@@ -113,10 +126,11 @@ def settle(
         if all(_is_settled(x, enough) for x in numbers[:sure]):
             return Evaluated(numbers, [True] * len(numbers))
         bits *= 2
-    with precision(most, is_last_word=True) as kind:
+    bits = max(bits // 2, most)
+    with precision(bits, is_last_word=True) as kind:
         took_for_granted()  # forget what others took
         try:
-            numbers = compute(kind, most)
+            numbers = compute(kind, bits)
         except Undecided:
             if count is None:
                 raise

@@ -139,6 +139,9 @@ FAR: list[tuple[str, tuple[float, ...], Callable[..., mpf]]] = [
     ("beta", (941.254, 0.0541541), mp.beta),
     ("beta", (1e8, 0.5), mp.beta),
     ("beta", (-76.07, -29.63), mp.beta),
+    ("beta", (-2e-11, 1.0), mp.beta),
+    ("beta", (1e-13, -6.0000000000001), mp.beta),  # next to a pole of their sum, which as a float is the pole
+    ("digamma_gap", (-0.059, 1.059), lambda a, b: mp.polygamma(0, a) - mp.polygamma(0, a + b)),
     ("digamma_gap", (1e8, 1e-3), lambda a, b: mp.polygamma(0, a) - mp.polygamma(0, a + b)),
     ("digamma_gap", (-0.5, 1e-30), lambda a, b: mp.polygamma(0, a) - mp.polygamma(0, a + b)),
     ("polygamma_gap", (1.0, -2.3, 1e-3), lambda n, a, b: mp.polygamma(1, a) - mp.polygamma(1, a + b)),

@@ -26,8 +26,8 @@ from autodiff_cli.numbers.balls.number import Number, is_finite, nearest, text, 
 
 _GUARD = 64  # bits with which running totals are added up, beyond those of their digits
 _UNPROVEN = (
-    f"its digits are not proven: with {MOST_CANCELLED} digits more it could not be told from 0, or from where a choice "
-    "or a step lies, and is taken to be there"
+    f"its digits are not proven: with {MOST_CANCELLED} digits more, or as many as came quickly, it could not be told "
+    "from 0, or from where a choice or a step lies, and is taken to be there"
 )
 
 

@@ -25,6 +25,7 @@ DOUBT = 5e-13  # of a number: how far it may go when results are moved
 
 _MOST_SAID = 10  # numbers in a sentence
 
+UNKNOWN = "unknown"  # for the right digits, where no number of digits that can be computed shows them
 VALUE = "value"  # what the value is called among the numbers of a trace
 
 Numbers = Mapping[str, float]
@@ -36,14 +37,15 @@ def checked_right(trace: Trace) -> list[Caveat]:
     point = {name: x for name, x in trace.point.items() if not shape_of(x)}
     found = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
     doubtful = in_doubt(found, _computation(trace))
-    if any(caveat.kind in ("overflow", "singular") for caveat in trace.warnings):
-        doubtful += [name for name, x in found.items() if not math.isfinite(x)]
-    if not doubtful:
-        return trace.warnings
-    right = right_numbers(trace.expression, point, {name: found[name] for name in dict.fromkeys(doubtful)})
+    right: dict[str, str] = {}
+    if doubtful:
+        right = right_numbers(trace.expression, point, {name: found[name] for name in doubtful})
     if any(caveat.kind in ("singular", "domain") for caveat in trace.warnings):
         right = {name: text for name, text in right.items() if text != "nan"}  # of an edge that floats round across
-    return with_right(trace.warnings, right, trace.tape.outputs[0], trace.labels[trace.tape.outputs[0]])
+    warnings = trace.warnings
+    if VALUE not in right and any(caveat.kind == "precision" for caveat in warnings) and _as_written(trace, point):
+        warnings = [caveat for caveat in warnings if caveat.kind != "precision"]
+    return with_right(warnings, right, trace.tape.outputs[0], trace.labels[trace.tape.outputs[0]])
 
 
 def with_right(warnings: Sequence[Caveat], right: Mapping[str, str], node: int, label: str) -> list[Caveat]:
@@ -99,24 +101,18 @@ def _computation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
 
 
 def in_doubt(found: Numbers, compute: Callable[[Kind[float]], Numbers]) -> list[str]:
-    """The numbers that are not the same, but for their last digits, when results are moved.
+    """The numbers that are not the same, but for their last digits, when results are moved, or are not finite.
 
     Args:
         compute: gives the same numbers with a kind of float.
     """
-    doubtful: dict[str, None] = {}
+    doubtful = dict.fromkeys(name for name, x in found.items() if not math.isfinite(x))
     for way in WAYS:
         moved = compute(start_moves(way))
         if is_undecided():
             return [*found]
-        doubtful |= dict.fromkeys(name for name, x in found.items() if not _is_near(x, moved[name]))
+        doubtful |= dict.fromkeys(name for name, x in found.items() if not abs(x - moved[name]) <= DOUBT * abs(x))
     return [*doubtful]
-
-
-def _is_near(x: float, moved: float) -> bool:
-    if math.isfinite(x):
-        return abs(x - moved) <= DOUBT * abs(x)
-    return x == moved or (math.isnan(x) and math.isnan(moved))
 
 
 def right_numbers(expression: Formula, point: Mapping[str, Any], found: Numbers) -> dict[str, str]:
@@ -138,9 +134,24 @@ def right_numbers(expression: Formula, point: Mapping[str, Any], found: Numbers)
 
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         chosen = {name: graphs[name] for name in names}
-        return dict(zip(chosen, evaluate([*chosen.values()], SHOWN, leaves=leaves).numbers, strict=True))
+        return dict(zip(chosen, evaluate([*chosen.values()], SHOWN, leaves=leaves).known, strict=True))
 
     return corrected(found, point, exact)
+
+
+def _as_written(trace: Trace, point: Mapping[str, float]) -> bool:
+    """Whether the value is also that at the decimals that the values are written as, although digits cancel."""
+    from autodiff_cli.autodiff.digits import evaluate
+
+    (exact,) = evaluate([trace.expression.output], SHOWN, leaves=_decimals(point)).known
+    return _is_right(trace.value, exact)
+
+
+def _decimals(point: Mapping[str, float]) -> dict[str, Any]:
+    from autodiff_cli.numbers.balls.number import of_float
+    from autodiff_cli.numbers.balls.table import read
+
+    return {name: read(repr(x)) if math.isfinite(x) else of_float(x) for name, x in point.items()}
 
 
 def corrected(
@@ -153,19 +164,18 @@ def corrected(
 
     Args:
         found: the numbers as floats, at `point`.
-        exact: gives those of some names with proven digits, at fractions or balls by the names of the variables.
+        exact: gives those of some names with proven digits, at fractions or balls by the names of the variables;
+            None for one of which nothing is known.
     """
     from autodiff_cli.numbers.balls.number import of_float, short_text
-    from autodiff_cli.numbers.balls.table import read
 
     at_floats = exact({name: of_float(x) for name, x in point.items()}, found)
     spoilt = {name: number for name, number in at_floats.items() if not _is_right(found[name], number)}
     if not spoilt:
         return {}
-    decimals = {name: read(repr(x)) if math.isfinite(x) else of_float(x) for name, x in point.items()}
-    at_decimals = exact(decimals, spoilt)
+    at_decimals = exact(_decimals(point), spoilt)
     return {
-        name: short_text(number, SHOWN)
+        name: UNKNOWN if number is None else short_text(number, SHOWN)
         for name, number in spoilt.items()
         if not _is_right(found[name], at_decimals[name])
     }
@@ -174,6 +184,8 @@ def corrected(
 def _is_right(found: float, exact: Any) -> bool:
     from autodiff_cli.numbers.balls.number import is_finite, nearest, of_float, relative_size
 
+    if exact is None:
+        return False
     if not (is_finite(exact) and math.isfinite(found)):
         # The sign of an infinity is that of a zero, which a ball does not have.
         return not is_finite(exact) and math.isnan(found) == math.isnan(nearest(exact)) and not math.isfinite(found)

@@ -122,7 +122,7 @@ def with_balls(graphs: Mapping[str, Node]) -> Any:
 
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         chosen = [*names]
-        return dict(zip(chosen, evaluate([graphs[name] for name in chosen], SHOWN, leaves=leaves).numbers, strict=True))
+        return dict(zip(chosen, evaluate([graphs[name] for name in chosen], SHOWN, leaves=leaves).known, strict=True))
 
     return exact
 

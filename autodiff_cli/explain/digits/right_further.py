@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -34,12 +33,9 @@ def right_further(formula: Formula, point: Mapping[str, float], further: Further
         name: x for name, x in point.items() if not shape_of(x)
     }  # what is made of arrays is 0, as in `checked_right`
     for found, compute in _computations(formula, further, point):
-        doubtful = {
-            *in_doubt(found, lambda kind, compute=compute: compute(kind, point)),  # type: ignore[misc]
-            *(name for name, x in found.items() if not math.isfinite(x)),
-        }
+        doubtful = in_doubt(found, lambda kind, compute=compute: compute(kind, point))  # type: ignore[misc]
         if doubtful:
-            chosen = {name: x for name, x in found.items() if name in doubtful}
+            chosen = {name: found[name] for name in doubtful}
             right |= corrected(chosen, point, settled(compute))
     return right
 
@@ -101,6 +97,6 @@ def settled(compute: Computation) -> Callable[[Mapping[str, Any], Iterable[str]]
             found = compute(kind, leaves)
             return [found[name] for name in chosen]
 
-        return dict(zip(chosen, settle(numbers, SHOWN, count=len(chosen)).numbers, strict=True))
+        return dict(zip(chosen, settle(numbers, SHOWN, count=len(chosen)).known, strict=True))
 
     return exact

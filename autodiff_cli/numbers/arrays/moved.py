@@ -19,6 +19,7 @@ from autodiff_cli.numbers.arrays.table import ARRAYS
 from autodiff_cli.numbers.floats.moved import (
     COMPARISONS,
     LARGE,
+    LIFTED,
     MOST_UNITS,
     NO_PHASE,
     TINY,
@@ -82,7 +83,9 @@ def is_undecided() -> bool:
 
 
 def _moved(z: Any) -> Any:
-    return z * _FACTORS.like(z)
+    z = z * _FACTORS.like(z)
+    # Of an infinity, which may be one by overflow only, nothing is known.
+    return z if math.isfinite(np.sum(z)) else np.where(np.isinf(z), np.nan, z)
 
 
 def _lifted(function: Function) -> Function:
@@ -92,8 +95,8 @@ def _lifted(function: Function) -> Function:
         if not np.any(vanished):
             return z
         for x in xs:
-            vanished = vanished & (np.abs(x) >= TINY)
-        return np.where(vanished, np.copysign(TINY, z), z)
+            vanished = vanished & (x != 0)
+        return np.where(vanished, np.copysign(LIFTED, z), z)
 
     return value
 
@@ -159,17 +162,17 @@ def _product(function: Function) -> Function:
         z = function(_moved(a), b)
         vanished = np.abs(z) < TINY
         if np.any(vanished):
-            terms = function((np.abs(a) >= TINY) * 1.0, (np.abs(b) >= TINY) * 1.0)
-            z = np.where(vanished & (terms > 0), np.copysign(TINY, z), z)
+            terms = function((a != 0) * 1.0, (b != 0) * 1.0)
+            z = np.where(vanished & (terms > 0), _moved(np.copysign(LIFTED, z)), z)
         return z
 
     return value
 
 
 def _prod(x: Array) -> Any:
-    z = _moved(ARRAYS.table["prod"](x))
-    has_all = np.all(np.abs(x) >= TINY, axis=tuple(range(x.ndim - 1)))
-    return np.where((np.abs(z) < TINY) & has_all, np.copysign(TINY, z), z)
+    z = ARRAYS.table["prod"](x)
+    has_all = np.all(x != 0, axis=tuple(range(x.ndim - 1)))
+    return _moved(np.where((np.abs(z) < TINY) & has_all, np.copysign(LIFTED, z), z))
 
 
 def _logsumexp(x: Array) -> Any:
@@ -180,8 +183,8 @@ def _logsumexp(x: Array) -> Any:
 
 
 def _softmax(x: Array) -> Any:
-    z = _moved(ARRAYS.table["softmax"](x))
-    return np.where((np.abs(z) < TINY) & np.isfinite(x), TINY, z)
+    z = ARRAYS.table["softmax"](x)
+    return _moved(np.where((np.abs(z) < TINY) & np.isfinite(x), LIFTED, z))
 
 
 def _whole_arrays(elementwise: dict[str, Function]) -> dict[str, Function]:

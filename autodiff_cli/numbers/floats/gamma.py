@@ -239,7 +239,7 @@ def polygamma_gap(n: float, a: float, b: float) -> float:
     if not (0 < a < inf and a / 2 < a + b < inf):
         if -inf < a < 0 and abs(b) < 0.03 * abs(_from_whole(a)):
             return _gap_series(n, a, b)
-        if n <= 1 and a + b < 1 and not is_pole(a) and not is_pole(a + b):
+        if n <= 1 and a + b < 0.5 and not is_pole(a) and not is_pole(a + b):
             return _reflected_gap(n, a, b)
         return polygamma(n, a) - polygamma(n, a + b)
     sign = 1.0 if is_odd(n) else -1.0
@@ -256,7 +256,8 @@ def polygamma_gap(n: float, a: float, b: float) -> float:
 
 
 def _reflected_gap(n: float, a: float, b: float) -> float:
-    """polygamma(n, a) - polygamma(n, a + b) for n = 0 or 1 and a + b < 1, from digamma(x) = digamma(1 - x) - π/tan(πx).
+    """polygamma(n, a) - polygamma(n, a + b) for n = 0 or 1 and a + b < 1/2, from digamma(x) = digamma(1 - x) -
+    π/tan(πx).
 
     For a < 0 there are two cotangents, and of their difference sin(πb)/(sin(πa)·sin(π(a + b))) is left, which is 0 for
     whole b; of their slopes sin(πb)·sin(π(2a + b))/(sin(πa)·sin(π(a + b)))². Where in its period a + b lies is found
@@ -299,7 +300,7 @@ def beta(a: float, b: float) -> float:
         return beta(b, a)
     if is_pole(a) or is_pole(b):
         return nan if is_pole(a) and is_pole(b) else gamma(a if is_pole(a) else b)
-    if is_pole(a + b):
+    if _adds_up_to_pole(a, b):
         return 0.0
     if a + b == inf:
         return 0.0 if a > 0 else inf * gamma(a)
@@ -314,18 +315,23 @@ def beta(a: float, b: float) -> float:
     return ROOT_TWO_PI * math.sqrt(1 / a + 1 / b) * math.exp(exponent)
 
 
+def _adds_up_to_pole(a: float, b: float) -> bool:
+    """Whether a + b is a pole of gamma: it itself, and not just the float next to it."""
+    return is_pole(a + b) and (_from_whole(a) + _from_whole(b)) % 1 == 0
+
+
 def _reflected_beta(a: float, b: float) -> float:
     """beta for a < 0, with gamma(a) = π/(sin(πa)·gamma(1 - a)), and the same for a + b where that is below 1."""
     sine = math.sin(pi * _from_whole(a))
     if a + b >= 1:
         return divide(pi, _sign_of_whole(a) * sine * b * beta(1 - a, a + b))
     both = math.sin(pi * (_from_whole(a) + _from_whole(b)))
-    return _sign_of_whole(b) * both / sine * beta(b, 1 - a - b)
+    return _sign_of_whole(b) * both / sine * beta(b, (1 - b) - a)  # in this order nothing is rounded that cancels
 
 
 def beta_slope(a: float, b: float) -> float:
     """The slope of beta(a, b) towards a."""
-    if is_pole(a + b) and not is_pole(a) and not is_pole(b):
+    if _adds_up_to_pole(a, b) and not is_pole(a) and not is_pole(b):
         # beta is 0 there, digamma infinite; 1/gamma rises through its zero at -m by (-1)^m·m!
         order = -(a + b)
         return gamma(a) * gamma(b) * gamma(order + 1) * (-1.0 if is_odd(order) else 1.0)

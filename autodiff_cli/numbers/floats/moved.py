@@ -31,6 +31,7 @@ _UNITS: tuple[int, ...] = (
 WAYS = (0, 1)  # to move; one alone may happen to keep a number
 MOST_UNITS = 8
 TINY = 2.0**-1022  # below, floats have fewer digits
+LIFTED = 2.0**-1012  # what stands for a number that has vanished: moved, it still has all digits
 FRESNEL = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
 NO_PHASE = 2.0**26
 LARGE = 2.0**43  # from here on, every float times 1024 is a whole number
@@ -77,7 +78,7 @@ def is_undecided() -> bool:
 
 
 def _move(z: float) -> float:
-    return z * _MOVES.next()
+    return z * _MOVES.next() + (z - z)  # of an infinity, which may be one by overflow only, nothing is known: nan
 
 
 def moving(
@@ -91,8 +92,8 @@ def moving(
 
     Args:
         move: moves a result.
-        lifted: makes of a function one that gives the smallest number with all digits where a float comes out as 0, or
-            with fewer digits, although what it is made of does not: so that what has vanished is missed.
+        lifted: makes of a function one that gives a very small number where a float comes out as 0, or with fewer
+            digits, although nothing that it is made of is 0: so that what has vanished is missed.
         if_rounded: makes of a function that is exact on short numbers, and of what moves a result, one that moves what
             is rounded.
         lost: makes of one of Fresnel's functions one that knows nothing where a float has no room for the digits that
@@ -129,9 +130,7 @@ def is_short(x: float) -> bool:
 def _lifted(function: Function) -> Function:
     def value(*xs: float) -> float:
         z: float = function(*xs)
-        if -TINY < z < TINY and not any(-TINY < x < TINY for x in xs):
-            return math.copysign(TINY, z)
-        return z
+        return math.copysign(LIFTED, z) if -TINY < z < TINY and all(xs) else z
 
     return value
 
@@ -168,7 +167,7 @@ class _Rate(float):
         if b in _ONES:
             return _Rate(z)
         if -TINY < z < TINY:
-            return _Rate(z if -TINY < a < TINY or -TINY < b < TINY else math.copysign(TINY, z))
+            return _Rate(math.copysign(LIFTED, z) * _MOVES.next() if a and b else z)
         return _Rate(z if is_short(z) and is_short(a) and is_short(b) else z * _MOVES.next())
 
     def __add__(self, other: float) -> _Rate:

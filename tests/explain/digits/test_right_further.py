@@ -36,6 +36,10 @@ def test_second_and_directional_derivatives_too() -> None:
     assert "hessian.y.y" not in found
 
 
+def test_second_derivatives_that_vanish_are_not_zero() -> None:
+    assert right('"cbrt(x + 1) - cbrt(x)" --x 1e300 --hessian')["hessian.x.x"] == "3.7037037037037e-801"
+
+
 def test_nothing_is_said_of_those_that_are_right() -> None:
     assert right('"x^3*y + sin(x)" --x 1.1 --y 2 --hessian --direction x=1,y=1') == {}
     assert right('"exp(x)" --x 1.1 --order 9') == {}
