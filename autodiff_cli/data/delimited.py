@@ -25,7 +25,7 @@ from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import Raw, coded, coded_cells
-from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, listing
+from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, float_parts, listing
 from autodiff_cli.data.texts import NotPlain, TextColumns, has_quotes, text_batches, whole_lines
 
 LONGEST_CELL = 1 << 24  # characters
@@ -157,16 +157,20 @@ class Delimited:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
+        about = self.rows_about() * 17 // 16  # of lines, the first may be longer
+
         def read(*, plain: bool) -> dict[str, Any] | None:
             chosen, options = self._arrow_options(places, texts, plain=plain)
-            found = {name: Growing() for name in places}
+            found = {name: Growing(about) for name in places}
             with self._source.text() as stream:
                 rows = self._rows(stream)
                 sources: Iterator[Any] = map(pa.BufferReader, whole_lines(rows)) if plain else iter([rows])
                 for source in sources:
                     table = pa_csv.read_csv(source, **options)
                     for name, own in chosen.items():
-                        found[name].add((as_texts if name in texts else as_floats)(table.column(own)))
+                        cells = table.column(own)
+                        for part in [as_texts(cells)] if name in texts else float_parts(cells):
+                            found[name].add(part)
             columns = {name: column.whole() for name, column in found.items()}
             return columns if all(map(len, columns.values())) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -186,21 +186,23 @@ def as_floats(cells: Any) -> Array:
     The latter's buffers are read as they lie. Its own way to NumPy imports pandas, where that is installed, which takes
     longer than all else that a fit of few rows does.
     """
-    chunks = getattr(cells, "chunks", None)
-    if chunks is None:
+    if not hasattr(cells, "chunks"):
         return np.array(cells, dtype=np.float64)
-    floats = np.empty(len(cells))
-    end = 0
-    for chunk in chunks:
-        start, end = end, end + len(chunk)
+    return np.concatenate([np.empty(0), *float_parts(cells)])
+
+
+def float_parts(cells: Any) -> Iterator[Array]:
+    """The same of an Arrow column of doubles, chunk by chunk: where they lie, if none is missing."""
+    for chunk in cells.chunks:
         valid, values = chunk.buffers()
         place = slice(chunk.offset, chunk.offset + len(chunk))
-        if len(chunk):
-            floats[start:end] = np.frombuffer(values, np.float64)[place]
+        if not len(chunk):
+            continue
+        floats = np.frombuffer(values, np.float64)[place]
         if chunk.null_count:
             there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[place]
-            floats[start:end][there == 0] = np.nan
-    return floats
+            floats = np.where(there, floats, np.nan)
+        yield floats
 
 
 def as_they_are(cells: Any) -> NDArray[Any] | None:

@@ -12,6 +12,7 @@ from autodiff_cli.data.cells import number
 
 _PIECE = 1 << 20  # bytes of a text that are looked at at a time
 _SLAB = 1 << 23  # bytes of it whose lines become rows together, on all cores
+_ENDS = (b"", b"\r", b"\n")
 _BATCH = 1 << 22  # bytes of it that become one batch of rows
 
 
@@ -68,22 +69,29 @@ class TextColumns:
         return [list(cells) for cells in zip(*map(_decoded, self.batch.columns), strict=True)]
 
 
-def whole_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a text without quotes, many at a time. Raises NotPlain at a quote."""
-    begun: list[bytes] = []
-    while piece := stream.read(_SLAB):
-        if b'"' in piece:
+def whole_lines(stream: BinaryIO) -> Iterator[memoryview]:
+    """The lines of a text without quotes, many at a time, in memory that the next ones are written to.
+
+    Raises NotPlain at a quote.
+    """
+    slab = bytearray(_SLAB)
+    held = 0  # bytes at its start: of a line whose end has not been read
+    while count := stream.readinto(memoryview(slab)[held:]):  # type: ignore[attr-defined]
+        there = held + count
+        if slab.find(b'"', held, there) >= 0:
             raise NotPlain
-        end = piece.rfind(b"\n") + 1
+        end = slab.rfind(b"\n", held, there) + 1
         if end:
-            yield from _filled(b"".join([*begun, piece[:end]]))
-            begun = []
-        begun.append(piece[end:])
-    yield from _filled(b"".join(begun))
+            yield from _filled(memoryview(slab)[:end])
+            slab[: there - end] = slab[end:there]
+        elif there == len(slab):  # one line alone
+            slab = slab + bytearray(len(slab))
+        held = there - end
+    yield from _filled(memoryview(slab)[:held])
 
 
-def _filled(lines: bytes) -> Iterator[bytes]:
-    if lines.lstrip(b"\r\n"):
+def _filled(lines: memoryview) -> Iterator[memoryview]:
+    if lines[:1] not in _ENDS or bytes(lines).lstrip(b"\r\n"):
         yield lines
 
 

@@ -13,6 +13,9 @@ _MORE = 8  # an eighth more room than is needed: making room moves pages, not by
 class Growing:
     """An array to which parts are added. One part alone stays where it lies.
 
+    Args:
+        about: how many values to expect. Room that stays empty takes no memory.
+
     >>> column = Growing()
     >>> column.add(np.array([1, 2], np.int8))
     >>> column.add(np.array([0.5]))
@@ -20,8 +23,10 @@ class Growing:
     array([1. , 2. , 0.5])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, about: int = 0) -> None:
+        self._about = about
         self._values: NDArray[Any] = np.empty(0)
+        self._is_own = False
         self._count = 0
 
     def add(self, part: NDArray[Any]) -> None:
@@ -31,10 +36,10 @@ class Growing:
             return
         begin, end = self._count, self._count + len(part)
         kind = np.result_type(self._values, part)
-        if kind != self._values.dtype or not self._values.flags.owndata:
-            room = np.empty(end, kind)
+        if kind != self._values.dtype or not self._is_own:
+            room = np.empty(max(end, self._about), kind)
             room[:begin] = self._values[:begin]
-            self._values = room
+            self._values, self._is_own = room, True
         if end > len(self._values):
             self._values.resize(end + end // _MORE, refcheck=False)
         self._values[begin:end] = part
@@ -42,6 +47,6 @@ class Growing:
 
     def whole(self) -> NDArray[Any]:
         """All of it; nothing is added any more."""
-        if self._values.flags.owndata and len(self._values) > self._count:
+        if self._is_own and len(self._values) > self._count:
             self._values.resize(self._count, refcheck=False)
-        return self._values[: self._count] if len(self._values) > self._count else self._values
+        return self._values

@@ -1,0 +1,61 @@
+"""Text is read in slabs of memory that is used again."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from autodiff_cli.data import texts
+from autodiff_cli.data.streaming.growing import Growing
+from autodiff_cli.data.texts import NotPlain, whole_lines
+
+
+class Slow(io.BytesIO):
+    """Gives a few bytes at a time, as pipes may."""
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        return super().readinto(memoryview(buffer)[:3])
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 13, 64, 1000])
+@pytest.mark.parametrize("stream", [io.BytesIO, Slow])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"1,2\n3,4\n5,6\n",
+        b"1,2\n3,4\n5,6",
+        b"1,2\r\n3,4\r\n",
+        b"\n\n1,2\n\n\n",
+        b"a line that is longer than most slabs,2\n3,4\nand another at the end",
+        b"no end",
+    ],
+)
+def test_slabs_end_with_lines_and_have_all_of_them(
+    size: int, stream: type[io.BytesIO], text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "_SLAB", size)
+    found = [bytes(lines) for lines in whole_lines(stream(text))]
+    assert [line for slab in found for line in slab.split(b"\n") if line.strip()] == [
+        line for line in text.split(b"\n") if line.strip()
+    ]
+    assert all(slab.endswith(b"\n") for slab in found[:-1])
+    assert all(slab.strip() for slab in found)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_quote_is_seen_wherever_it_stands(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_SLAB", size)
+    for text in (b'"1",2\n', b'1,2\n3,"4"\n', b'1,2\n3,4\n5"'):
+        with pytest.raises(NotPlain):
+            list(whole_lines(io.BytesIO(text)))
+
+
+@pytest.mark.parametrize("about", [0, 1, 4, 100])
+def test_columns_grow_whatever_was_expected(about: int) -> None:
+    column = Growing(about)
+    parts = [np.arange(3.0), np.arange(2.0), np.arange(7.0)]
+    for part in parts:
+        column.add(part)
+    assert column.whole().tolist() == np.concatenate(parts).tolist()
