@@ -25,11 +25,12 @@ from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import Raw, coded, coded_cells
-from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, float_parts, listing
-from autodiff_cli.data.texts import NotPlain, TextColumns, has_quotes, text_batches, whole_lines
+from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, float_parts, is_finite, listing
+from autodiff_cli.data.texts import SHARE, NotPlain, TextColumns, has_quotes, text_batches, whole_lines
 
 LONGEST_CELL = 1 << 24  # characters
 _BLOCK = 1 << 22  # bytes that are read at a time, where columns come in pieces
+_CELL = 256  # bytes of one, in the longest lines that are read fast
 _LOOKED_AT = 1000  # records in which the first cell of a column is looked for
 
 # The module's own limit, which holds for the whole process, is lower than what tables have in columns of text.
@@ -161,6 +162,8 @@ class Delimited:
 
         def read(*, plain: bool) -> dict[str, Any] | None:
             chosen, options = self._arrow_options(places, texts, plain=plain)
+            if plain:
+                options["read_options"].block_size = max(SHARE, _CELL * len(self.header))
             found = {name: Growing(about) for name in places}
             with self._source.text() as stream:
                 rows = self._rows(stream)
@@ -378,4 +381,4 @@ def not_read(cell: str, reader: CellReader) -> str:
 
 
 def _is_complete(column: NDArray[Any]) -> bool:
-    return bool(np.isfinite(column).all()) if column.dtype.kind == "f" else None not in column.tolist()
+    return is_finite(column) if column.dtype.kind == "f" else None not in column.tolist()

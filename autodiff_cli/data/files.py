@@ -52,7 +52,7 @@ class RawColumns(NamedTuple):
     """
 
     columns: dict[str, Any]
-    rows: NDArray[np.intp]
+    rows: Sequence[int] | NDArray[np.intp]
 
 
 class Filtered(NamedTuple):
@@ -158,7 +158,7 @@ class DataFile:
             raise DataError(f"{self.name}: the model uses none of its columns ({in_brief(self.names)})")
         if self._where is None:
             columns = self.format.columns(self.places(wanted), drop_missing, texts, self.readers)
-            return RawColumns(columns, np.arange(1, len(next(iter(columns.values()))) + 1))
+            return RawColumns(columns, range(1, len(next(iter(columns.values()))) + 1))
         places = self.places({*wanted, *self._where.numbers, *self._where.texts})
         columns = self.format.columns(places, True, {*texts, *self._where.texts}, self.readers)
         mask = self._held(self._where, columns)

@@ -10,12 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, TypeAlias
 
-import numpy as np
-
 from autodiff_cli.data.cells import CellReader
 from autodiff_cli.data.files import Block, Cells, DataFile, RawColumns, as_table, loaded
 from autodiff_cli.data.options import AS_IT_IS, FileOptions
 from autodiff_cli.data.streaming.columns import Passing, StreamedColumns
+from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import RawPiece
 from autodiff_cli.data.table import DataError, Record, Table
 from autodiff_cli.data.texts import TextColumns
@@ -119,18 +118,19 @@ class SeveralFiles:
 
     def read(self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()) -> RawColumns:
         """See `DataFile.read`."""
-        parts = []
+        columns: dict[str, Growing] = {}
+        rows = 0
         for file in self._files:
             part = file.read(wanted, drop_missing=drop_missing, texts=texts)
             if not drop_missing and len(part.rows):  # what is missing is named with its file
                 numbers = {name: column for name, column in part.columns.items() if name not in texts}
                 as_table(RawColumns(numbers, part.rows), drop_missing, None, f"{file.name}: ")
-            parts.append(part)
+            for name, column in part.columns.items():
+                columns.setdefault(name, Growing()).add(column)
+            rows += len(part.rows)
             self._count_from(file.origins)
-        rows = sum(len(part.rows) for part in parts)
         self._check_left(rows)
-        columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
-        return RawColumns(columns, np.arange(1, rows + 1))
+        return RawColumns({name: column.whole() for name, column in columns.items()}, range(1, rows + 1))
 
     def pieces(
         self,

@@ -229,7 +229,7 @@ def complete(
     drop_missing: bool,
     where: str = "",
     labels: LabelColumn | None = None,
-    rows: NDArray[np.intp] | None = None,
+    rows: Sequence[int] | NDArray[np.intp] | None = None,
 ) -> Table:
     """The columns as a table without missing cells. See `Dataset.load`.
 
@@ -238,7 +238,7 @@ def complete(
         rows: what each row is called in it; 1, 2 and so on by default.
     """
     count = len(next(iter(columns.values()))) if columns else 0
-    if count and labels is None and all(map(_is_finite, columns.values())):
+    if count and labels is None and all(map(is_finite, columns.values())):
         return Table(columns, count)
     missing = {name: ~np.isfinite(values) for name, values in columns.items()}
     if labels is not None:
@@ -252,7 +252,7 @@ def complete(
         problems = (
             f"row {row + 1 if rows is None else rows[row]}, column `{name}`: "
             f"{columns[name][row] if name in columns else 'no label'}"
-            for row in np.flatnonzero(bad)
+            for row in np.flatnonzero(bad).tolist()
             for name in missing
             if missing[name][row]
         )
@@ -264,7 +264,7 @@ def complete(
     return Table(kept, len(bad) - dropped, dropped, None if labels is None else labels.values[~bad], ~bad)
 
 
-def _is_finite(values: NDArray[Any]) -> bool:
+def is_finite(values: NDArray[Any]) -> bool:
     """Whether all are. Without another array of their length."""
     return all(bool(np.isfinite(values[start : start + _BLOCK]).all()) for start in range(0, len(values), _BLOCK))
 

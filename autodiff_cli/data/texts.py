@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from autodiff_cli.data.cells import number
 
 _PIECE = 1 << 20  # bytes of a text that are looked at at a time
-_SLAB = 1 << 23  # bytes of it whose lines become rows together, on all cores
+_SLAB = 1 << 21  # bytes of it whose lines become rows together, on all cores
+SHARE = _SLAB // 8  # bytes of them for one core at a time, at least
 _ENDS = (b"", b"\r", b"\n")
 _BATCH = 1 << 22  # bytes of it that become one batch of rows
 
