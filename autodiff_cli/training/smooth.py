@@ -76,10 +76,15 @@ def _defined(objective: Objective) -> Array:
     """Where to begin: at 0 with what nobody gave, where the loss has one minimum and is out of range at the start, as
     that of `exp(a + b*x)` is for large x."""
     start = objective.start
-    if not objective.is_generalised_linear or math.isfinite(objective.value(start)):
+    if not objective.is_generalised_linear or _is_defined(objective, start):
         return start
     at_0 = objective.bounds.clipped(np.where(objective.layout.mask(guessed(objective)), 0.0, start))
-    return at_0 if math.isfinite(objective.value(at_0)) else start
+    return at_0 if _is_defined(objective, at_0) else start
+
+
+def _is_defined(objective: Objective, theta: Array) -> bool:
+    loss, gradient = objective.value_and_grad(theta)
+    return math.isfinite(loss) and bool(np.isfinite(gradient).all())
 
 
 def _ends_badly(objective: Objective, first: Outcome | Diverged) -> bool:

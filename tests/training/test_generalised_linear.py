@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -55,3 +57,75 @@ def test_a_loss_of_no_known_unit_that_begins_far_beyond_its_minimum() -> None:
     assert fit.history[0]["loss"] > 1e12
     assert fit.converged
     np.testing.assert_allclose([*fit.parameters.values()], [0.4, 0.03, -0.5], rtol=1e-6)
+
+
+def survey(rows: int) -> tuple[dict[str, Any], Any]:
+    """Columns as they come: ages, incomes, and their product."""
+    generator = np.random.default_rng(3)
+    age, income = generator.normal(45, 12, rows), generator.lognormal(10.3, 0.5, rows)
+    columns = {"age": age, "income": income, "both": age * income}
+    return columns, np.column_stack([np.ones(rows), *columns.values()])
+
+
+def scored(design: Any, mean: Any, slope: Any, weight: Any, y: Any, begun: float) -> tuple[Any, Any]:
+    """Fisher's scoring, by QR: coefficients, and errors of dispersion 1."""
+    scale = np.linalg.norm(design, axis=0)
+    beta = np.zeros(design.shape[1])
+    beta[0] = begun * scale[0]
+    for _ in range(100):
+        eta = design / scale @ beta
+        root = np.sqrt(weight(eta)) * slope(eta)
+        q, r = np.linalg.qr(design / scale * root[:, None])
+        beta = beta + np.linalg.solve(r, q.T @ ((y - mean(eta)) * np.sqrt(weight(eta))))
+    return beta / scale, np.sqrt(np.sum(np.linalg.inv(r) ** 2, axis=1)) / scale
+
+
+def test_columns_of_very_different_sizes_against_fishers_scoring() -> None:
+    columns, design = survey(400)
+    eta = design @ [-3.0, 0.03, 4e-5, -3e-7]
+    generator = np.random.default_rng(4)
+
+    def expit(z: Any) -> Any:
+        return 1 / (1 + np.exp(-z))
+
+    y = (generator.random(400) < expit(eta)).astype(float)
+    found = ad.fit("y ~ sigmoid(a + b*age + c*income + d*both)", {**columns, "y": y}, family="binomial")
+
+    def variance(z: Any) -> Any:
+        return expit(z) * expit(-z)
+
+    values, errors = scored(design, expit, variance, lambda z: 1 / variance(z), y, 0.0)
+    assert found.converged
+    np.testing.assert_allclose([*found.parameters.values()], values, rtol=1e-7)
+    np.testing.assert_allclose([*found.stderr.values()], errors, rtol=1e-6)
+
+
+def test_a_gamma_family_with_reciprocal_and_logarithmic_links_of_raw_columns() -> None:
+    columns, design = survey(60)
+    mean = 1 / (design @ [0.01, 1e-4, 1e-7, 1e-9])
+    y = np.random.default_rng(5).gamma(50.0, mean / 50)
+    found = ad.fit("y ~ 1/(a + b*age + c*income + d*both)", {**columns, "y": y}, family="gamma")
+    values, errors = scored(design, lambda z: 1 / z, lambda z: -1 / z**2, lambda z: z**2, y, 1 / y.mean())
+    assert found.converged
+    np.testing.assert_allclose([*found.parameters.values()], values, rtol=1e-7)
+    dispersion = found.figures.dispersion
+    assert dispersion is not None
+    np.testing.assert_allclose([*found.stderr.values()], errors * np.sqrt(dispersion), rtol=1e-6)
+    logarithmic = ad.fit("y ~ exp(a + b*age + c*income + d*both)", {**columns, "y": y}, family="gamma")
+    values, _ = scored(design, np.exp, np.exp, lambda z: np.exp(-2 * z), y, float(np.log(y.mean())))
+    assert logarithmic.converged
+    np.testing.assert_allclose([*logarithmic.parameters.values()], values, rtol=1e-7)
+
+
+def test_a_softmax_of_raw_columns_reaches_its_optimum() -> None:
+    columns, design = survey(300)
+    scores = design @ np.array([[0, 0, 0, 0], [-2, 0.05, 1e-5, 0], [1, -0.03, 3e-5, -4e-7]]).T
+    shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    generator = np.random.default_rng(6)
+    kind = [["a", "b", "c"][generator.choice(3, p=share)] for share in shares]
+    found = ad.fit("kind ~ softmax(dense([age, income, both], 3))", {**columns, "kind": kind})
+    scaled = {name: values / values.mean() for name, values in columns.items()}
+    better = ad.fit("kind ~ softmax(dense([age, income, both], 3))", {**scaled, "kind": kind})
+    assert found.converged
+    assert better.converged
+    assert found.log_likelihood == pytest.approx(better.log_likelihood, rel=1e-10)

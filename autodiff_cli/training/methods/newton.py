@@ -25,6 +25,7 @@ class Curvatures(NamedTuple):
     Attributes:
         step: to the minimum of the parabola, with curvatures taken for positive.
         gain: how much lower that is.
+        is_sloped: whether the loss falls along what has no curvature, where no step says how far.
         is_bowl: whether no curvature is negative.
         slope: the length of the gradient, parameters scaled by the curvatures.
         downhill: along the most negative curvature, either way; None for a bowl.
@@ -32,6 +33,7 @@ class Curvatures(NamedTuple):
 
     step: Array
     gain: float
+    is_sloped: bool
     is_bowl: bool
     slope: float
     downhill: Array | None
@@ -40,6 +42,7 @@ class Curvatures(NamedTuple):
 def is_minimum(position: Position, verdict: Curvatures) -> bool:
     """Whether there is nothing more to gain at a point, in any unit of the parameters and of the loss."""
     is_near = bool((np.abs(verdict.step) <= _NEAR * np.abs(position.theta)).all())
+    is_near = is_near and not verdict.is_sloped
     return verdict.is_bowl and (verdict.gain <= _LITTLE * position.measure or is_near)
 
 
@@ -51,9 +54,9 @@ def judged(position: Position) -> Curvatures:
     hessian = position.function.curvature(position.theta)[np.ix_(free, free)]
     gradient = position.gradient[free]
     if not free.any():
-        return Curvatures(step, 0.0, True, 0.0, None)
+        return Curvatures(step, 0.0, False, True, 0.0, None)
     if not np.isfinite(hessian).all():
-        return Curvatures(step, np.inf, False, np.inf, None)
+        return Curvatures(step, np.inf, True, False, np.inf, None)
     diagonal = np.sqrt(np.abs(np.diag(hessian)))
     scale = np.where(diagonal > 0, diagonal, 1.0)
     curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
@@ -65,13 +68,14 @@ def judged(position: Position) -> Curvatures:
     # Along what is flat there is no step, only a slope, which is none if it is what rounding leaves.
     flat = float(np.sum(np.abs(along[~curved])))
     gain = float(np.sum(np.square(along[curved]) / sizes[curved])) / 2
-    gain += flat if flat > np.sqrt(least) * float(np.abs(along).max(initial=0.0)) else 0.0
+    is_sloped = flat > np.sqrt(least) * float(np.abs(along).max(initial=0.0))
+    gain += flat if is_sloped else 0.0
     step[free] = directions @ moves / scale
     is_bowl = not bool((curvatures < -np.sqrt(_NOTHING)).any())
     if not is_bowl:
         downhill = np.zeros(count)
         downhill[free] = directions[:, 0] / scale
-    return Curvatures(step, gain, is_bowl, float(np.linalg.norm(along)), downhill)
+    return Curvatures(step, gain, is_sloped, is_bowl, float(np.linalg.norm(along)), downhill)
 
 
 def finish(position: Position) -> Curvatures:

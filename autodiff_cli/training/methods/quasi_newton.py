@@ -3,6 +3,7 @@ so that parameters may have any unit, and Newton steps to end with, so that digi
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import numpy as np
@@ -21,6 +22,7 @@ Array = NDArray[np.float64]
 _EPOCHS = 10_000  # the cap where none is given
 _MEMORY = 10  # pairs of steps and changes of the gradient
 _LITTLE = 1e-12  # the decrease still promised, beside the loss or what it has fallen
+_TURNS = 50, 2  # steps, and more for each parameter, after which second derivatives may lead on faster
 _RESTARTS = 3  # with nothing remembered, where a line leads nowhere
 _RADII = tuple(10.0**-k for k in range(1, 9))  # of rounded corners, beside the mean size of what has them
 MATRIX = 500  # numbers, at most, for which all second derivatives are worth their while
@@ -61,9 +63,11 @@ def _minimised(position: Position, epochs: int | None, tolerance: float | None) 
     has_curvatures = len(start) <= MATRIX
     try:
         while True:
-            promised = _descend(position, has_curvatures, tolerance or 0.0)
+            turns = _TURNS[0] + _TURNS[1] * len(start) if has_curvatures and tolerance is None else None
+            promised, is_slow = _descend(position, has_curvatures, tolerance or 0.0, turns)
             verdict = finish(position) if has_curvatures and tolerance is None else None
-            if not position.measures_anew():
+            is_there = verdict is None or is_minimum(position, verdict)
+            if not (is_slow and not is_there) and not position.measures_anew():
                 break
     except Stop:
         if epochs is None:
@@ -131,9 +135,11 @@ def _vanished(position: Position, start: Array) -> Array:
     return moved if is_same else theta
 
 
-def _descend(position: Position, has_curvatures: bool, tolerance: float) -> float:
-    """Go down until hardly any decrease is promised any more, which is returned."""
+def _descend(position: Position, has_curvatures: bool, tolerance: float, turns: int | None) -> tuple[float, bool]:
+    """Go down until hardly any decrease is promised any more, which is returned, or for so many steps, and whether
+    there were more to take."""
     restarts = 0
+    last = math.inf if turns is None else position.number + turns
     while True:
         diagonal = _diagonal(position, has_curvatures)
         pairs: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
@@ -141,8 +147,8 @@ def _descend(position: Position, has_curvatures: bool, tolerance: float) -> floa
             free = position.free
             direction = _direction(pairs, position.gradient, free, diagonal)
             promised = -float(position.gradient @ direction) / 2
-            if promised <= _nothing(position, tolerance):
-                return promised
+            if promised <= _nothing(position, tolerance) or position.number >= last:
+                return promised, position.number >= last
             before = position.theta, position.gradient
             if not position.along(direction):
                 break
@@ -150,7 +156,7 @@ def _descend(position: Position, has_curvatures: bool, tolerance: float) -> floa
             restarts = 0
         restarts += 1
         if restarts > _RESTARTS or not pairs:
-            return promised
+            return promised, False
 
 
 def _nothing(position: Position, tolerance: float) -> float:
