@@ -128,7 +128,8 @@ class Labels:
     """
 
     def __init__(self, tape: Tape, names: Mapping[Node, str], source: Source | None) -> None:
-        self._names, self._source = names, source
+        names = {node: name for node, name in names.items() if not is_constant_name(node)}
+        self._nodes, self._names, self._source = tape.nodes, names, source
         valued = {} if source is None else {node: group for node in tape.nodes if (group := _valued(source, node))}
         uses = Counter(tape.nodes[j] for inputs in tape.inputs for j in inputs)
         self._named = names.keys() | valued.keys()
@@ -161,6 +162,11 @@ class Labels:
         """What to call a node where its call is known, in at most so many characters."""
         label = self._own[i]
         return label.text if room == LONGEST else label.within(room)
+
+    def level(self, i: int) -> Precedence:
+        """How tightly the operation binds that a label shows; as a name does where it is one, or a call."""
+        node = self._nodes[i]
+        return Precedence.ATOM if node in self._named else level(node, self._chains)
 
     def fitting(self, i: int, room: int) -> str:
         """What to call a node in at most so many characters; the call beside it is left out first."""
@@ -197,7 +203,8 @@ class Labels:
             group: the outermost call or layer of which the node is the value.
         """
         if node in self._names or node.op is None:
-            return Label([node.text if node.is_constant else written_name(self._names.get(node, node.text))])
+            name = self._names.get(node)
+            return Label([written_name(name or node.text) if name or node.is_input else node.text])
         return self._printed(node) if group is None else self._given(group)
 
     def _given(self, group: Group) -> Label:
@@ -240,6 +247,11 @@ class Labels:
 
 
 _SIGNS = ("+-−", "*/%@×·÷")
+
+
+def is_constant_name(node: Node) -> bool:
+    """Whether a node is `pi` or another constant with a name: that one stays, whatever else the text calls it."""
+    return node.is_constant and node.text.isidentifier()
 
 
 def _valued(source: Source, node: Node) -> Group | None:

@@ -79,9 +79,10 @@ class Cases(NamedTuple):
         by: what is asked, most often yes (the second phrase) or no. `arrived`: something at the node; `truth`: of the
             node's value; `use` of an input: the only one or none, one of several, the last of several; `chosen`: a
             choice chose nothing that takes gradient, chose, is tied; `absent`: an input is handed nothing, and a
-            product of numbers would not say so; `finite`: the amount that it is handed; `kink`: it is where the
-            operation has one; `saturated`: the output of an activation is near one of its ends; `whole`: the elements
-            of the value of a node sum to 1; `minus one`: so is the adjoint of a node.
+            product of numbers would not say so; `finite`: the amount that it is handed; `kink`: the operation has one
+            here; `as read`: the local derivative towards it is what its formula comes to; `saturated`: the output of an
+            activation is near one of its ends; `whole`: the elements of the value of a node sum to 1; `minus one`: so
+            is the adjoint of a node.
         of: which input, by its position, or which node.
     """
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from autodiff_cli.explain.formulas import applied, around, is_loose, is_loose_number
 from autodiff_cli.explain.jacobians import cross_entropy, has_jacobian
+from autodiff_cli.explain.labels import is_constant_name
+from autodiff_cli.explain.passages import passage
 from autodiff_cli.explain.phrases import Cases, Phrase, Sides, Slot, phrase_of
 from autodiff_cli.explain.record import Trace, is_anywhere, shape_of
-from autodiff_cli.graph.node import as_node, variable
+from autodiff_cli.graph.node import as_node
 from autodiff_cli.graph.op import Gate, Op, Precedence
 from autodiff_cli.graph.registry import registered
-from autodiff_cli.graph.tape import rebuild
-from autodiff_cli.language.printer import to_pieces, to_text
+from autodiff_cli.language.printer import to_pieces
 
-_TRANSPOSED = re.compile(r"\btranspose\((\w+)\)")
 NEAR = 0.01  # how near its ends the slope of an activation is not given as books have it
-_LONGEST_PASSAGE = 72  # characters of how an adjoint passes through an operation on arrays
 LONGEST_FORMULA = 40  # a longer local derivative is given as a number only
 
 
@@ -37,6 +35,8 @@ def name(trace: Trace, i: int) -> str:
         return label
     if nodes[i] not in names:
         return f"{label} = {trace.naming.written_out(nodes[i])}" if trace.naming.is_call(nodes[i]) else label
+    if all(nodes[j].is_constant and nodes[j] not in names and not is_constant_name(nodes[j]) for j in inputs):
+        return label  # what it stands for is said by its numbers
     loose = [is_loose(op, k, nodes[j]) and nodes[j] not in names for k, j in enumerate(inputs)]
     return f"{label} = {applied(op, [trace.labels[j] for j in inputs], loose)}"
 
@@ -51,7 +51,7 @@ def forward_phrase(trace: Trace, i: int) -> Phrase:
 @cache
 def _computed(op: Op, count: int, is_scalar: bool) -> Phrase:
     if op.structural and not op.symbol:
-        return (Slot("name"), " = ", Slot("output"))
+        return (Sides(((Slot("name"),), (Slot("output"),))),)
     numbers = _on_numbers(op, [Slot("value", k) for k in range(count)])
     if _is_truth(op) and is_scalar:
         verdict = Cases("truth", (("false",), ("true",)))
@@ -66,11 +66,12 @@ def backward_phrase(trace: Trace, i: int) -> Phrase:
     reached = tuple(k for k, j in enumerate(inputs) if trace.tape.reached[j])
     are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
     nothing = "nothing reaches it from the output, so it hands on nothing"
-    handing_on = (
-        _structural(op, len(inputs), not shape_of(trace.values[i]), has_jacobian(trace, i))
-        if op.structural
-        else _handing_on(op, len(inputs), reached, are_scalars)
-    )
+    if op.structural:
+        handing_on = _structural(op, len(inputs), not shape_of(trace.values[i]), has_jacobian(trace, i))
+    else:
+        handing_on = _handing_on(op, len(inputs), reached, are_scalars)
+        if any(_is_stretched(trace, i, k) for k in reached):
+            handing_on = (*handing_on, "; what was stretched gets the sum over its copies")
     return (Cases("arrived", ((nothing,), handing_on)),)
 
 
@@ -90,24 +91,33 @@ def _handing_on(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -
         case Gate.BLOCK:
             return (f"{_title(op)} is flat wherever it does not jump, so it hands on nothing",)
         case Gate.SCALE:
-            return (f"{_title(op)} scales by its slope", *_slopes(op, count, reached, are_scalars))
+            scales: Phrase = (f"{_title(op)} scales by its slope", *_slopes(op, count, reached, are_scalars))
+            if op.kink is None or not are_scalars:
+                return scales
+            return (Cases("kink", (scales, (f"{_title(op)} has a kink here: {op.kink_note}",))),)
 
 
 def _passing(op: Op, is_scalar: bool) -> Phrase:
     """What an operation says that lets its adjoint pass, or not."""
-    inactive = ": the unit is inactive at this input" if op.dies else ""
-    flat: Phrase = (f"{_title(op)} is flat at ", Slot("value"), f" and blocks its adjoint{inactive}")
-    passes = (f"{_title(op)} lets its adjoint pass{'' if is_scalar else ' where it is not flat'}",)
-    if is_scalar:
-        at_kink = (f"{_title(op)} has a kink at ", Slot("value"), f": {op.kink_note}, so its adjoint is blocked")
-        flat = (Cases("kink", (flat, at_kink)),)
+    title = _title(op)
+    if not is_scalar:
+        passes: Phrase = (f"{title} lets its adjoint pass where it is not flat",)
+        flat: Phrase = (f"{title} blocks its adjoint at every element: the slope there is 0",)
+    else:
+        passes = (f"{title} lets its adjoint pass",)
+        inactive = ": the unit is inactive at this input" if op.dies else ""
+        off: Phrase = (f"{title} is flat at ", Slot("value"), f" and blocks its adjoint{inactive}")
+        at_kink = (f"{title} has a kink at ", Slot("value"), f": {op.kink_note}, so its adjoint is blocked")
+        flat = (Cases("kink", (off, at_kink)),)
     return (Cases("chosen", (flat, passes, passes)),)
 
 
 def _routing(op: Op, is_scalar: bool) -> Phrase:
     """What an operation says that hands its adjoint to one of several inputs."""
     title = _title(op)
-    nothing = (f"{title} chose something that does not depend on a variable, so its adjoint ends here",)
+    nothing: Phrase = (f"{title} chose something that does not depend on a variable, so its adjoint ends here",)
+    if is_scalar and op.kink is not None:
+        nothing = (Cases("kink", (nothing, (f"{title} has a kink here: {op.kink_note}",))),)
     elements = (f"{title} routes its adjoint, element by element, to what it chose",)
     routes = (f"{title} routes its adjoint to what it chose, ", Slot("chosen"), "; nothing goes elsewhere")
     shares = (f"{title} is tied and shares its adjoint equally: ", Slot("share"), " of it for ", Slot("chosen"))
@@ -132,7 +142,7 @@ def slope_phrase(op: Op, count: int, position: int, are_scalars: bool) -> Phrase
     if not are_scalars:
         return number
     formula = slope_formula(op, count, position)
-    slope = (Sides((formula, number), LONGEST_FORMULA),)
+    slope = (Cases("as read", (number, (Sides((formula, number), LONGEST_FORMULA),)), position),)
     if op.textbook is None:
         return slope
     rule = op.partials(count)
@@ -213,47 +223,23 @@ def _factor(trace: Trace, i: int) -> str:
 
 def _factors(trace: Trace, i: int, position: int) -> Phrase:
     """Local derivative × adjoint, in numbers; for an operation on whole arrays its rule as a formula."""
-    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
+    op = trace.tape.nodes[i].op
     assert op is not None
     factors = _product(position)
     if op.structural:
-        passage = _passage(trace, i, position)
-        return factors if passage is None else (passage,)
-    is_stretched = shape_of(trace.values[inputs[position]]) != shape_of(trace.values[i])
-    return ("sum of ", *factors) if is_stretched else factors
+        passed = passage(trace, i, position)
+        return factors if passed is None else (passed,)
+    return ("sum of ", *factors) if _is_stretched(trace, i, position) else factors
+
+
+def _is_stretched(trace: Trace, i: int, position: int) -> bool:
+    """Whether broadcasting stretches an input of an elementwise operation."""
+    return shape_of(trace.values[trace.tape.inputs[i][position]]) != shape_of(trace.values[i])
 
 
 @cache
 def _product(position: int) -> Phrase:
     return _on_numbers(registered("mul"), [Slot("local", position), Slot("adjoint")])
-
-
-def _passage(trace: Trace, i: int, position: int) -> str | None:
-    """What an operation on whole arrays hands to an input: `outer(adjoint, x)`, `Wᵀ @ adjoint`; None for nothing."""
-    from autodiff_cli.algebra.simplify import simplify
-
-    op, inputs, nodes = trace.tape.nodes[i].op, trace.tape.inputs[i], trace.tape.nodes
-    assert op is not None
-    passage = op.passage(tuple(shape_of(trace.values[j]) for j in inputs))
-    graph = passage.back[position]
-    if graph is None:
-        return None
-    place = {passage.adjoint: variable("adjoint"), passage.output: variable(trace.labels[i])}
-    for leaf, j in zip(passage.inputs, inputs, strict=True):
-        place[leaf] = nodes[j] if nodes[j].op is None else variable(trace.labels[j])
-    (passed,) = simplify(rebuild([graph], place), scalar=False)
-    every = passed.op is not None and passed.op.name == "broadcast_like"
-    if every:
-        passed = passed.inputs[0]
-    elif passed.op is not None and passed.op.name == "place" and passed.inputs[0] is place[passage.adjoint]:
-        return f"adjoint at [{', '.join(at.text for at in passed.inputs[2:])}], 0 elsewhere"
-    written = to_text(passed, share=False)
-    for j in (i, *inputs):  # labels stand for nodes here, and are no names
-        written = written.replace(f"`{trace.labels[j]}`", trace.labels[j])
-    formula = _TRANSPOSED.sub(r"\1ᵀ", written)
-    if len(formula) > _LONGEST_PASSAGE:
-        return "its part of the adjoint"
-    return f"{formula}, for every element" if every else formula
 
 
 @cache

@@ -193,7 +193,7 @@ def _called(op: Op, inputs: Sequence[float]) -> str:
 
 
 def _shown(x: float) -> str:
-    return f"{x:.6g}"
+    return f"{x or 0.0:.6g}"  # a negative zero is a zero
 
 
 def _where(trace: Trace, i: int, spot: Spot | None = None) -> str:

@@ -14,6 +14,7 @@ from autodiff_cli.explain.jacobians import jacobian
 from autodiff_cli.explain.phrases import fill
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Handed, Trace
 from autodiff_cli.explain.sentences import (
+    NEAR,
     backward_phrase,
     contribution_phrase,
     ends,
@@ -24,8 +25,8 @@ from autodiff_cli.explain.sentences import (
     slope_formula,
     total,
 )
+from autodiff_cli.explain.slopes import is_at_kink, is_read_right
 
-NEAR = 0.01  # how near its ends the slope of an activation is not given as books have it
 _WHOLE = 1e-9  # how far a sum may be from 1 that is one of probabilities
 
 
@@ -80,7 +81,8 @@ class _Facts:
             case "name":
                 return name(self._trace, self._node)
             case "chosen":
-                return " and ".join(dict.fromkeys(self._trace.labels[given.to] for given in self._chosen))
+                *before, last = (self._trace.labels[given.to] for given in self._chosen)
+                return f"{', '.join(before)} and {last}" if before else last
             case "label":
                 return self._trace.labels[self._input(of)]
             case "use" | "uses":
@@ -105,7 +107,9 @@ class _Facts:
             case "minus one":
                 return int(self._trace.adjoints[of] == -1)
             case "kink":
-                return int(self._trace.values[self._input(of)] in self._ends)
+                return int(is_at_kink(self._trace, self._node))
+            case "as read":
+                return int(is_read_right(self._trace, self._node, self._given[of]))
             case "saturated":
                 return int(any(abs(self._trace.values[self._node] - end) < NEAR for end in self._ends))
             case "use":

@@ -47,17 +47,20 @@ class Gap(NamedTuple):
 
     Attributes:
         leaf: the leaf.
-        is_loose: whether a negative number would need brackets there.
+        is_loose: whether what stands there needs brackets; of a number, a negative one.
     """
 
     leaf: Node
     is_loose: bool
 
 
-def to_pieces(node: Node, leaves: Collection[Node]) -> list[str | Gap]:
+def to_pieces(node: Node, leaves: Collection[Node], levels: Mapping[Node, Precedence] | None = None) -> list[str | Gap]:
     """The graph of a node in the expression language, as text around the places of some leaves.
 
     What is used more than once is bound to a name where that makes the text shorter, as in `to_text` without sharing.
+
+    Args:
+        levels: how tightly what will stand for a leaf binds; as a negative number does, where it is not said.
 
     >>> from autodiff_cli.graph.node import variable
     >>> x, y = variable("x"), variable("y")
@@ -65,12 +68,14 @@ def to_pieces(node: Node, leaves: Collection[Node]) -> list[str | Gap]:
     [Gap(leaf=<input x>, is_loose=True), '^2*', Gap(leaf=<input y>, is_loose=True)]
     """
     pieces: list[str | Gap] = []
-    for piece in _printed(node, gaps=leaves):
+    own = levels or {}
+    for piece in _printed(node, gaps=dict.fromkeys(leaves, Precedence.SIGN) | dict(own)):
         before = pieces[-1] if pieces else None
         if isinstance(piece, str) and isinstance(before, str):
             pieces[-1] = before + piece
-        elif isinstance(piece, Gap) and isinstance(before, str) and before.rstrip().endswith(SIGNED_BADLY_AFTER):
-            pieces.append(piece._replace(is_loose=True))
+        elif isinstance(piece, Gap) and piece.leaf not in own and isinstance(before, str):
+            is_beside = before.rstrip().endswith(SIGNED_BADLY_AFTER)
+            pieces.append(piece._replace(is_loose=piece.is_loose or is_beside))
         elif piece != "":
             pieces.append(piece)
     return pieces
@@ -81,13 +86,13 @@ def _printed(
     names: Mapping[Node, str] | None = None,
     share: bool = False,
     shapes: Mapping[str, Shape] | None = None,
-    gaps: Collection[Node] = (),
+    gaps: Mapping[Node, Precedence] | None = None,
 ) -> list[str | Gap]:
     expanded = without_helpers([node])
     given = {expanded[named]: name for named, name in (names or {}).items() if named in expanded}
     root = expanded[node]
     order = list(expanded) if root is node else topological((root,))
-    return _Printer(order, given, share, shapes or {}, frozenset(gaps)).pieces()
+    return _Printer(order, given, share, shapes or {}, gaps or {}).pieces()
 
 
 class _Printer:
@@ -100,7 +105,7 @@ class _Printer:
         names: Mapping[Node, str],
         share: bool,
         shapes: Mapping[str, Shape],
-        gaps: Set[Node],
+        gaps: Mapping[Node, Precedence],
     ) -> None:
         self.order = order
         self.root = order[-1]
@@ -111,7 +116,7 @@ class _Printer:
         self.uses.subtract(chain.inputs[1].inputs[0] for chain in self.chains)  # where two links meet: written once
         self.forms = {node: written(node, self.chains) for node in self.order if node.op is not None}
         self.levels = {node: level(node, self.chains) for node in self.order}
-        self.levels.update(dict.fromkeys(gaps, Precedence.SIGN))  # as if all numbers were negative
+        self.levels.update(gaps)
         self.taken = {node.text for node in self.order if node.is_input}
         self.bound: dict[Node, str] = {}
         self._bind(names, share)

@@ -371,7 +371,7 @@ pad = structural(
     summary="zeros of the shape of another array, with x from one index up to another",
 )  # fmt: skip
 transpose = structural(
-    "transpose", lambda node, s: s[::-1], gate=Gate.DISTRIBUTE, gives_array=_always, keeps_all=True,
+    "transpose", lambda node, s: s[::-1], gate=Gate.ROUTE, gives_array=_always, keeps_all=True,
     vjp=lambda s, g, z, x: (transpose(g),), jvp=lambda s, d, z, x: (transpose(d[0]),),
     summary="rows made columns",
 )  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from autodiff_cli.explain.record import ForwardStep, Trace, shape_of
+from autodiff_cli.explain.jacobians import has_jacobian, jacobian
+from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace, shape_of
 from autodiff_cli.render.numbers import LARGEST_IN_TABLE, Show
 
 WIDTH = 72  # columns of rows
@@ -70,3 +71,11 @@ def going_in(trace: Trace, step: ForwardStep) -> Iterator[tuple[str, Any]]:
             yield trace.labels[i], trace.values[i]
     if is_grid(step.value):
         yield trace.labels[step.node], step.value
+
+
+def handed_back_by(trace: Trace, step: BackwardStep) -> Iterator[tuple[str, Any]]:
+    """The large array of slopes by which a step hands back an adjoint, with its name."""
+    if trace.arrived[step.node] is not None and has_jacobian(trace, step.node):
+        slopes = jacobian(trace, step.node)
+        if is_grid(slopes):
+            yield "Jacobian" if shape_of(step.adjoint) else "slope", slopes

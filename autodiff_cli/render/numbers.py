@@ -43,7 +43,8 @@ def _with_arrays(show: Callable[[float], str], largest: int) -> Show:
         if x.size <= largest:
             return shown(x.tolist())
         shape, numbers = "x".join(map(str, x.shape)), x.astype(float)
-        return f"{shape} from {show(float(numbers.min()))} to {show(float(numbers.max()))}"
+        low, high = float(numbers.min()), float(numbers.max())
+        return f"{shape}, all {show(low)}" if low == high else f"{shape} from {show(low)} to {show(high)}"
 
     return shown
 

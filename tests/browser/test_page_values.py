@@ -83,6 +83,27 @@ def test_a_number_that_becomes_negative_gets_brackets(page: Page, tmp_path: Path
     assert says(page) == "(x - y)^3 = (-2)^3 = -8"
 
 
+def test_kinks_and_slopes_that_are_no_formula_are_said_as_the_command_says_them(page: Page, tmp_path: Path) -> None:
+    words = ["abs(x) + log(y) + 0^z + max(u, w, 1)"]
+    opened(page, tmp_path, [*words, "--x", "2", "--y", "3", "--z", "2", "--u", "0", "--w", "0"])
+    at_the_end(page)
+    for name, value in {"x": "0", "y": "-1", "z": "3", "u": "2", "w": "2"}.items():
+        page.get_by_label(name, exact=True).fill(value)
+    said = set()
+    for _ in range(14):
+        said.update(says(page).splitlines())
+        press(page, "Back")
+    report = run_cli(["trace", *words, "--x=0", "--y=-1", "--z=3", "--u=2", "--w=2"])
+    for sentence in (
+        "abs(x), adjoint 1: abs has a kink here: the slopes are -1 and 1; 0 is taken",
+        "log(y), adjoint 1: log scales by its slope, nan",
+        "0^z, adjoint 1: a power scales by its slope: 0 towards z",
+        "max(u, w, 1), adjoint 1: max is tied and shares its adjoint equally: 0.5 of it for u and w",
+    ):
+        assert sentence in report
+        assert sentence in said
+
+
 def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
     at_the_end(page)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.sentences import ends
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.words import Words
 from autodiff_cli.formula.formula import Formula
@@ -16,8 +17,8 @@ from autodiff_cli.front import parse
 from autodiff_cli.graph.node import as_node, variable
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.graph.registry import all_ops
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.render.numbers import shows
+from autodiff_cli.render.numbers import in_full, shows
+from tests.graphs import ELEMENTWISE
 
 
 def forward(text: str, **point: float) -> list[str]:
@@ -152,7 +153,7 @@ def test_what_nothing_reaches_hands_on_nothing() -> None:
 ON_ARRAYS = {
     "sum(v)": "v: adjoint, for every element = [1, 1]",
     "v[1]": "v: adjoint at [1], 0 elsewhere = [0, 1]",
-    "mean(v)": "v: adjoint/size(v), for every element = [0.5, 0.5]",
+    "mean(v)": "v: adjoint/2, for every element = [0.5, 0.5]",
     "dot(v, [3, 4])": "v: adjoint*[3, 4] = [3, 4]",
 }
 
@@ -228,14 +229,75 @@ def test_a_slope_as_books_have_it_is_the_slope(op: Op, x: float) -> None:
     assert book(x=x) == pytest.approx(Formula(z, {"x": leaf}).grad(x=x)["x"], rel=1e-6)
 
 
-UNITS = [op for op in all_ops() if op.gate is Gate.ROUTE and op.least == 1 == op.most and not op.structural]
+SPECIAL = st.sampled_from([0.0, 1.0, -1.0, 2.0, -2.5, 0.5, 3.0, 6.0, 1e-9, -40.0, 1e200, math.inf])
+SCALES = [op for op in ELEMENTWISE if op.gate is Gate.SCALE and not op.helper]
 
 
-@pytest.mark.parametrize("op", UNITS, ids=lambda op: op.name)
-def test_the_ends_of_a_unit_that_routes_are_its_kinks(op: Op) -> None:
-    kink = FLOATS.predicate(op, "kink", 1)
-    assert kink is not None
-    assert [x for x in range(-20, 21) if kink(float(x))] == sorted(ends(op))
+@pytest.mark.parametrize("op", SCALES, ids=lambda op: op.name)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_what_a_slope_is_said_to_be_is_an_equation(op: Op, data: st.DataObject) -> None:
+    count = data.draw(st.integers(op.least, op.most or 3))
+    leaves = [variable(name) for name in "xyzuvw"[:count]]
+    point = {leaf.text: data.draw(SPECIAL | st.floats(-4, 4)) or 0.0 for leaf in leaves}
+    found = trace(Formula(op(*leaves), {leaf.text: leaf for leaf in leaves}), point)
+    words = Words(found, in_full)
+    (step,) = found.backward
+    said = words.backward(step).partition(" scales by its slope")[2]
+    for slope in filter(None, re.split(r" towards \w(?:, |$)", said[2:])):
+        sides = [parse(side).value() for side in slope.split(" = ")]
+        assert len(sides) == 1 or sides == pytest.approx([sides[-1]] * len(sides), rel=1e-6), said
+
+
+AT_KINKS = {
+    ("abs(x)", 0): "abs has a kink here: the slopes are -1 and 1; 0 is taken",
+    ("leaky_relu(x)", 0): "leaky_relu has a kink here: the slopes are 0.01 and 1; 0.01 is taken",
+    ("clip(x, 0, 1)", 1): "clip has a kink here: the slopes are 0 and 1; 0 is taken",
+    ("clip(x, 0, 1)", 2): "clip chose something that does not depend on a variable, so its adjoint ends here",
+    ("hypot(x, x)", 0): "hypot has a kink here: it is the tip of a cone; gradient 0 is taken",
+    ("relu6(x)", 6): "relu6 has a kink at 6: the slopes are 0 and 1; 0 is taken, so its adjoint is blocked",
+}
+
+
+@pytest.mark.parametrize(("text", "x"), AT_KINKS)
+def test_a_kink_is_said_where_it_is(text: str, x: float) -> None:
+    assert backward(text, x=x)[0] == AT_KINKS[text, x]
+    assert "kink" not in backward(text, x=x + 0.5)[0]
+
+
+def test_an_input_that_ties_with_itself_is_named_as_often() -> None:
+    assert backward("max(x, x, y)", x=2, y=2)[0].endswith("0.333333 of it for x, x and y")
+
+
+PASSAGES = {
+    "norm(W @ v - u)": "W @ v - u: adjoint*((W @ v - u)/norm(W @ v - u)) = [-0.707107, -0.707107]",
+    "sum(transpose(W) @ v)": "v: transpose(W)ᵀ @ adjoint = [3, 7]",
+    "sum((W @ W) @ v)": "v: (W @ W)ᵀ @ adjoint = [22, 32]",
+    "a = 2*v; logsumexp(a)": "a: adjoint*exp(a - logsumexp(a)) = [0.119203, 0.880797]",
+    "f(t) = logsumexp(2*t); f(v)": "2*t in f(v): adjoint*exp(2*t - f(v)) = [0.119203, 0.880797]",
+    "sum(concat(v, [3])^2)": "v: elements 0 to 1 of the adjoint = [2, 4]",
+    "sum(concat([3*v[0]], v))": "[3*v[0]]: element 0 of the adjoint = [1]",
+    "max(v)": "v: its share of the adjoint at the largest element, 0 elsewhere = [0, 1]",
+}
+
+
+@pytest.mark.parametrize("text", PASSAGES)
+def test_how_an_adjoint_passes_is_a_formula_that_can_be_read(text: str) -> None:
+    given_ = {"v": [1, 2], "W": [[1, 2], [3, 4]], "u": [6, 12]}
+    formula = parse(text)
+    assert PASSAGES[text] in backward(text, **{name: given_[name] for name in formula.variables})
+
+
+def test_what_broadcasting_stretched_is_not_called_unchanged() -> None:
+    said = backward("sum(v + x)", v=[1, 2], x=1)
+    assert f"{SUM}; what was stretched gets the sum over its copies" in said
+    assert "x: sum of 1 × [1, 1] = 2" in said
+
+
+def test_no_sentence_says_a_side_twice() -> None:
+    assert forward("c = -2; d = 2*3; c*d*x", x=1)[:2] == ["c = -2", "d = 2 × 3 = 6"]
+    found = trace(parse("sum([1, 2]*x)"), {"x": 1.0})
+    assert Words(found, shows(6)[1]).forward(next(found.forward)) == "[1, 2]"
 
 
 def test_what_is_handed_nothing_is_no_product_with_an_infinity() -> None:

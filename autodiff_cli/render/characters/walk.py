@@ -16,7 +16,7 @@ from autodiff_cli.render.characters.cells import Extent
 from autodiff_cli.render.characters.ink import Ink, Line, Run, cut, is_drawable, written
 from autodiff_cli.render.characters.scenes import Scenes, middle_left_out
 from autodiff_cli.render.characters.sketch import ASCII, UNICODE, Look, Sketch
-from autodiff_cli.render.grids import PLAIN_SHADES, SHADES, going_in, grid, is_grid
+from autodiff_cli.render.grids import PLAIN_SHADES, SHADES, going_in, grid, handed_back_by, is_grid
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.render.reports.gradient import write_result, write_title, write_warnings
@@ -170,9 +170,11 @@ class Walk:
             return [(self._words.forward(step), Ink.PLAIN), *arrays]
         if isinstance(step, BackwardStep):
             handed = step.contributions if self._words.hands_on(step) else ()
+            slopes = [line for label, x in handed_back_by(self._trace, step) for line in self._rows(x, label)]
             return [
                 (f"{self._trace.labels[step.node]}, adjoint {self._brief(step.adjoint)}", Ink.STRONG),
                 (self._words.backward(step), Ink.PLAIN),
+                *slopes,
                 *(line for given in handed for line in self._contribution(step, given)),
             ]
         page = io.StringIO()

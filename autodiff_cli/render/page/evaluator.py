@@ -18,7 +18,8 @@ The text defines one constant, `evaluator`, with functions:
 - The contributions of a node are, in the order of its inputs and only of those that take a gradient, records
   `{position, to, local, amount, nothing}` that mean what `explain.record.Handed` does: `nothing` where the input
   structurally gets nothing, `local` null for an operation on whole arrays; those of an operation whose `jacobian` is
-  shown have that too.
+  shown have that too. Others may have `read`, what the formula of `local` comes to that people read, and `kink`, 1
+  where the operation has one.
 
 Forward mode, which is there if asked for, carries the rates `seeds`, by name, from the variables up. The rate of a node
 is null where they do not move it; what its inputs add is listed as `{position, to, local, amount}`. `overwritten` is
@@ -38,8 +39,9 @@ from pathlib import Path
 
 from autodiff_cli.explain.jacobians import has_jacobian
 from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.slopes import as_read
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.op import Op, Partial
 from autodiff_cli.graph.registry import registered
 from autodiff_cli.graph.straight import Fragment, Lines, Syntax, call, straight_lines
 from autodiff_cli.targets.javascript import JAVASCRIPT
@@ -157,7 +159,7 @@ class _Program:
             else:
                 rule = op.partials(len(inputs))
                 parameters = (rule.output, *rule.inputs)
-                partials = [rule.partials[k] for k in wanted]
+                partials = [*(rule.partials[k] for k in wanted), *_besides(op, len(inputs), wanted)]
             self._print(name, parameters, *_JAVASCRIPT.rule(partials), self._has_arrays)
         return self._rules[key]
 
@@ -199,6 +201,15 @@ class _Program:
                     waiting.append(self._printed[self._function(op, op.least, lifted=False)])
         declarations = [source for name, source in self._primitives.items() if name in found]
         return declarations, sorted(name[1:] for name in found if name.startswith("$"))
+
+
+def _besides(op: Op, count: int, wanted: tuple[int, ...]) -> list[Partial | None]:
+    """What a page says of an operation's local derivatives besides: what the formulas come to that people read, where
+    these are not what is computed, and whether there is a kink; nothing where nothing is said."""
+    found = [*(as_read(op, count, k) for k in wanted), op.predicate("kink", count)]
+    if all(graph is None for graph in found):
+        return []
+    return [None if graph is None else Partial(graph) for graph in found]
 
 
 def _string(text: str) -> str:

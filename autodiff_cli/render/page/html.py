@@ -28,6 +28,7 @@ from autodiff_cli.explain.sentences import (
     name,
     slope_formula,
 )
+from autodiff_cli.explain.slopes import is_at_kink, value_as_read
 from autodiff_cli.explain.views.scalars import in_scalars
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.documents import number
@@ -249,9 +250,8 @@ def _node(trace: Trace, i: int, step: BackwardStep | None, phrases: dict[Phrase,
 def _given(trace: Trace, step: BackwardStep, phrases: dict[Phrase, int]) -> Iterator[dict[str, Any]]:
     """What a node hands its inputs; `nothing` where structurally it is nothing."""
     inputs = trace.tape.inputs[step.node]
-    has_formulas = step.op.gate is not Gate.ROUTE and all(
-        isinstance(trace.values[j], float) for j in (step.node, *inputs)
-    )
+    are_scalars = all(isinstance(trace.values[j], float) for j in (step.node, *inputs))
+    has_formulas = step.op.gate is not Gate.ROUTE and are_scalars
     for given in step.contributions:
         phrase = contribution_phrase(trace, step.node, given.position)
         known = {
@@ -262,6 +262,10 @@ def _given(trace: Trace, step: BackwardStep, phrases: dict[Phrase, int]) -> Iter
             "nothing": given.is_nothing,
             "phrase": phrases.setdefault(phrase, len(phrases)),
         }
+        if has_formulas and (read := value_as_read(trace, step.node, given)) is not None:
+            known["read"] = number(read)
+        if are_scalars and is_at_kink(trace, step.node):
+            known["kink"] = 1
         if has_jacobian(trace, step.node):
             known["jacobian"] = number(jacobian(trace, step.node))
         if has_formulas:

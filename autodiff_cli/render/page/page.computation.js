@@ -1,6 +1,7 @@
 // What both passes compute at one point, and what can be said about each step.
 
 const WHOLE = 1e-9; // how far a sum may be from 1 that is one of probabilities
+const NEAR = 1e-6; // of a number, how far one that is computed otherwise may be
 
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
 class Computation {
@@ -125,7 +126,7 @@ class Computation {
       case "label":
         return record.nodes[node.inputs[of]].label;
       case "chosen":
-        return [...new Set(this.#chosen(i).map((given) => record.nodes[given.to].label))].join(" and ");
+        return listed(this.#chosen(i).map((given) => record.nodes[given.to].label));
       case "use":
         return String(this.handed(i, of).use);
       case "uses":
@@ -171,7 +172,12 @@ class Computation {
       case "minus one":
         return Number(this.adjoints[of] === -1);
       case "kink":
-        return Number(record.nodes[i].ends.includes(this.values[record.nodes[i].inputs[of]]));
+        return Number(this.given[i].some(({ kink }) => Boolean(kink)));
+      case "as read": {
+        const { local, read = null } = this.handed(i, of);
+        const isRight = read === null || read === local || Math.abs(read - local) < NEAR * Math.abs(local);
+        return Number(!Number.isNaN(local) && isRight);
+      }
       case "saturated":
         return Number(record.nodes[i].ends.some((end) => Math.abs(this.values[i] - end) < record.near));
       case "use": {
@@ -202,6 +208,11 @@ for (let node = record.nodes.length - 1; node >= 0; node--) {
 
 /** Whether a node takes gradient. */
 const takesGradient = (i) => record.nodes[i].adjoint !== null;
+
+/** Texts one after the other, `x, y and z`. */
+function listed(texts) {
+  return texts.length > 1 ? `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}` : texts[0];
+}
 
 /** Whether numbers, and all elements of arrays, are finite; null is not. */
 function areFinite(numbers) {

@@ -33,7 +33,8 @@ function brief(x) {
   const all = x.flat(Infinity);
   if (all.length <= record.largest) return `[${x.map(brief).join(", ")}]`;
   const [low, high] = all.some(Number.isNaN) ? [NaN, NaN] : [Math.min(...all), Math.max(...all)];
-  return `${shape(x).join("x")} from ${brief(low)} to ${brief(high)}`;
+  const dimensions = shape(x).join("x");
+  return low === high ? `${dimensions}, all ${brief(low)}` : `${dimensions} from ${brief(low)} to ${brief(high)}`;
 }
 
 function shape(x) {

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace
 from autodiff_cli.explain.words import Words
 from autodiff_cli.render.documents import trace_document
-from autodiff_cli.render.grids import going_in, grid, is_grid
+from autodiff_cli.render.grids import going_in, grid, handed_back_by, is_grid
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Paper, Style
 from autodiff_cli.render.report import Report
@@ -39,6 +39,8 @@ def _write(paper: Paper, trace: Trace, digits: int | None) -> None:
 
     def backward(step: BackwardStep) -> None:
         paper.line(f"  {step.step}. {trace.labels[step.node]}, adjoint {brief(step.adjoint)}: {words.backward(step)}")
+        for label, array in handed_back_by(trace, step):
+            rows(array, label)
         for given in step.contributions if words.hands_on(step) else ():
             paper.line(f"       {words.contribution(step, given)}")
             if is_grid(given.amount):

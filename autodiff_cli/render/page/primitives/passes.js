@@ -4,7 +4,8 @@
 // isShown]. A rule is for the inputs at the positions `wanted`; those of them in `live` are handed something. An
 // elementwise operation's gives, from the output and the inputs, one local derivative each; a structural one's, from the
 // adjoint, the output and the inputs, one amount each. A null is structurally nothing. One that `arranges` does with what
-// is present of an adjoint as with the adjoint. Of one that `isShown`, contributions have its `jacobian` too.
+// is present of an adjoint as with the adjoint. Of one that `isShown`, contributions have its `jacobian` too. After the
+// local derivatives a rule may give, for each, what the formula comes to that people read, and whether there is a kink.
 
 function passes(reached, constants, leaves, rows) {
   const steps = rows.map(([node, apply, inputs, rule, wanted, live, isStructural, arranges, isShown]) => {
@@ -55,7 +56,8 @@ function passes(reached, constants, leaves, rows) {
       const amount = arriving === null ? null : fitted(arriving, given[position]);
       const nothing = amount === null;
       const shown = isShown ? { jacobian: jacobian(passed, values[node]) } : {};
-      return { position, to, local, amount: nothing ? zero(values[to]) : amount, nothing, ...shown };
+      const besides = isStructural ? {} : { read: found[wanted.length + k], kink: found[2 * wanted.length] };
+      return { position, to, local, amount: nothing ? zero(values[to]) : amount, nothing, ...shown, ...besides };
     });
   }
 
