@@ -64,6 +64,8 @@ class Conclusions:
         self._weights = np.add.reduceat(weights, rows.ends - rows.sizes)
         self.plain: Mask = known & (self._dof > 0) & (self._lengths > _LEAST) & (self._lengths < _MOST)
         self.plain &= (weights > 0).all() & (ordered.family is None)
+        with quiet():
+            self._log_weights = np.add.reduceat(np.log(weights), rows.ends - rows.sizes) * self._components
         if self._has_twins():
             self.plain[:] = False
 
@@ -109,7 +111,7 @@ class Conclusions:
             levels=dict(model.levels),
             numbers=objective.layout.numbers,
             loss_name=objective.loss,
-            figures=of_squares(length, count, dof, variation, absolute, of_residuals),
+            figures=of_squares(length, count, dof, variation, absolute, of_residuals, float(self._log_weights[which])),
             interval_dof=None if absolute else dof,
             confidence_level=options.report.confidence,
             terms=terms(objective, options.data),

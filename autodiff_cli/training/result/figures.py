@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,8 +34,10 @@ class Figures:
         residual_std: the standard deviation of the residuals: √(rss/dof).
         adjusted_r_squared: R² with variances in the place of sums of squares.
         reduced_chi_squared: rss/dof; `chi_squared_p` is the probability of a larger one, where sigma is absolute.
-        log_likelihood: of the data, normal with the variance that makes them most likely, for least squares.
-        aic, aicc, bic: -2·log_likelihood and what k parameters cost; of least squares the variance is one of them.
+        log_likelihood: of the data: for least squares normal, with the variance that makes them most likely, divided by
+            the weights, or with the variances known where sigma is absolute.
+        aic, aicc, bic: -2·log_likelihood and what k parameters cost; of least squares the variance is one of them, and
+            what weights and known variances add, the same for all models of the same data, is left out.
         deviance: twice what a perfect fit's log-likelihood is more; `null_deviance` is that of the mean alone.
         dispersion: Pearson's estimate, of positive numbers whose spread is a share of their mean.
         residual_quantiles: least, lower quartile, median, upper quartile, most.
@@ -78,8 +81,12 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
         return Figures(rmse=length / math.sqrt(count), **_of_residuals(objective, theta))
     with quiet():
         if objective.kind is LossKind.SQUARES and length is not None:
-            variation = 0.0 if objective.kernels.graphs.x_errors else objective.target_variation()
-            return of_squares(length, count, dof, variation, absolute, _of_residuals(objective, theta))
+            of_residuals = _of_residuals(objective, theta)
+            if objective.kernels.graphs.x_errors:  # weights depend on the parameters: these squares are no likelihood
+                found = of_squares(length, count, dof, 0.0, absolute, of_residuals)
+                return dataclasses.replace(found, log_likelihood=None)
+            variation, of_weights = objective.target_variation(), log_weights(objective) if objective.weighted else 0.0
+            return of_squares(length, count, dof, variation, absolute, of_residuals, of_weights)
         if objective.kind is LossKind.LIKELIHOOD:
             return _of_likelihood(objective, theta, count, dof)
     if objective.kind is LossKind.ROBUST and length is not None:
@@ -88,17 +95,26 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
 
 
 def of_squares(
-    length: float, count: int, dof: int, variation: float, absolute: bool, of_residuals: Mapping[str, Any]
+    length: float,
+    count: int,
+    dof: int,
+    variation: float,
+    absolute: bool,
+    of_residuals: Mapping[str, Any],
+    of_weights: float = 0.0,
 ) -> Figures:
     """The figures of least squares.
 
     Args:
         variation: the sum of squares of the target about its mean; 0 where it means nothing.
         of_residuals: the figures that look at each of them, by name.
+        of_weights: the sum of the logarithms of the weights, which are as many times the precision as the others say;
+            it is part of the likelihood, and of the criteria, which compare fits of the same weights, it is not.
     """
     free = count - dof
     logarithm = 2 * math.log(length) - math.log(count) if length != 0 else -math.inf
     log_likelihood = -count / 2 * (logarithm + 1 + math.log(2 * math.pi))
+    known = -(length * length + count * math.log(2 * math.pi)) / 2
     scaled = length / math.sqrt(dof) if dof > 0 else None
     return Figures(
         rmse=length / math.sqrt(count),
@@ -108,9 +124,23 @@ def of_squares(
         else None,
         reduced_chi_squared=None if scaled is None else scaled * scaled,
         chi_squared_p=chi_squared_tail(length * length, dof) if absolute and dof > 0 else None,
-        **_criteria(log_likelihood, free + 1, count),
+        **{
+            **_criteria(log_likelihood, free + 1, count),
+            "log_likelihood": (known if absolute else log_likelihood) + of_weights / 2,
+        },
         **of_residuals,
     )
+
+
+def log_weights(objective: Objective) -> float:
+    """The sum of the logarithms of the weights that are not 0, for each number of the target."""
+    total: float = objective.fold_columns({WEIGHT}, _log_weights, operator.add)
+    return total * objective.components
+
+
+def _log_weights(columns: Columns) -> float:
+    weight = columns[WEIGHT]
+    return float(np.sum(np.log(weight[weight > 0])))
 
 
 def _of_likelihood(objective: Objective, theta: Array, count: int, dof: int) -> Figures:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from autodiff_cli import Fit, fit, load
+from autodiff_cli import Fit, fit, fit_by, load
 from autodiff_cli.training.errors import OptionError
 from tests.support import run_cli
 
@@ -72,6 +72,24 @@ def test_known_errors_have_a_chi_squared() -> None:
     found = decay(sigma=np.full(N, 0.05), absolute_sigma=True)
     assert found.figures.chi_squared_p == pytest.approx(stats.chi2.sf(found.rss, N - 3), rel=1e-9)
     assert decay(sigma=np.full(N, 0.05)).figures.chi_squared_p is None
+
+
+def test_the_likelihood_of_weighted_rows_is_that_of_their_own_deviations() -> None:
+    sigma = np.random.default_rng(1).uniform(0.02, 0.1, N)
+    known, scaled = decay(sigma=sigma, absolute_sigma=True), decay(sigma=sigma)
+    residuals = Y - known.predict({"x": X})
+    assert known.log_likelihood == pytest.approx(np.sum(stats.norm.logpdf(residuals, 0, sigma)), rel=1e-12)
+    assert scaled.rss is not None
+    spread = sigma * math.sqrt(scaled.rss / N)
+    assert scaled.log_likelihood == pytest.approx(np.sum(stats.norm.logpdf(residuals, 0, spread)), rel=1e-12)
+    assert known.aic == scaled.aic  # which compares fits of the same weights
+    by = fit_by(
+        MODEL,
+        {"x": np.tile(X, 2), "y": np.tile(Y, 2), "s": np.tile(sigma, 2), "g": np.repeat([1, 2], N)},
+        "g",
+        sigma="s",
+    )
+    assert by[2].log_likelihood == pytest.approx(scaled.log_likelihood, rel=1e-9)
 
 
 def test_rows_of_no_weight_do_not_count() -> None:
