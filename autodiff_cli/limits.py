@@ -1,10 +1,11 @@
-"""Limits of a process's own, of addresses or of data. They count what libraries reserve, used or not."""
+"""What libraries take: threads, and what they reserve, used or not, which limits of addresses or of data count."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 
+_SPIN = "18"  # the binary logarithm of cycles: a tenth of a millisecond
 _ARENAS = -8  # M_ARENA_MAX of glibc
 
 
@@ -16,6 +17,15 @@ def has_limits() -> bool:
         return False
     limits = (resource.getrlimit(what)[0] for what in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
     return any(limit != resource.RLIM_INFINITY for limit in limits)
+
+
+def before_libraries() -> None:
+    """Before NumPy is imported by a program of ours: its threads are to sleep when they have nothing to do.
+
+    OpenBLAS lets them spin for 25 ms after its start and after each product, on the core that others could use.
+    """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _SPIN)
+    reserve_little()
 
 
 def reserve_little() -> None:

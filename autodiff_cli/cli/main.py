@@ -14,9 +14,9 @@ def main() -> int:
     try:
         from autodiff_cli.cli.environment import Environment
         from autodiff_cli.cli.running import run
-        from autodiff_cli.limits import reserve_little
+        from autodiff_cli.limits import before_libraries
 
-        reserve_little()
+        before_libraries()
         return run(sys.argv[1:], Environment.of_process())
     except KeyboardInterrupt:
         if sys.stderr is not None:
