@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 if TYPE_CHECKING:
     from autodiff_cli.render.paper import Paper
 
+_LONGEST_LINE = 2000  # characters of what is told
+
 
 class Environment(NamedTuple):
     """Streams, and what is known about them.
@@ -70,11 +72,13 @@ class Environment(NamedTuple):
         return self.stdout
 
     def note(self, message: str) -> None:
-        """Tell the user something that is not part of the answer. Where there is nobody to tell, nothing happens."""
-        from autodiff_cli.render.text import visible
+        """Tell the user something that is not part of the answer. Where there is nobody to tell, nothing happens. Of a
+        line that repeats something endless, the middle is left out."""
+        from autodiff_cli.render.text import shortened, visible
 
+        lines = (shortened(line, _LONGEST_LINE) for line in visible(message).split("\n"))
         with contextlib.suppress(OSError):
-            self.stderr.write(visible(message) + "\n")
+            self.stderr.write("\n".join(lines) + "\n")
 
 
 def _nothing(mode: Literal["r", "w"]) -> TextIO:

@@ -7,6 +7,7 @@ import contextlib
 import io
 import itertools
 import json
+import re
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Literal, cast
@@ -18,9 +19,11 @@ from autodiff_cli.data.streaming.pieces import Raw, coded
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, as_they_are
 from autodiff_cli.data.texts import NotPlain, TextColumns
 
-_ROWS = 10_000  # that become text at a time
 _BYTES = 1 << 22  # of lines that are read at a time
 _ROWS = 1 << 18  # that become columns at a time
+_LONGEST_TYPE = 60  # characters that are shown
+_DEEPEST = 100  # nesting of a line of JSON, in which only numbers and texts are of use
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BUFFER = 1 << 20  # bytes of a column that are read at a time
 
 
@@ -133,7 +136,9 @@ class ArrowColumns(abc.ABC):
                 return found
             return as_floats(cells.cast(pa.float64(), safe=False))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            what = f"column `{own}` holds values of type {cells.type}, not numbers"
+            type_ = str(cells.type)
+            type_ = type_ if len(type_) <= _LONGEST_TYPE else f"{type_[: _LONGEST_TYPE - 1]}…"
+            what = f"column `{own}` holds values of type {type_}, not numbers"
             raise DataError(f"{self._source.name}: {what}") from None
 
     def texts(self) -> Generator[TextColumns]:
@@ -161,7 +166,7 @@ class ArrowColumns(abc.ABC):
                 yield stream
             except DataError:
                 raise
-            except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+            except (OSError, EOFError, ValueError, OverflowError, pa.ArrowException) as error:
                 raise self._source.unreadable(error) from None
 
 
@@ -225,7 +230,7 @@ class Feather(ArrowColumns):
     def _table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
         from pyarrow import ipc
 
-        table = ipc.open_file(cast(io.IOBase, stream)).read_all()
+        table = _checked(ipc.open_file(cast(io.IOBase, stream)).read_all())
         return table if names is None else table.select(names)
 
     def _rows_about(self, stream: BinaryIO) -> int:
@@ -245,7 +250,7 @@ class Feather(ArrowColumns):
         chosen = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
         file = ipc.open_file(cast(io.IOBase, stream), options=chosen)
         for number in range(file.num_record_batches):
-            table = pa.Table.from_batches([file.get_batch(number)])
+            table = pa.Table.from_batches([_checked(file.get_batch(number))])
             for start in range(0, table.num_rows, size):
                 yield table.slice(start, size)
 
@@ -298,10 +303,21 @@ class JsonLines(ArrowColumns):
         import pyarrow as pa
         from pyarrow import json as pa_json
 
+        self._check_depth(content, before)
         try:
             return pa_json.read_json(io.BytesIO(content))
         except pa.ArrowInvalid:
             return pa.Table.from_pylist(list(self._objects(content, before)))
+
+    def _check_depth(self, content: bytes, before: int) -> None:
+        """Raise DataError for lines that are nested so deeply that those who read them would run out of stack."""
+        if content.count(b"{") + content.count(b"[") <= content.count(b"\n") + _DEEPEST:
+            return
+        for number, line in enumerate(content.split(b"\n"), before + 1):
+            if line.count(b"{") + line.count(b"[") > _DEEPEST:
+                steps = ((mark in b"{[") - (mark in b"}]") for mark in _QUOTED.sub(b"", line))
+                if max(itertools.accumulate(steps)) > _DEEPEST:
+                    raise DataError(f"{self._source.name}: line {number}: nested more than {_DEEPEST} deep")
 
     def _objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
         """The objects, one by one. Raises DataError that names the line of what is none."""
@@ -315,6 +331,13 @@ class JsonLines(ArrowColumns):
             if not isinstance(found, dict):
                 raise DataError(f"{self._source.name}: line {number}: an object with a value for each column is needed")
             yield found
+
+
+def _checked(cells: Any) -> Any:
+    """A batch or a table whose places, lengths and texts are what they say: Arrow takes them out of the file unseen,
+    and a damaged one would be read outside its bytes. Raises ArrowInvalid."""
+    cells.validate(full=True)
+    return cells
 
 
 def _seconds(cells: Any, reader: CellReader) -> Any:

@@ -25,6 +25,7 @@ from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import Raw, coded, coded_cells
+from autodiff_cli.data.streaming.watched import CountedQuotes
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, float_parts, is_finite, listing
 from autodiff_cli.data.texts import SHARE, NotPlain, TextColumns, has_quotes, text_batches, whole_lines
 
@@ -167,13 +168,16 @@ class Delimited:
             found = {name: Growing(about) for name in places}
             with self._source.text() as stream:
                 rows = self._rows(stream)
-                sources: Iterator[Any] = map(pa.BufferReader, whole_lines(rows)) if plain else iter([rows])
+                quoted = CountedQuotes(rows)
+                sources: Iterator[Any] = map(pa.BufferReader, whole_lines(rows)) if plain else iter([quoted])
                 for source in sources:
                     table = pa_csv.read_csv(source, **options)
                     for name, own in chosen.items():
                         cells = table.column(own)
                         for part in [as_texts(cells)] if name in texts else float_parts(cells):
                             found[name].add(part)
+                if quoted.count % 2:
+                    return None  # one may never be closed, which Arrow does not say
             columns = {name: column.whole() for name, column in found.items()}
             return columns if all(map(len, columns.values())) else None
 
@@ -236,8 +240,9 @@ class Delimited:
         chosen, options = self._arrow_options(places, texts, plain=False)
         options["read_options"].block_size = _BLOCK
         with self._source.text() as stream:
+            quoted: Any = CountedQuotes(self._rows(stream))
             try:
-                with pa_csv.open_csv(self._rows(stream), **options) as reader:
+                with pa_csv.open_csv(quoted, **options) as reader:
                     for batch in reader:
                         cells = {name: pa.chunked_array([batch.column(own)]) for name, own in chosen.items()}
                         yield {n: coded(each) if n in texts else as_floats(each) for n, each in cells.items()}
@@ -245,6 +250,8 @@ class Delimited:
                 raise self._source.unreadable(error) from None
             except (pa.ArrowInvalid, OSError) as error:
                 raise NotPlain from error
+            if quoted.count % 2:
+                raise NotPlain
 
     def _rows(self, stream: BinaryIO) -> Any:
         """The bytes of the rows, without comments, and with one blank where cells are separated by blanks."""
@@ -318,6 +325,9 @@ class Delimited:
             read = 0
             for cells in reader:
                 own, read = reader.line_num - read, reader.line_num
+                if cells and lines.at_end:
+                    place = f"{self._source.name}: line {lines.count - own + 2}"
+                    raise DataError(f"{place}: a quote opens in this row and is never closed")
                 if cells:
                     yield Record(f"line {lines.count - own + 1}", cells)
         except (csv.Error, OSError, EOFError, zlib.error) as error:
@@ -327,13 +337,14 @@ class Delimited:
 
 
 class _CountedLines:
-    """The lines of the rows, without comments, and the number in the file of the last one."""
+    """The lines of the rows, without comments, with the number in the file of the last one, and an empty line."""
 
     def __init__(self, begun: str, rest: Iterable[str], opening: Opening) -> None:
         self._lines = iter([begun] if begun else [])
         self._rest = iter(rest)
         self._comment, self._is_blank = opening.comment, opening.delimiter == BLANKS
         self.count = opening.lines
+        self.at_end = False
 
     def __iter__(self) -> Iterator[str]:
         for lines in (self._lines, self._rest):
@@ -342,6 +353,8 @@ class _CountedLines:
                 if self._comment and line.lstrip().startswith(self._comment):
                     continue
                 yield line.replace("\t", " ").strip() if self._is_blank else line
+        self.at_end = True
+        yield "\n"  # no row, unless a quote is open
 
 
 class _Lines(io.RawIOBase):

@@ -17,6 +17,7 @@ from autodiff_cli.data.cells import DataError, number
 BLANKS = " "  # the delimiter that stands for any run of blanks and tabs
 HASH = "#"  # begins lines of comment before the header, also if nobody says so
 _LOOKED_AT = 5  # records after the first that say how a text is written
+_MOST_LINES = 1000  # of a header
 _BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 _GROUPS = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # thousands, where there are decimal commas
@@ -104,7 +105,7 @@ def opened(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Opening:
     Raises:
         DataError: if it has none, or no names; the message lacks the name of the file.
     """
-    comments, record, lines = _beginning(stream, dialect.comment or HASH)
+    comments, record, lines = _beginning(stream, dialect)
     if not record:
         raise DataError("the file is empty")
     text = _decoded(record, lines)
@@ -138,7 +139,7 @@ def opened(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Opening:
         delimiter,
         decimal,
         dialect.comment or "",
-        lines - len(record.splitlines()) if is_row else lines,
+        lines - 1 - record.count(b"\n", 0, -1) if is_row else lines,
         record if is_row else b"",
         tuple(notes),
     )
@@ -155,23 +156,40 @@ def split(record: str, delimiter: str) -> list[str]:
     return next(csv.reader([record], delimiter=delimiter, skipinitialspace=delimiter == BLANKS), [])
 
 
-def _beginning(stream: BinaryIO, mark: str) -> tuple[list[str], bytes, int]:
+def _beginning(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, int]:
     """The lines of comment, the first record after them, which may have line ends within quotes, and how many lines
-    that are in all."""
+    that are in all. Raises DataError where a quote is never closed."""
+    mark = (dialect.comment or HASH).encode()
     comments: list[str] = []
     lines = 0
-    record = b""
-    while line := stream.readline():
+    for line in iter(stream.readline, b""):
         lines += 1
-        if not record and line.removeprefix(_BOM).lstrip().startswith(mark.encode()):
+        if line.removeprefix(_BOM).lstrip().startswith(mark):
             comments.append(line.removeprefix(_BOM).decode("utf-8", "replace").strip())
-            continue
-        record += line
-        if record.strip(_BOM + b"\r\n") and record.count(b'"') % 2 == 0:
+        elif line.strip(_BOM + b"\r\n"):
+            record = _whole(line, stream, dialect.delimiter, lines)
+            return comments, record, lines + record.count(b"\n", 0, -1)
+    return comments, b"", lines
+
+
+def _whole(line: bytes, stream: BinaryIO, delimiter: str | None, number: int) -> bytes:
+    """The record that begins with a line of this number. Raises DataError where a quote is not closed."""
+    record, more = bytearray(line), line
+    for _ in range(_MOST_LINES):
+        if b'"' not in record or (b'"' in more and not _has_open_quote(record.removeprefix(_BOM), delimiter)):
+            return bytes(record)
+        more = stream.readline()
+        record += more
+        if not more:
             break
-        if not record.strip(_BOM + b"\r\n"):
-            record = b""
-    return comments, record, lines
+    raise DataError(f"line {number}: a quote opens in the names of the columns and is never closed")
+
+
+def _has_open_quote(record: bytearray, delimiter: str | None) -> bool:
+    """Whether a cell begins with a quote that is not closed."""
+    marks = (delimiter or "".join(mark for mark in ",;\t" if mark.encode() in record) or BLANKS).encode()
+    quoted = rb'(?:^|[%s])"[^"]*(?:""[^"]*)*("?)' % re.escape(marks + b"\t" if marks == BLANKS.encode() else marks)
+    return any(not found[1] for found in re.finditer(quoted, record))
 
 
 def _decoded(record: bytes, line: int) -> str:

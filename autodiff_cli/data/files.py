@@ -104,13 +104,13 @@ class DataFile:
     ) -> None:
         source = self._source = ByteSource(path, stdin, once=once, on_disk=on_disk)
         self.name = source.name
-        self.path, self.options = path, options
-        self.is_part = False
+        self.path, self.options, self.is_part = path, options, False
         self.format = format_of(source, options)
         self.header = tuple(self.format.header)
-        self._canonical = [canonical(cell.strip()) for cell in self.header]
-        self._rename(options.renamed)
-        self.names = tuple(dict.fromkeys(name for name in self._canonical if name))
+        self._places: dict[str, list[int]] = {}
+        for place, name in enumerate(self._renamed(options.renamed)):
+            self._places.setdefault(name, []).append(place)
+        self.names = tuple(filter(None, self._places))
         self.readers = {name: self.format.reader() for name in self.names}
         for name in self.readers.keys() & origins.keys():
             self.readers[name].origin = origins[name]
@@ -126,7 +126,7 @@ class DataFile:
     def texts(self) -> list[str]:
         """The names of the columns of text."""
         places = self.format.text_places()
-        return [name for name in self.names if self._canonical.index(name) in places]
+        return [name for name in self.names if self._places[name][0] in places]
 
     @property
     def notes(self) -> list[str]:
@@ -311,23 +311,24 @@ class DataFile:
         self._notes[f"--where: {np.count_nonzero(mask)} of {len(mask)} rows stay"] = None
         return mask
 
-    def _rename(self, renamed: Mapping[str, str]) -> None:
+    def _renamed(self, renamed: Mapping[str, str]) -> list[str]:
+        names = [canonical(cell.strip()) for cell in self.header]
         for own, name in renamed.items():
-            if own not in self._canonical:
-                close = suggest(own, self._canonical)
+            if own not in names:
+                close = suggest(own, names)
                 there = f"did you mean `{close}`?" if close else f"the columns are {in_brief(self.header)}"
                 raise DataError(f"{self.name}: --column {name}: there is no column `{own}`; {there}")
-            if name in self._canonical and name not in renamed:
+            if name in names and name not in renamed:
                 raise DataError(f"{self.name}: --column {name}: there is a column `{name}` already")
-        self._canonical = [renamed.get(name, name) for name in self._canonical]
+        return [renamed.get(name, name) for name in names]
 
     def places(self, wanted: Collection[str]) -> dict[str, int]:
         """Where columns of these names stand, those that are there. Raises DataError for one that is there twice."""
-        places = {name: place for place, name in enumerate(self._canonical) if name in wanted}
-        for name in places:
-            if self._canonical.count(name) > 1:
+        names = sorted({*wanted} & self._places.keys(), key=self._places.__getitem__)
+        for name in names:
+            if len(self._places[name]) > 1:
                 raise DataError(f"{self.name}: the header names the column `{name}` more than once")
-        return places
+        return {name: self._places[name][0] for name in names}
 
     def _numbers(self, records: Sequence[Record], places: Mapping[str, int]) -> dict[str, Array]:
         width = len(self.header)

@@ -102,6 +102,8 @@ class ColumnFormat(Protocol):
 
 def format_of(source: ByteSource, dialect: Dialect) -> ColumnFormat:
     """The format of a file. Raises DataError for one that has no names of columns."""
+    if source.is_zipped or source.start.lstrip(_BLANKS).startswith((Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC)):
+        source.keep()  # only a text of rows can be read as it arrives
     for kind in (Parquet, Feather):
         if source.start.startswith(kind.MAGIC):
             return kind(source)

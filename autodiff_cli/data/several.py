@@ -213,7 +213,14 @@ class SeveralFiles:
 
 
 def _expanded(given: str) -> list[str]:
-    """The files that a path stands for, sorted by name."""
+    """The files that a path stands for, sorted by name. Raises DataError where there is none, or none to be seen."""
+    try:
+        return _found(given)
+    except OSError as error:
+        raise DataError(f"{given}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _found(given: str) -> list[str]:
     path = Path(given)
     if given == "-" or path.is_file():
         return [given]

@@ -12,15 +12,22 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from autodiff_cli.data.streaming.spool import SpooledBytes, all_of, opened_again
+from autodiff_cli.data.streaming.watched import BoundedLines
 from autodiff_cli.data.table import DataError
 
 _PIECE = 1 << 20  # bytes that are read at a time
+_BUFFER = 1 << 17  # bytes of a text that are read at a time
 _SHORT = 1 << 16  # bytes of a file that are read at once without it
 _PACKED = 1 << 17  # bytes of a text that are packed to see how short it gets
 _LONG = 1 << 18  # bytes of a file of which what pays for many rows is worth loading
 _START = 16  # bytes that tell formats apart
 _ZIPPED = b"\x1f\x8b"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")  # UTF-16
+# What the module `csv` says, in words of files.
+_IN_WORDS = {
+    "new-line character": "a line ends in a carriage return alone; save the file with line feeds",
+    "field larger": "a cell is longer than 16 million characters, the most there may be",
+}
 
 # What cannot be read is called what it is, by how it begins.
 _FOREIGN = {
@@ -75,7 +82,7 @@ class ByteSource:
                 with self._path.open("rb") as pipe:  # it gives its bytes only once
                     self._bytes = all_of(pipe, self.name, on_disk=on_disk)
             self.start = self._peek()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter of names with a character that no name may have
             raise self.unreadable(error) from None
         for magic, what in _FOREIGN.items():
             if self.start.startswith(magic):
@@ -96,11 +103,9 @@ class ByteSource:
 
     @property
     def text_start(self) -> bytes:
-        """The first bytes of a text, unzipped; none of what is zipped and can be read only once."""
-        if not self.start.startswith(_ZIPPED):
+        """The first bytes of a text, unzipped."""
+        if not self.is_zipped:
             return self.start
-        if self.once:
-            return b""
         try:
             with self.text() as stream:
                 return stream.read(_START)
@@ -118,13 +123,21 @@ class ByteSource:
 
     @contextlib.contextmanager
     def text(self) -> Iterator[BinaryIO]:
-        """The bytes of a text, unzipped."""
-        with self.raw() as raw:
-            if not self.start.startswith(_ZIPPED):
-                yield raw
-                return
-            with gzip.GzipFile(fileobj=raw) as unzipped:
-                yield cast(BinaryIO, unzipped)
+        """The bytes of a text, unzipped. Reading a line that is too long raises OSError."""
+        with self.raw() as raw, contextlib.ExitStack() as stack:
+            if self.is_zipped:
+                raw = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
+            yield io.BufferedReader(BoundedLines(raw), _BUFFER)
+
+    def keep(self) -> None:
+        """Read all there is of what could be read only once."""
+        if self._stream is not None:
+            self._bytes, self._stream, self.once = all_of(self._stream, self.name), None, False
+
+    @property
+    def is_zipped(self) -> bool:
+        """Whether it is a text that is zipped."""
+        return self.start.startswith(_ZIPPED)
 
     @property
     def is_long(self) -> bool:
@@ -148,7 +161,7 @@ class ByteSource:
         size = self._size()
         if len(begun) < _PIECE:
             size = len(begun)
-        elif self.start.startswith(_ZIPPED):
+        elif self.is_zipped:
             some = begun[:_PACKED]
             size = size * len(some) // max(1, len(zlib.compress(some, 6)))  # as those who write such files do
         return size * begun.count(b"\n") // max(1, len(begun))
@@ -169,7 +182,7 @@ class ByteSource:
     def unreadable(self, error: Exception, line: int | None = None) -> DataError:
         """The error for bytes that cannot be read, or make no sense."""
         known = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        reason = " ".join(known.split())
+        reason = next((words for start, words in _IN_WORDS.items() if known.startswith(start)), " ".join(known.split()))
         return DataError(f"{self.name}: {'' if line is None else f'line {line}: '}{reason}")
 
     def _peek(self) -> bytes:

@@ -72,7 +72,10 @@ def summary(file: DataFiles) -> DataSummary:
     """
     texts = {*file.texts}
     raw = file.read(file.names, drop_missing=True, texts=texts)
-    columns = tuple(_column(file, name, raw.columns[name], name in texts) for name in file.names)
+    places = file.places(file.names)
+    columns = tuple(
+        _column(file, name, file.header[places[name]], raw.columns[name], name in texts) for name in file.names
+    )
     every = (row for cells in file.rows() for row in (cells if isinstance(cells, list) else cells.rows()))
     first = tuple(tuple(row) for row in itertools.islice(every, _FIRST))
     return DataSummary(
@@ -87,8 +90,8 @@ def summary(file: DataFiles) -> DataSummary:
     )
 
 
-def _column(file: DataFiles, name: str, cells: Any, is_text: bool) -> ColumnSummary:
-    written, original = written_name(name), file.header[file.places([name])[name]]
+def _column(file: DataFiles, name: str, original: str, cells: Any, is_text: bool) -> ColumnSummary:
+    written = written_name(name)
     if is_text:
         there = [cell for cell in cells.tolist() if cell is not None]
         return ColumnSummary(name, written, original, "text", len(cells) - len(there), levels=len({*there}))

@@ -97,3 +97,14 @@ def test_memory_that_is_not_there_is_a_failure(monkeypatch: pytest.MonkeyPatch) 
     output = run_cli("grad x --x 1")
     assert (output.status, output) == (ExitStatus.FAILED, "")
     assert output.stderr == "error: there is not enough memory for this (Unable to allocate 12 GiB)\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["grad x --set {}", "grad x --x 1 --mode {}", "lesson {}", "train y~x {}", "trace x --x 1 -o {}/"]
+)
+def test_a_message_does_not_repeat_all_of_what_is_endless(line: str) -> None:
+    output = run_cli(line.format("a" * 100_000))
+    assert output.status in (1, 2)
+    assert output == ""
+    assert len(output.stderr) < 2100
+    assert "characters) …" in output.stderr

@@ -6,14 +6,19 @@ import csv
 import gzip
 import io
 import math
+import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.running import run
 from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.streaming import spool, watched
 from autodiff_cli.data.table import DataError
 from tests.support import SETS, run_cli
 
@@ -99,3 +104,143 @@ def test_commands_answer_or_say_what_is_wrong(kind: str, seeds: range, tmp_path:
             if output.status == 2:
                 assert output == ""
                 assert "error: " in output.stderr
+
+
+# --- what would take all memory, all stack or for ever
+
+
+@pytest.mark.parametrize("kind", ["lz4", "uncompressed"])
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(1000, 3000), marks=pytest.mark.slow)], ids=str)
+def test_a_damaged_file_of_arrow_is_read_or_refused(kind: Any, seeds: range, tmp_path: Path) -> None:
+    """Its offsets into texts are taken as they stand, unless somebody looks: some of these ended the process."""
+    stream, path = io.BytesIO(), tmp_path / "data"
+    columns: dict[str, Any] = {"x": [float(k) for k in range(40)], "note": ["é" * (k % 3) for k in range(40)]}
+    feather.write_feather(pa.table(columns), stream, compression=kind)
+    for seed in seeds:
+        path.write_bytes(damaged(stream.getvalue(), Random(seed)))
+        try:
+            file = DataFile(str(path))
+            file.load([name for name in file.names if name == "x"])
+            file.row(3, [name for name in file.names if name == "note"])
+        except DataError as error:
+            assert str(path) in str(error), seed  # noqa: PT017 - it may be read
+
+
+def test_a_line_without_an_end_is_refused_before_memory_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "LONGEST_LINE", 1 << 20)
+    path = tmp_path / "bomb.csv.gz"
+    for content in (
+        bytes(3 << 20),
+        b"x,y\n1," + b"1" * (3 << 20),
+        b'x,y\n1,"' + b"1" * (3 << 20),
+        b'{"x": "' + bytes(3 << 20),
+    ):
+        path.write_bytes(gzip.compress(content))
+        for words in (["data"], ["train", "y ~ a*x"], ["grad", "x^2", "--at"]):
+            output = run_cli([*words, str(path)])
+            assert (output.status, output) == (2, "")
+            assert "a line is longer than 1 MB, the most there may be" in output.stderr
+    path.write_bytes(b"x,y\n" + b"1,2\n" * (1 << 19))  # long, but not in one line
+    assert DataFile(str(path)).load(["x", "y"]).rows == 1 << 19
+
+
+def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "_LOOKED_AT", 1 << 16)
+    with pytest.raises(DataError, match="/dev/zero: this is a device without an end, not a file of data"):
+        DataFile("/dev/zero")
+    with pytest.raises(DataError, match="/dev/null: the file is empty"):
+        DataFile("/dev/null")
+
+
+@pytest.mark.parametrize("opening", [b'{"x":', b'{"x":[', b'{"x":' + b"[" * 99])
+def test_lines_of_json_that_are_nested_too_deeply_are_refused(opening: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "deep.jsonl"
+    path.write_bytes(b'{"x": 1}\n' + opening * 50_000 + b"\n")
+    with pytest.raises(DataError, match=r"deep\.jsonl: line 2: nested more than 100 deep"):
+        DataFile(str(path))
+    path.write_bytes(b'{"x": 1, "note": "%s"}\n' % (b"[" * 5000) * 2)  # brackets of a text
+    assert DataFile(str(path)).load(["x"]).rows == 2
+
+
+def test_moments_beyond_the_calendar_are_refused(tmp_path: Path) -> None:
+    for type in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date64()):
+        parquet.write_table(pa.table({"x": pa.array([1 << 62], pa.int64()).cast(type)}), tmp_path / "far.parquet")
+        with pytest.raises(DataError, match=r"far\.parquet: "):
+            DataFile(str(tmp_path / "far.parquet")).load(["x"])
+
+
+# --- quotes that are never closed
+
+
+@pytest.mark.parametrize("rows", [3, 40_000], ids=["short", "long"])
+@pytest.mark.parametrize("stream", [[], ["--stream"]], ids=["memory", "stream"])
+def test_a_quote_that_is_never_closed_takes_no_rows_away(rows: int, stream: list[str], tmp_path: Path) -> None:
+    """The rest of the file would be one cell, of a column that the model may not even read."""
+    path = tmp_path / "data.csv"
+    lines = [f"{k},{2 * k},a\n" for k in range(rows)]
+    path.write_text("x,y,note\n" + "".join(lines) + '7,14,"b\n' + "".join(lines))
+    output = run_cli(["train", "y ~ a*x", str(path), *stream])
+    assert (output.status, output) == (2, "")
+    assert f"{path}: line {rows + 2}: a quote opens in this row and is never closed" in output.stderr
+    path.write_text("x,y,note\n" + "".join(lines) + '7,14,5" pipe\n' + "".join(lines))  # an inch, and no quote
+    assert run_cli(["train", "y ~ a*x", str(path), "--json", *stream]).json["rows"] == 2 * rows + 1
+
+
+def test_quotes_among_the_names_of_columns(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text('x,h 5",y\n1,2,3\n4,5,6\n')
+    assert DataFile(str(path)).names == ("x", 'h 5"', "y")
+    path.write_text('x,"h\n""5""",y\n1,2,3\n4,5,6\n')
+    assert DataFile(str(path)).header == ("x", 'h\n"5"', "y")
+    path.write_text('x,"y\n' + "1,2\n" * 200_000)  # at once, not after a look at all lines for each of them
+    with pytest.raises(DataError, match="line 1: a quote opens in the names of the columns and is never closed"):
+        DataFile(str(path))
+
+
+def test_lines_that_end_as_on_old_machines_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_bytes(b"x,y\r1,2\r3,4\r")
+    with pytest.raises(DataError, match="a line ends in a carriage return alone; save the file with line feeds"):
+        DataFile(str(path))
+
+
+# --- many columns, long cells
+
+
+def test_a_table_of_very_many_columns_takes_no_square_of_them(tmp_path: Path) -> None:
+    path, count = tmp_path / "wide.csv", 20_000
+    path.write_text("\n".join([",".join(f"c{k}" for k in range(count)), *[",".join(["1"] * count)] * 2]))
+    begun = time.process_time()
+    assert len(run_cli(["data", str(path), "--json"]).json["columns"]) == count
+    assert time.process_time() - begun < 6  # 1 s alone; it took 20
+
+
+def test_long_cells_are_shown_short(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text(f"x,{'n' * 5000}\n1,{'c' * 5000}\n2,d\n")
+    assert max(map(len, run_cli(["data", str(path)]).splitlines())) < 400
+
+
+def test_standard_input_of_any_format_has_points(tmp_path: Path) -> None:
+    """Only rows of text can be read as they arrive; all else is read whole first."""
+    table, lines, streams = pa.table({"x": [1.0, 2.0]}), b'{"x": 1.0}\n{"x": 2.0}\n', [io.BytesIO(), io.BytesIO()]
+    parquet.write_table(table, streams[0])
+    feather.write_feather(table, streams[1])
+    contents = [*(stream.getvalue() for stream in streams), lines, gzip.compress(lines), b"x\n1.0\n2.0\n"]
+    for content in contents:
+        path = tmp_path / "input"
+        path.write_bytes(content)
+        with path.open() as stdin:
+            environment = Environment(stdin, io.StringIO(), io.StringIO())
+            assert run(["grad", "x^2", "--at", "-"], environment) == 0
+        assert environment.stdout.getvalue() == "x,value,d_x\n1.0,1,2\n2.0,4,4\n"  # type: ignore[attr-defined]
+
+
+def test_names_that_no_file_can_have_are_said(tmp_path: Path) -> None:
+    for path, reason in ((str(tmp_path / ("a" * 5000)), "file name too long"), ("a\0b", "embedded null byte")):
+        for words in (["train", "y ~ a*x", path], ["grad", "x", "--at", path]):
+            output = run_cli(words)
+            assert (output.status, output) == (2, "")
+            assert reason in output.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -198,6 +199,25 @@ def test_a_file_cut_off_anywhere_or_changed_is_refused(tmp_path: Path) -> None:
         else:  # a byte that says nothing, as a date in the archive
             assert again.epochs == 3
     assert refused > 10
+
+
+@pytest.mark.parametrize("change", ["numbers", "history", "best", "answers", "head", "packed", "no hash"])
+def test_a_whole_archive_that_says_something_else_is_refused(tmp_path: Path, change: str) -> None:
+    fit(MODEL, decay(), optimizer="adam", epochs=3, checkpoint=tmp_path / "kept")
+    with np.load(tmp_path / "kept") as archive:
+        arrays = dict(archive)
+    if change == "head":
+        head = json.loads(arrays["head"].tobytes())
+        head["generator"]["state"] = 7
+        arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    elif change == "no hash":
+        del arrays["hash"]
+    elif change != "packed":
+        arrays[change] = np.zeros(1)
+    with (tmp_path / "other").open("wb") as stream:
+        (np.savez_compressed if change == "packed" else np.savez)(stream, **arrays)
+    with pytest.raises(CheckpointError, match="other: damaged"):
+        fit(MODEL, decay(), optimizer="adam", epochs=3, resume=tmp_path / "other")
 
 
 @pytest.mark.parametrize("content", [b"x,y\n1,2\n", b"PK\x03\x04 but no archive", b"{}"])

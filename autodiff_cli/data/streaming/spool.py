@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import threading
 import weakref
 from typing import Any, BinaryIO
@@ -77,8 +79,13 @@ def all_of(stream: BinaryIO, name: str, *, on_disk: bool = False) -> bytes | Spo
         on_disk: keep them on disk, also if they are few.
 
     Raises:
-        DataError: where they would have to be on disk, and no file may be written.
+        DataError: where they would have to be on disk, and no file may be written; for a device without an end.
     """
+    if _is_device(stream):
+        typed = stream.read(_LOOKED_AT)
+        if len(typed) == _LOOKED_AT:
+            raise DataError(f"{name}: this is a device without an end, not a file of data")
+        return typed
     pieces: list[bytes] = []
     size, most = 0, 0 if on_disk else _LOOKED_AT
     for piece in iter(lambda: stream.read(_PIECE), b""):
@@ -90,6 +97,14 @@ def all_of(stream: BinaryIO, name: str, *, on_disk: bool = False) -> bytes | Spo
                 return _spooled(pieces, stream, name)
             most = size + _LOOKED_AT
     return b"".join(pieces)
+
+
+def _is_device(stream: BinaryIO) -> bool:
+    """Whether it is a device such as `/dev/zero`. So are a terminal and `/dev/null`, which give little."""
+    try:
+        return stat.S_ISCHR(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):  # no file of the system's
+        return False
 
 
 def _spooled(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledBytes:

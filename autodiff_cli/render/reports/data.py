@@ -9,7 +9,9 @@ from autodiff_cli.render.documents import number
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.paper import Column, Paper, TextTable
 from autodiff_cli.render.report import Report
+from autodiff_cli.render.text import shortened
 
+_WIDEST = 60  # characters of a cell that are shown
 _TITLES = (
     Column("column"),
     Column("in a model"),
@@ -35,10 +37,15 @@ def _write(paper: Paper, found: DataSummary, digits: int | None) -> None:
     for note in found.notes:
         paper.line(f"  {note}")
     paper.line()
-    rows = [(column.original, column.written, *_facts(column, shown)) for column in found.columns]
+    rows = [
+        (shortened(column.original, _WIDEST), shortened(column.written, _WIDEST), *_facts(column, shown))
+        for column in found.columns
+    ]
     paper.table(TextTable(_TITLES, rows))
     paper.heading("first rows")
-    paper.table(TextTable(tuple(Column(name) for name in found.header), list(found.first)))
+    titles = tuple(Column(shortened(name, _WIDEST)) for name in found.header)
+    first = [tuple(shortened(cell, _WIDEST) for cell in cells) for cells in found.first]
+    paper.table(TextTable(titles, first))
     if found.options:
         paper.heading("options that say the same")
         paper.line(f"  {' '.join(found.options)}")
