@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,34 @@ def formula(
     expression = parse(text, [*names, *columns])
     for name in names:
         if name not in expression.leaves:
+            for leaf in expression.variables:
+                meant = _meant_by(leaf, names)
+                if meant is not None:
+                    raise meant
             raise unknown(name, expression.leaves, expression.names.values(), "expression has no variable", context)
     for note in expression.notes if notes else ():
         Call.of(context).environment.note(f"note: {note}")
     return expression
+
+
+def _meant_by(leaf: str, given: Collection[str]) -> UnknownNameError | None:
+    """What to say of a name without a value where values are given for its parts: `xy`, with values for `x` and `y`."""
+    if leaf in given:
+        return None
+    if leaf.endswith("ᵀ") and leaf[:-1] in given:
+        words = f"`{leaf}` is one name; rows are made columns by a function"
+        return UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
+    parts: list[str] = []
+    rest = leaf
+    while rest:
+        part = max((name for name in given if name and rest.startswith(name)), key=len, default=None)
+        if part is None:
+            return None
+        parts.append(part)
+        rest = rest[len(part) :]
+    if len(set(parts)) < len(parts):
+        return None
+    return UnknownNameError(f"`{leaf}` is one name; multiplication is written `*`", suggestion="*".join(parts))
 
 
 def unknown(
@@ -119,7 +143,9 @@ def unknown(
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}")
     options = [option for parameter in context.command.params for option in parameter.opts if option.startswith("-")]
-    return UnknownNameError(f"{message}, and there is no option --{name}", suggestion=close_option(name, options))
+    known = [*names]
+    only = f", only {in_brief(known, '`')}" if known else ""
+    return UnknownNameError(f"{message}{only}; there is no option --{name}", suggestion=close_option(name, options))
 
 
 def traced(context: typer.Context, expression: Formula, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
@@ -188,9 +214,11 @@ def check_all_given(context: typer.Context, expression: Formula, given: Containe
     if missing:
         from autodiff_cli.render.reports.gradient import example_value
 
-        known = given if isinstance(given, Mapping) and expression.arrays else {}
+        known = given if isinstance(given, Mapping) and not expression.is_scalar else {}
         read = {name: constant_value(f"`{name}`", x) if isinstance(x, str) else x for name, x in known.items()}
-        shapes = expression.example_shapes_beside({name: getattr(x, "shape", ()) for name, x in read.items()})
+        given_shapes = {name: getattr(x, "shape", ()) for name, x in read.items()}
+        expression.check_numbers(given_shapes)
+        shapes = expression.example_shapes_beside(given_shapes)
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MOST_LISTED]}
         example = " ".join(spelt(context, name, value) for name, value in values.items())
         more = " …" if len(missing) > MOST_LISTED else ""

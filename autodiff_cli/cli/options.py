@@ -8,6 +8,7 @@ Typer app, so that each is declared once.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.language.lexer import canonical, is_name, is_name_of_level
+
+# A number as a word, which may have been meant as a value.
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 HELP = ("-h", "--help")
 # Never expressions, in any command: a script means the same whichever options a command has.
@@ -242,6 +246,8 @@ def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str,
     name, equals, _ = extra.lstrip("-").partition("=")
     if _takes_values(command) and (equals or extra.startswith("-")) and is_name(name):
         raise BadInput(f"`{extra}` is one word too many; the value of a variable is an option, as --{name} 2")
+    if _takes_values(command) and NUMBER.fullmatch(extra):
+        raise BadInput(f"`{extra}` is one word too many; the value of a variable is an option, as --x {extra}")
     if not least:
         raise BadInput(f"`{extra}` is one word too many; autodiff {command.name} --help has examples")
     raise BadInput(f'`{extra}` is one word too many; put an expression in quotes, as autodiff {command.name} "x*y"')

@@ -17,7 +17,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import Sweep, partials_at, sweep
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ZERO, Partial, Shape
-from autodiff_cli.graph.shapes import in_words, shapes
+from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
 
@@ -139,10 +139,7 @@ def sizes_at(expression: Formula, point: Mapping[str, Any]) -> dict[str, Shape]:
     for name, value in point.items():
         shape = shape_of(value)
         if len(shape) > len(sizes.get(name, ())):
-            declared = f"{name}: {in_words(shape)}"
-            raise ExpressionError(
-                f"`{name}` is a number here, not an array; declare it to make it one", suggestion=declared
-            )
+            raise expression.no_array(name, shape)
     return sizes
 
 

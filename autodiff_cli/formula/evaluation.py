@@ -20,10 +20,11 @@ from autodiff_cli.language.errors import (
     MissingValueError,
     UnknownNameError,
     in_brief,
+    is_quotable,
     shape_error,
     suggest,
 )
-from autodiff_cli.language.lexer import canonical
+from autodiff_cli.language.lexer import canonical, written_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -160,6 +161,21 @@ class Evaluation:
         self.check_output(sizes)
         return sizes
 
+    def check_numbers(self, given: Mapping[str, Shape]) -> None:
+        """Raise ExpressionError for an array, of such a shape, that is given for a name that can only be a number."""
+        for name, shape in given.items():
+            if shape and name not in self.arrays | self.shapes.keys() | self._possible_arrays:
+                raise self.no_array(name, shape)
+
+    def no_array(self, name: str, shape: Shape) -> ExpressionError:
+        """The error for an array that is given for a number."""
+        declared = f"{written_name(name)}: {in_words(shape)}"
+        whole = declared if self.source is None else f"{declared}; {self.source.text.strip()}"
+        return ExpressionError(
+            f"`{name}` is a number here, not an array; declare it to make it one",
+            suggestion=whole if is_quotable(whole) else declared,
+        )
+
     def check_output(self, sizes: Mapping[str, Shape]) -> None:
         """Raise ExpressionError if under these shapes the output is an array."""
         if self.is_scalar and not sizes:
@@ -168,7 +184,10 @@ class Evaluation:
             shape = shapes(self.tape, sizes)[-1]
         if shape:
             found = f"the output is an array of shape {in_words(shape)}"
-            raise ExpressionError(f"{found}; only a number has a gradient, an array has a jacobian (`grad --jacobian`)")
+            raise ExpressionError(
+                f"{found}; only a number has a gradient, as the `sum(…)` of an array, or one of its elements; an array "
+                "has a jacobian (`grad --jacobian`)"
+            )
 
     def evaluate(
         self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None

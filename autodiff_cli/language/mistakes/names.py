@@ -8,7 +8,7 @@ from autodiff_cli import ops
 from autodiff_cli.language.code import LAYERS, Statement
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
 from autodiff_cli.language.lexer import Lexemes, written_name
-from autodiff_cli.language.mistakes.notations import elsewhere
+from autodiff_cli.language.mistakes.notations import DERIVATIVES, DIFFERENTIATES, elsewhere
 from autodiff_cli.language.source import spans
 
 LONGEST_LIST = 200  # characters of names that an error lists
@@ -98,14 +98,20 @@ def no_function(names: Names, name: str, number: int, is_value: bool) -> Express
         return lexemes.error(f"`{name}` is called before its definition in line {line}, column {column}", number)
     arguments = lexemes.text[lexemes.start(number + 1) : lexemes.end(number)]
     arguments = arguments if is_quotable(arguments) else "("
-    habit = None if is_value else elsewhere(name)
+    inside = arguments[1:].removesuffix(")").strip()
+    if not is_value and (name in DERIVATIVES or (name.startswith("d") and lexemes.words[:number] == ["d", "/"])):
+        return lexemes.error(DIFFERENTIATES, number, inside.split(",")[0] or None)
+    habit = None if is_value else elsewhere(name, arguments)
     if habit is not None:
-        return lexemes.error(f"there is no function `{name}`", number, f"{habit}{arguments}")
+        return lexemes.error(f"there is no function `{name}`", number, habit)
     close = suggest(name, [*ops.function_names(), *LAYERS, *names.functions])
-    if is_value or close is None or lexemes.is_in_backticks(number):
-        product = f"{written_name(name)}*{arguments}"
-        return lexemes.error(f"`{name}` is not a function; multiplication is written `*`", number, product)
-    return lexemes.error(f"there is no function `{name}`", number, close)
+    if close is not None and not is_value and not lexemes.is_in_backticks(number):
+        return lexemes.error(f"there is no function `{name}`", number, close)
+    if not inside or "," in inside:
+        words = f"`{name}` is not a function; one of your own is defined first, as `f(a, b) = a*b; f(x, y)`"
+        return lexemes.error(words, number)
+    product = f"{written_name(name)}*{arguments}"
+    return lexemes.error(f"`{name}` is not a function; multiplication is written `*`", number, product)
 
 
 def _cycle(names: Names, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from autodiff_cli import ops
@@ -13,7 +14,6 @@ Words = tuple[str, str | None]  # a message and a suggestion
 
 CHARACTERS = {
     "&": "and",
-    "√": "sqrt(x)",
     "∑": "sum(v)",
     "∏": "prod(v)",
     "∞": "inf",
@@ -23,6 +23,7 @@ CHARACTERS = {
     "⋅": "*",
     "∙": "*",
     "∗": "*",
+    "•": "*",
     "∕": "/",
     "⁄": "/",
     "–": "-",
@@ -40,10 +41,11 @@ PAIRS = {
     ("==", "="): "==",
     ("!=", "="): "!=",
     ("/", "/"): "floor(x/y)",
+    ("^", "^"): "^",
 }
 MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # of which one alone is a mistake
 
-# Functions that are called otherwise elsewhere.
+# Functions that are called otherwise elsewhere; `{}` stands for the argument where it is not the same.
 FUNCTIONS = {
     "σ": "sigmoid",
     "expit": "sigmoid",
@@ -78,6 +80,9 @@ FUNCTIONS = {
     "average": "mean",
     "avg": "mean",
     "product": "prod",
+    "Σ": "sum",
+    "Π": "prod",
+    "factorial": "gamma({} + 1)",
     "if": "where",
     "ifelse": "where",
     "iif": "where",
@@ -85,15 +90,25 @@ FUNCTIONS = {
 }
 
 
-def elsewhere(name: str) -> str | None:
-    """The function of the language for one that is called otherwise elsewhere, or is written with the name of a
-    library; None if there is none.
+DERIVATIVES = {"grad", "diff", "derivative", "deriv", "D"}  # what is called elsewhere to differentiate
+DIFFERENTIATES = "`grad` gives derivatives of what it is given, which is the expression alone"
 
-    >>> elsewhere("σ"), elsewhere("np.sin"), elsewhere("f")
-    ('sigmoid', 'sin', None)
+
+def elsewhere(name: str, arguments: str) -> str | None:
+    """The call here of a function that is called otherwise elsewhere, or is written with the name of a library or
+    behind its argument; None if there is none.
+
+    >>> elsewhere("σ", "(x)"), elsewhere("np.sin", "(x)"), elsewhere("x.sin", "()"), elsewhere("factorial", "(n)")
+    ('sigmoid(x)', 'sin(x)', 'sin(x)', 'gamma(n + 1)')
     """
-    _, _, last = name.rpartition(".")
-    return FUNCTIONS.get(name) or (last if last != name and ops.function(last) else None)
+    inside = arguments[1:].removesuffix(")").strip()
+    before, _, last = name.rpartition(".")
+    if before and ops.function(last):
+        return f"{last}{arguments}" if inside else f"{last}({before})"
+    found = FUNCTIONS.get(name)
+    if found is None or "{}" not in found:
+        return found and f"{found}{arguments}"
+    return found.format(inside or "x")
 
 
 def of_habit(text: str, before: list[Lexeme], found: Lexeme, after: list[Lexeme]) -> Words | None:
@@ -112,12 +127,13 @@ def of_habit(text: str, before: list[Lexeme], found: Lexeme, after: list[Lexeme]
         return _BAR, f"{last.text}({_absolute(text, found)})"
     if found.text == "!" and last.type in ENDS_OPERAND:
         return "`!` is not in the language; a factorial is a gamma function", f"gamma({quote_before(text, before)} + 1)"
-    if found.text == "if":
+    if found.text == "if" or (last.text == "if" and last.type == "NAME"):
         return "`if` is not in the language; a choice is a function", "where(condition, a, b)"
+    if last.text == "lambda" and found.type == "NAME":
+        return "`lambda` is not in the language; a function has a name, as `f(x) = x^2; f(3)`", None
     if [lexeme.text for lexeme in before[:2]] == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
         rest = text[found.start :].strip()
-        words = "`grad` gives derivatives of what it is given, which is the expression alone"
-        return words, rest if is_quotable(rest) else None
+        return DIFFERENTIATES, rest if is_quotable(rest) else None
     if found.type == "COMMA" and [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]:
         name = after[0].text
         return f"the values of variables are no part of the expression; the option `--{name} 2` gives one", None
@@ -153,6 +169,9 @@ def _mark(text: str, found: Lexeme, follows_name: bool) -> Words | None:
     return f"this {mark} is never closed; two of them enclose {MARKS[mark]}", None
 
 
+_OPERAND = re.compile(r"\s*(?:\(([^()]*)\)|(\w+))")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_PARTIAL = re.compile(r"∂\w*\s*/\s*∂\w+")
 _BAR = "`|` is not in the language; the size of a number is a function"
 
 
@@ -174,6 +193,15 @@ def strange(text: str, last: Lexeme | None, found: Lexeme) -> Words:
         return "`!` is not in the language", "not"
     if character == "\\":
         return "`\\` is not in the language; formulas are typed as in `sqrt(x)/2`, not in LaTeX", None
+    if character == "√":
+        operand = _OPERAND.match(text, found.end, found.end + LONGEST_QUOTE)
+        return "`√` is not in the language", f"sqrt({(operand and (operand[1] or operand[2])) or 'x'})"
+    if character == "∂" and (quotient := _PARTIAL.match(text, found.start)):
+        rest = text[quotient.end() :].strip()
+        return DIFFERENTIATES, rest if rest and is_quotable(rest) else None
+    if character == "{" and last is not None and last.type == "NAME" and (braces := _BRACES.match(text, found.start)):
+        called = f"{last.text}({braces[1]})"
+        return "`{` is not in the language; arguments stand in round brackets", called if is_quotable(called) else "("
     if character in CHARACTERS:
         shown = character * 2 if character == "&" and doubled else character
         return f"`{shown}` is not in the language", CHARACTERS[character]

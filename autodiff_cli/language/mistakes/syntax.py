@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Set
 
 from autodiff_cli import ops
 from autodiff_cli.language.code import LAYERS
-from autodiff_cli.language.errors import LONGEST_QUOTE, ExpressionError, line_and_column
+from autodiff_cli.language.errors import LONGEST_QUOTE, ExpressionError, is_quotable, line_and_column
 from autodiff_cli.language.lexer import Lexeme, Lexemes
 from autodiff_cli.language.mistakes.notations import PAIRS, of_habit, strange
 from autodiff_cli.language.mistakes.quoting import CLOSING, ENDS_OPERAND, quote, quote_before
+
+_BETWEEN = re.compile(r"\s*[,;]\s*|\s+")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 BEGINS_OPERAND = {"NUMBER", "NAME", "TEXT", "LPAR"}
 ENDS_EXPRESSION = {"RPAR", "RSQB", "SEPARATOR", "COMMA"}
@@ -71,11 +75,13 @@ def _explain(
             return f"`{last.text}{found.text}` is not an operator", PAIRS[last.text, found.text]
         if last.type in ENDS_OPERAND and found.type in BEGINS_OPERAND:
             return _side_by_side(text, before, found, after)
+    opening = _unclosed(before)
+    if found.type == "EQUAL" and opening is not None and len(before) > 1 and before[-2].type == "COMMA":
+        return "the arguments of a function have no names here; `autodiff ops` says what each function takes", None
     if found.type == "EQUAL":
         return "`=` gives a value to one name, at the start of a statement; two values are compared with `==`", "=="
     if found.type == "TILDE":
         return "a model has one `~`, between its target and its prediction: `y ~ a*x`", None
-    opening = _unclosed(before)
     if found.type == "SHAPE":
         if opening is not None and opening.type == "LSQB":
             return "`:` is not in the language here: an index is one whole number, as in `v[0]`", None
@@ -84,10 +90,14 @@ def _explain(
         return f"this `{found.text}` closes nothing; expected {expected(accepts)}", None
     if last is not None and (last.type, found.type) == ("LSQB", "RSQB"):
         return "there is nothing between these brackets; an array has at least one element", None
+    if found.type == "COMMA" and (row := _row(text, opening, before)) is not None:
+        return "several numbers, an array, stand in square brackets", row
     if found.type == "COMMA" and opening is None:
         decimal = last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER"
         suggestion = f"{last.text}.{after[0].text}" if last is not None and decimal else None
         return "a `,` stands between the arguments of a function; numbers have a decimal point", suggestion
+    if opening is not None and opening.type == "LSQB" and found.text == ";" and _row(text, opening, before):
+        return "the elements of an array stand between commas", _row(text, opening, before)
     if opening is not None and found.type in {"SEPARATOR", *CLOSING.values()} - {CLOSING[opening.type]}:
         return f"{_at(text, opening)} is not closed; expected {expected(accepts)}", None
     if found.type in ("OR", "AND", "NOT") and (not accepts.isdisjoint(BEGINS_OPERAND) or last is None):
@@ -97,6 +107,26 @@ def _explain(
     if last is not None and last.type in {*OPERATORS, "COMMA"} and found.type in ENDS_EXPRESSION:
         return f"something must follow {_shown(last)}; expected {expected(accepts)}", None
     return f"unexpected {_shown(found)}; expected {expected(accepts)}", None
+
+
+def _row(text: str, opening: Lexeme | None, before: list[Lexeme]) -> str | None:
+    """The array that is meant by numbers between commas, semicolons or blanks, in other brackets than square ones, or
+    in none; None where that is not what stands there, and for two in no brackets, which may be one with a comma.
+
+    Args:
+        opening: the bracket that is open; it belongs to no call.
+    """
+    if opening is not None:
+        called = opening.type == "LPAR" and any(a.end == opening.start and a.type == "NAME" for a in before)
+        inside, closed, _ = text[opening.end :].partition({"(": ")", "[": "]"}.get(opening.text, "]"))
+        if called or not closed:
+            return None
+    else:
+        inside = text
+    numbers = _BETWEEN.split(inside.strip())
+    is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(_NUMBER.fullmatch, numbers))
+    row = f"[{', '.join(numbers)}]"
+    return row if is_row and is_quotable(row) else None
 
 
 def _side_by_side(text: str, before: list[Lexeme], found: Lexeme, after: list[Lexeme]) -> tuple[str, str | None]:
@@ -121,7 +151,8 @@ def _side_by_side(text: str, before: list[Lexeme], found: Lexeme, after: list[Le
     if last.type == "NUMBER" and found.type == "NUMBER":
         if adjacent:
             return "a number has one decimal point", None
-        return f"expected an operator between {_shown(last)} and {_shown(found)}", None
+        row = _row(text, opening, before) if opening is None else None
+        return f"expected an operator between {_shown(last)} and {_shown(found)}", row
     product = f"{quote_before(text, before)}*{operand}"
     return f"expected an operator before {_shown(found)}; multiplication is written `*`", product
 

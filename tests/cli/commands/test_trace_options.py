@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -238,3 +239,29 @@ def test_a_variable_that_wrt_leaves_out_has_no_paths() -> None:
 
 def test_a_dash_is_standard_output() -> None:
     assert run_cli("trace x*y --x 2 --y 3 --format svg -o -") == run_cli("trace x*y --x 2 --y 3 --format svg")
+
+
+# A first try that fails, a part of the message, and what is suggested in its place.
+FIRST_TRIES = [
+    ("trace xy --x 3 --y 2", "`xy` is one name", "x*y"),
+    ("trace speed*time --speed 3 --tim 2", "no variable `tim`", "--time"),
+    ("trace 'sum(Wᵀ @ x)' --W [[1,2],[3,4]] --x [1,2]", "`Wᵀ` is one name", "transpose(W)"),
+    ("trace 'mlp(x, [2])' --x [1,2]", "`x` is a number here", "x: 2; mlp(x, [2])"),
+    ("trace x*y --x 1,2,3 --y 1", "stand in square brackets", "[1, 2, 3]"),
+    ("trace x*y --x 1 --z 2", "no variable `z`, only `x`, `y`", None),
+    ("trace x*y 2 3", "an option, as --x 2", None),
+    ("trace [x,y] --x 1 --y 2", "`sum(…)` of an array, or one of its elements", None),
+]
+
+
+@pytest.mark.parametrize(("line", "message", "suggestion"), FIRST_TRIES)
+def test_a_first_try_that_fails_is_told_the_way_on(line: str, message: str, suggestion: str | None) -> None:
+    output = run_cli(line)
+    expect_refusal(output, message)
+    assert (f"Did you mean `{suggestion}`?" in output.stderr) == (suggestion is not None)
+
+
+@pytest.mark.parametrize("text", ["mlp(x, [4])", "x: 2; mlp(x, [4], relu)", "sum(W @ x + b)", "softmax(z)[1]*k"])
+def test_the_values_that_are_suggested_work(text: str) -> None:
+    suggested = run_cli(["trace", text]).stderr.partition("; add ")[2]
+    assert run_cli(["trace", text, *shlex.split(suggested)]).status == 0
