@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from autodiff_cli.autodiff.forward import forward
@@ -49,10 +48,12 @@ def trace(expression: Formula, point: Mapping[str, Any], wrt: Iterable[str] | No
             found, slopes = trace_of_arrays(expression, point, chosen)
         found.warnings.extend(caveats(found))
         if found.is_scalar:
-            return replace(found, warnings=checked_right(found))
-        from autodiff_cli.explain.digits.right_arrays import checked_arrays
+            found.warnings[:] = checked_right(found)
+        else:
+            from autodiff_cli.explain.digits.right_arrays import checked_arrays
 
-        return replace(found, warnings=checked_arrays(found, {VALUE: expression.output, **slopes}))
+            found.warnings[:] = checked_arrays(found, {VALUE: expression.output, **slopes})
+        return found
 
 
 def _of_numbers(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> Trace:

@@ -103,7 +103,7 @@ def _of_the_spot(trace: Trace, spot: Spot) -> Iterator[Reason]:
         yield "kink", spot.op.kink_note
     for k, local in spot.slopes.items():
         yield from _of_the_amount(local, spot.adjoint)
-        if not math.isnan(spot.value):
+        if not math.isfinite(local) and not math.isnan(spot.value):
             yield from _of_the_slope(spot, k, local, singular, trace.labels[trace.tape.inputs[spot.node][k]])
 
 
@@ -128,8 +128,6 @@ def _of_the_amount(local: float, adjoint: float) -> Iterator[Reason]:
 
 def _of_the_slope(spot: Spot, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
     """A slope that is not finite although the value is defined."""
-    if math.isfinite(local):
-        return
     if k in spot.op.unavailable:
         yield "unavailable", f"no derivative of {spot.op.name} towards {towards} is known, so nan"
     elif singular:

@@ -45,6 +45,8 @@ def checked_right(trace: Trace) -> list[Caveat]:
     warnings = trace.warnings
     if VALUE not in right and any(caveat.kind == "precision" for caveat in warnings) and _as_written(trace, point):
         warnings = [caveat for caveat in warnings if caveat.kind != "precision"]
+    if not right:
+        return warnings  # nothing needs to be called by its label
     return with_right(warnings, right, trace.tape.outputs[0], trace.labels[trace.tape.outputs[0]])
 
 

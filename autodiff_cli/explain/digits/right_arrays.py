@@ -1,11 +1,13 @@
 """The right digits of formulas with arrays, element by element.
 
-What is in doubt is asked of whole arrays whose results are moved, in one pass for all ways to move them. Only for the
-elements in doubt arrays are written out, each number a node of its own, and balls say what is right.
+What is in doubt is asked of whole arrays whose results are moved, in one pass for all ways to move them. Some of the
+elements of large arrays nearly always are, and long floats clear most of them. Only for the elements that are left
+arrays are written out, each number a node of its own, and balls say what is right.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,10 +16,11 @@ from numpy.typing import NDArray
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.unroll import Nodes, TooManyOperationsError, elements, unroll
-from autodiff_cli.explain.digits.right import DOUBT, SHOWN, VALUE, corrected, with_right
+from autodiff_cli.explain.digits.right import DIGITS, DOUBT, SHOWN, VALUE, corrected, with_right
 from autodiff_cli.explain.record import Caveat, Trace
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers.arrays.fine import FINE, FINER
 from autodiff_cli.numbers.arrays.moved import is_undecided, start_array_moves
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.numbers.floats.moved import TINY, WAYS
@@ -62,6 +65,8 @@ def checked_arrays(trace: Trace, graphs: Mapping[str, Node]) -> list[Caveat]:
     if any(caveat.kind in ("singular", "domain") for caveat in trace.warnings):
         # of an edge that floats round across
         spoilt = spoilt._replace(right={name: text for name, text in spoilt.right.items() if text != "nan"})
+    if not spoilt.right and not spoilt.unknown:
+        return trace.warnings
     output = trace.tape.outputs[0]
     return spoilt.told(trace.warnings, output, trace.labels[output])
 
@@ -77,13 +82,25 @@ def spoilt_numbers(
         place: the value of every leaf, by its name.
         leaves: by their names.
     """
-    doubtful = in_doubt(graphs, found, place)
+    moved_by = how_far(graphs, found, place)
+    doubtful = {name: ~(far <= DOUBT * np.abs(found[name])) for name, far in moved_by.items()}
+    doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
+    finer: dict[str, Any] = {}
+    if doubtful and _count(place) >= _SMALL:
+        finer = _in_long_floats({name: graphs[name] for name in doubtful}, place)
+        for name, fine in finer.items():
+            doubtful[name] &= ~_is_cleared(found[name], fine, moved_by[name])
+        doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
     if not doubtful:
         return Spoilt({}, 0)
     try:
         numbers, written = written_out([graphs[name] for name in doubtful], place, leaves)
     except TooManyOperationsError:
-        return Spoilt({}, sum(int(np.count_nonzero(mask)) for mask in doubtful.values()))
+        right: dict[str, str] = {}
+        for name, mask in doubtful.items():
+            if name in finer:
+                right |= _as_long_floats_say(name, mask, finer[name], moved_by[name])
+        return Spoilt(right, sum(int(np.count_nonzero(mask)) for mask in doubtful.values()) - len(right))
     exact: dict[str, Node] = {}
     shown: dict[str, float] = {}
     for (name, mask), array in zip(doubtful.items(), written, strict=True):
@@ -101,7 +118,7 @@ def written_out(
 
     Raises TooManyOperationsError.
     """
-    if sum(map(np.size, place.values())) > MOST:
+    if _count(place) > MOST:
         raise TooManyOperationsError
     numbers = {name: elements(name, np.shape(x)) for name, x in place.items()}
     return numbers, unroll(graphs, {leaves[name]: array for name, array in numbers.items()}, MOST)
@@ -127,22 +144,74 @@ def with_balls(graphs: Mapping[str, Node]) -> Any:
     return exact
 
 
-def in_doubt(graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Mask]:
-    """Which elements are not the same, but for their last digits, when results are moved, or are not numbers with all
-    digits; only graphs that have such."""
-    tape, given = (
-        Tape([*graphs.values()]),
-        {name: x[..., None] if np.ndim(x) else np.float64(x) for name, x in place.items()},
-    )
+def how_far(graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    """How far elements go when results are moved; infinitely far where they are not numbers with all digits, or a
+    comparison cannot be made."""
+    tape, given = Tape([*graphs.values()]), with_ways(place)
     # Products of matrices of which each element is several numbers are slower than as many products.
-    at_once = [WAYS] if sum(map(np.size, place.values())) < _SMALL else [(way,) for way in WAYS]
-    masks = {name: np.zeros(np.shape(x), dtype=bool) for name, x in found.items()}
+    at_once = [WAYS] if _count(place) < _SMALL else [(way,) for way in WAYS]
+    farthest: dict[str, Any] = {name: np.zeros(np.shape(x)) for name, x in found.items()}
     with quiet():
         for ways in at_once:
             values = forward(tape, start_array_moves(*ways), given)
             for name, i in zip(graphs, tape.outputs, strict=True):
-                masks[name] |= is_doubtful(np.asarray(found[name])[..., None], values[i]).any(axis=-1) | is_undecided()
-    return {name: mask for name, mask in masks.items() if mask.any()}
+                own = np.asarray(found[name])
+                far = np.abs(values[i] - own[..., None]).max(axis=-1)  # nan of a nan
+                farthest[name] = np.maximum(farthest[name], math.inf if is_undecided() else far)
+    for name, x in found.items():
+        size = np.abs(x)
+        farthest[name] = np.where((size == 0) | ((size >= TINY) & (size < math.inf)), farthest[name], math.inf)
+    return farthest
+
+
+def _count(place: Mapping[str, Any]) -> int:
+    return sum(map(np.size, place.values()))
+
+
+def _in_long_floats(graphs: Mapping[str, Node], place: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of graphs, computed in long floats; none where these have no more digits, or not all operations."""
+    if FINER == 1:
+        return {}
+    tape = Tape([*graphs.values()])
+    given = {name: np.asarray(x, dtype=np.longdouble)[..., None] for name, x in place.items()}
+    try:
+        with quiet():
+            values = forward(tape, FINE, given)
+    except NotImplementedError:
+        return {}
+    return {name: np.asarray(values[i])[..., 0] for name, i in zip(graphs, tape.outputs, strict=True)}
+
+
+def _error(fine: Any, far: Any) -> Any:
+    """The relative error of long floats where results of floats that are moved go so far.
+
+    These are moved by more than they are rounded, and long floats are rounded by less, in proportion.
+    """
+    return np.where(fine == 0, math.inf, far * FINER / np.abs(fine))
+
+
+def _is_cleared(own: Any, fine: Any, far: Any) -> Mask:
+    """Where floats have 12 digits for certain: long floats say so, and their own error is too small to matter."""
+    with quiet():
+        close = np.abs(own - fine) <= 0.9 * 10.0**-DIGITS * np.abs(fine)
+        return np.asarray(close & (_error(fine, far) < 0.1 * 10.0**-DIGITS))
+
+
+def _as_long_floats_say(name: str, mask: Mask, fine: Any, far: Any) -> dict[str, str]:
+    """The right digits of elements, as many as long floats have for certain; of those that have 12."""
+    from flint import fmpq
+
+    from autodiff_cli.numbers.balls.number import short_text
+
+    called, right = elements(name, mask.shape), {}
+    with quiet():
+        error = np.broadcast_to(_error(fine, far), mask.shape)
+    for index in map(tuple, np.argwhere(mask & (error < 10.0**-DIGITS))):
+        digits = min(SHOWN, math.floor(-math.log10(error[index])))
+        right[called[index].text] = short_text(
+            fmpq(*np.broadcast_to(fine, mask.shape)[index].as_integer_ratio()), digits
+        )
+    return right
 
 
 def with_ways(place: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from autodiff_cli.numbers.kind import Kind
 
 Array = NDArray[np.float64]
 
+_LARGE = 1 << 14  # elements of an array that is not asked one by one which of them are exact
 _PERIOD = 4099  # of the moves: a prime, so that no two rows or columns of an array are moved alike
 
 
@@ -104,6 +105,8 @@ def _lifted(function: Function) -> Function:
 def _moved_if_rounded(function: Function, move: Function) -> Function:
     def value(*xs: Any) -> Any:
         z = function(*xs)
+        if np.size(z) > _LARGE and not _are_short(z):
+            return move(z)
         short = _is_short(z)
         if not np.any(short):
             return move(z)
@@ -159,7 +162,10 @@ def _product(function: Function) -> Function:
         is_short = _are_short(a) and _are_short(b)
         if is_short and np.all(function(np.abs(a), np.abs(b)) * 1024 < LARGE):
             return function(a, b)
-        z = function(_moved(a), b)
+        is_large = max(a.size, b.size) > _LARGE
+        z = function(a, _moved(b)) if (a.size > b.size) == is_large else function(_moved(a), b)
+        if is_large:
+            z = _moved(z)  # rows that are alike have been moved alike
         vanished = np.abs(z) < TINY
         if np.any(vanished):
             terms = function((a != 0) * 1.0, (b != 0) * 1.0)

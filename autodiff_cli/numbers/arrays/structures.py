@@ -87,13 +87,13 @@ def _at(positions: tuple[Array, ...]) -> tuple[int, ...]:
 
 
 def _place(x: Array, like: Array, *positions: Array) -> Any:
-    placed = np.zeros((*like.shape[:-1], x.shape[-1]))
+    placed = np.zeros((*like.shape[:-1], x.shape[-1]), x.dtype)
     placed[_at(positions)] = x
     return placed
 
 
 def _pad(x: Array, start: Array, stop: Array, like: Array) -> Any:
-    padded = np.zeros((*like.shape[:-1], x.shape[-1]))
+    padded = np.zeros((*like.shape[:-1], x.shape[-1]), x.dtype)
     padded[int(start[0]) : int(stop[0])] = x
     return padded
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 from autodiff_cli.explain.digits import right_arrays
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.front import parse
+from autodiff_cli.numbers.arrays.fine import FINER
 from tests.support import run_cli
 
 SPOILT = [
@@ -133,3 +135,21 @@ def test_several_outputs_and_their_jacobian() -> None:
     assert "d(a)/dx[0] is -8.33333333333333e-10" in named
     assert "(b)" not in named
     assert warned('"[x*y, sin(x)]" --x 2 --y 3 --jacobian') == {}
+
+
+@pytest.mark.skipif(FINER == 1, reason="long floats are floats here")
+@pytest.mark.parametrize("seed", range(4))
+def test_of_large_layers_just_those_numbers_are_told_that_are_spoilt(seed: int) -> None:
+    """Sums of many terms of which a few cancel by chance: nothing "may" be spoilt."""
+    chance = np.random.default_rng(seed)
+    weights, x = chance.normal(size=(250, 250)), chance.normal(size=250)
+    found = trace(parse("sum(tanh(W @ x))"), {"W": weights, "x": x})
+    told = right(found)
+    assert not any("may have" in warning.message for warning in found.warnings)
+    with mp.workdps(30):
+        slopes = [mp.sech(mp.fdot(zip(row, x.tolist(), strict=True))) ** 2 for row in weights.tolist()]
+        for j, slope in enumerate(found.gradient["x"].tolist()):
+            exact = mp.fdot(zip(weights[:, j].tolist(), slopes, strict=True))
+            error, name = abs(slope - exact) / abs(exact), f"x[{j}]"
+            assert error > 0.8e-12 if name in told else error <= 1e-12
+            assert abs(mp.mpf(told.get(name, exact)) - exact) < 1e-12 * abs(exact)
