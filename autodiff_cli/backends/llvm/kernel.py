@@ -88,8 +88,10 @@ class CompiledSums:
             return self._folded(values, -(-rows // self.block_rows))
 
     def _folded(self, values: Any, blocks: int) -> Array:
-        most = max(1, _PARTIALS // self._numbers)
-        return fold((self._group(values, *part) for part in self._runner.groups(blocks, most)), _added)
+        parts = self._runner.groups(blocks, max(1, _PARTIALS // self._numbers))
+        if len(parts) == 1:
+            return self._group(values, *parts[0])
+        return fold((self._group(values, *part) for part in parts), _added)
 
     def _group(self, values: Any, first: int, end: int) -> Array:
         size = 8 * self._numbers

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,7 +18,8 @@ from autodiff_cli.backends.fold import fold, slices
 from autodiff_cli.backends.llvm.kernel import CompiledSums, Llvm
 from autodiff_cli.backends.llvm.machine import runner
 from autodiff_cli.backends.llvm.machine import threads as machine_threads
-from autodiff_cli.backends.llvm.machine.threads import together
+from autodiff_cli.backends.llvm.machine.threads import Crew
+from autodiff_cli.backends.llvm.writing.sharing import TASK
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.lowering import read
@@ -31,8 +36,10 @@ COLUMNS = {"x": X, "y": np.cos(X)}
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads are used however small the work."""
+    """Threads are used however small the work, and whatever else the machine does."""
     monkeypatch.setattr(runner, "_ALONE", 0.0)
+    monkeypatch.setattr(runner, "_ALONE_IF_NEAR", 0.0)
+    monkeypatch.setattr(runner, "_OFTEN", 0)
 
 
 @pytest.mark.usefixtures("eager")
@@ -119,30 +126,93 @@ def test_an_interrupt_comes_through_at_any_moment(text: str, threads: int) -> No
     assert kernel.sums(POINT, COLUMNS, ROWS).tobytes() == whole
 
 
+@pytest.mark.usefixtures("eager")
 def test_where_no_thread_can_be_started_one_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(machine_threads, "_count", 0)
+    wanted = Llvm(1).sums(GRAPHS).sums(POINT, COLUMNS, ROWS)
+    monkeypatch.setattr(machine_threads, "_crew", None)
     monkeypatch.setattr(threading.Thread, "start", refuses)
-    done: list[int] = []
-    together([lambda: done.append(1), lambda: done.append(2), lambda: done.append(3)], done.clear)
-    assert done == [1, 2, 3]
+    assert Llvm(4).sums(GRAPHS).sums(POINT, COLUMNS, ROWS).tobytes() == wanted.tobytes()
 
 
-def test_what_a_thread_raises_is_raised_once_all_have_ended() -> None:
-    ended = []
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
-    def fails() -> None:
-        raise OverflowError("in a thread")
 
-    def ends() -> None:
-        time.sleep(0.05)
-        ended.append(True)
+def _shared(crew: Crew, works: list[Callable[[], object]], patience: int = 0) -> None:
+    functions = [_RUN(lambda _job, _memory, work=work: work()) for work in works]
+    fields = [[ctypes.cast(each, ctypes.c_void_p).value, 0, 0, patience, 0, 0, 0] for each in functions]
+    tasks = (ctypes.c_uint64 * (len(TASK) * len(works)))(*[field for task in fields for field in task])
+    crew.share(ctypes.addressof(tasks), len(works), patience)
 
-    with pytest.raises(OverflowError, match="in a thread"):
-        together([ends, fails, ends], lambda: None)
-    assert len(ended) == 2
+
+@pytest.mark.parametrize("seconds", [0, 1e-4])
+def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> None:
+    crew, under_way, done = Crew(), [], []
+
+    def work() -> None:
+        under_way.append(threading.get_ident())
+        time.sleep(0.02)
+        done.append(under_way[-1])
+
+    for _ in range(50):
+        _shared(crew, [work, work, work], crew.looks(seconds))
+        assert len(done) == len(under_way)
+        if len({*under_way}) == 3:
+            return
+    raise AssertionError("helpers never came")
+
+
+def test_what_no_helper_has_begun_is_taken_back() -> None:
+    crew, begun, held, done = Crew(), threading.Event(), threading.Event(), []
+
+    def holds() -> None:
+        begun.set()
+        held.wait(10)
+
+    first = threading.Thread(target=_shared, args=(crew, [lambda: begun.wait(10), holds]))
+    first.start()
+    assert begun.wait(10)  # from now on the only helper is busy
+    _shared(crew, [lambda: done.append("caller"), lambda: done.append("helper")])
+    assert done == ["caller"]
+    held.set()
+    first.join()
+
+
+@pytest.mark.usefixtures("eager")
+def test_kernels_of_several_callers_share_helpers() -> None:
+    kernels = [Llvm(threads).sums(GRAPHS) for threads in (2, 3, 4, 8)]
+    wanted = kernels[0].sums(POINT, COLUMNS, ROWS).tobytes()
+    found: list[bytes] = []
+
+    def call(kernel: CompiledSums) -> None:
+        found.extend(kernel.sums(POINT, COLUMNS, ROWS).tobytes() for _ in range(20))
+
+    callers = [threading.Thread(target=call, args=(kernel,)) for kernel in kernels]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert found == [wanted] * 80
+
+
+@pytest.mark.parametrize("ends", ["", "os._exit(0)", "raise SystemExit", "os.kill(os.getpid(), 15)"])
+def test_a_process_ends_while_helpers_look_for_work(ends: str) -> None:
+    program = f"""
+import ctypes, os, time
+from autodiff_cli.backends.llvm.machine.threads import crew
+from autodiff_cli.backends.llvm.writing.sharing import TASK
+run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda *_: time.sleep(0.05))
+address = ctypes.cast(run, ctypes.c_void_p).value
+tasks = (ctypes.c_uint64 * (2 * len(TASK)))(*2 * [address, 0, 0, crew().looks(60), 0, 0, 0])
+crew().share(ctypes.addressof(tasks), 2, crew().looks(60))
+{ends}
+"""
+    begun = time.monotonic()
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    assert (found.returncode, found.stderr) == (-15 if "kill" in ends else 0, "")
+    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -23,9 +23,14 @@ class Machine:
         with LOCK:
             self._engine = engine(_object(text, target), target.machine())
 
-    def function(self, name: str) -> Any:
-        """A function of two addresses."""
-        return _RUN(self._engine.get_function_address(name))
+    def address(self, name: str) -> int:
+        """That of a function."""
+        found: int = self._engine.get_function_address(name)
+        return found
+
+    def function(self, name: str, kind: Any = _RUN) -> Any:
+        """A function, by default of two addresses."""
+        return kind(self.address(name))
 
 
 def compiled(write: Callable[[], str], target: Processor) -> Machine:

@@ -6,8 +6,6 @@ import ctypes
 import math
 import threading
 import time
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,21 +14,28 @@ from numpy.typing import NDArray
 from autodiff_cli.backends.llvm.machine.binding import Bound
 from autodiff_cli.backends.llvm.machine.calls import Calls
 from autodiff_cli.backends.llvm.machine.compile import Machine, compiled
-from autodiff_cli.backends.llvm.machine.threads import together
+from autodiff_cli.backends.llvm.machine.threads import cores, crew
 from autodiff_cli.backends.llvm.plans.cost import seconds_per_row
 from autodiff_cli.backends.llvm.plans.items import Plan
 from autodiff_cli.backends.llvm.plans.layout import ALIGNMENT, laid_out
 from autodiff_cli.backends.llvm.plans.nests import nests
 from autodiff_cli.backends.llvm.target import Processor
 from autodiff_cli.backends.llvm.writing.program import JOB, written
+from autodiff_cli.backends.llvm.writing.sharing import TASK
 from autodiff_cli.backends.protocol import Columns, Point
 
 _LONG = 0.05  # seconds of a call into compiled code, about: after it comes the turn of Ctrl-C
-_ALONE = 150e-6  # seconds of work, about, that one thread does alone
+# Seconds of work, about, that one thread does alone: where helpers are asleep, and where jobs are so near to each other
+# that helpers wait for the next one awake.
+_ALONE, _ALONE_IF_NEAR = 100e-6, 10e-6
+_NEAR = 100e-6  # seconds from one job to the next
+_OFTEN = 63  # jobs without helpers, at most, after some with helpers took longer
 _LEAST = 1e-9  # seconds that a block takes
 _NOBODY = 2**62  # beyond any block
 
 _POINT, _COLUMNS, _OUT, _ROWS, _NEXT, _END, _STRIDE = range(len(JOB))
+
+_ended = 0.0  # when the last job was over, whoever had it
 
 
 class Runner:
@@ -58,10 +63,14 @@ class Runner:
         self._machines: dict[tuple[str, ...], Machine] = {}
         self._memories: list[NDArray[np.uint64]] = []
         self._addresses: list[int] = []
+        self._in_vain = self._alone_for = 0  # helpers came in vain; how many jobs are to be done without
+        self._helpers_wait = threads <= cores()  # awake, for the next job
+        self._tasks: tuple[tuple[int, int, int], Any] = (0, 0, 0), None
         self._job = (ctypes.c_uint64 * len(JOB))()
         self._job_address = ctypes.addressof(self._job)
         self._bound: Bound | None = None
         self._run: Any = None
+        self._run_address = 0
         self._fold: Any = None
         self._pace = max(_LEAST, seconds_per_row(plan, target.width) * block)  # seconds per block
         self._names = [leaf.name for leaf in plan.points]
@@ -84,7 +93,7 @@ class Runner:
         if bound.types not in self._machines:
             self._machines[bound.types] = self._machine(bound.types)
         machine = self._machines[bound.types]
-        self._run = machine.function("run")
+        self._run, self._run_address = machine.function("run"), machine.address("run")
         if self._summed:
             self._fold = machine.function("fold")
         self._bound = bound
@@ -96,11 +105,13 @@ class Runner:
 
         return compiled(write, self._target)
 
-    def groups(self, blocks: int, most: int) -> Iterator[tuple[int, int]]:
+    def groups(self, blocks: int, most: int) -> list[tuple[int, int]]:
         """Blocks in groups that are computed at a time: as many as take a while, a power of two."""
         fitting = min(most, _LONG * self._threads / self._pace)
+        if blocks <= fitting:
+            return [(0, blocks)]
         size = 2 ** max(0, int(math.log2(max(1.0, fitting))))
-        return ((start, min(start + size, blocks)) for start in range(0, blocks, size))
+        return [(start, min(start + size, blocks)) for start in range(0, blocks, size)]
 
     def run(self, point: Any, out: int, first: int, end: int, stride: int = 0) -> None:
         """Compute the blocks from `first` up to `end`.
@@ -112,18 +123,45 @@ class Runner:
         """
         job = self._job
         job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = ctypes.addressof(point), out, first, end, stride
-        count = min(self._threads, end - first) if (end - first) * self._pace > _ALONE else 1
-        while len(self._memories) < count:
-            self._get_memory()
-        begun = time.perf_counter()
+        if not self._calls.address:
+            self._work(end - first)
+            return
         with self._calls.uninterrupted(self._stop):
-            if count == 1:
-                self._run(self._job_address, self._addresses[0])
-            else:
-                works = [partial(self._run, self._job_address, address) for address in self._addresses[:count]]
-                together(works, self._stop)
-        self._pace = max(_LEAST, (time.perf_counter() - begun) * count / (end - first))
+            self._work(end - first)
         self._calls.check()
+
+    def _work(self, blocks: int) -> None:
+        """Do the job, with helpers where that is faster."""
+        global _ended
+        begun = time.perf_counter()
+        alone = blocks * self._pace
+        is_near = self._helpers_wait and begun - _ended < _NEAR
+        if blocks == 1 or self._threads == 1 or self._alone_for or alone < (_ALONE_IF_NEAR if is_near else _ALONE):
+            self._run(self._job_address, self._address(0))
+            _ended = time.perf_counter()
+            self._pace = max(_LEAST, (_ended - begun) / blocks)
+            self._alone_for = max(0, self._alone_for - 1)
+            return
+        helpers, count = crew(), min(self._threads, blocks)
+        patience = helpers.looks(_NEAR) if is_near else 0
+        helpers.share(self._shared(count, patience), count, patience)
+        _ended = time.perf_counter()
+        # Where other processes keep the cores busy, helpers come too late, or take turns with this thread.
+        self._in_vain = 0 if _ended - begun < alone else min(2 * self._in_vain + 1, _OFTEN)
+        self._alone_for = self._in_vain
+        self._pace = max(_LEAST, min(self._pace, (_ended - begun) * count / blocks))
+
+    def _shared(self, count: int, patience: int) -> int:
+        """The address of tasks, each of which does blocks until none is left."""
+        wanted = self._run_address, count, patience
+        if wanted != self._tasks[0]:
+            tasks = (
+                field
+                for address in map(self._address, range(count))
+                for field in (self._run_address, self._job_address, address, patience, 0, 0, 0)
+            )
+            self._tasks = wanted, (ctypes.c_uint64 * (len(TASK) * count))(*tasks)
+        return ctypes.addressof(self._tasks[1])
 
     def add_up(self, out: int, blocks: int) -> None:
         """Add the sums of blocks up, as `fold` does, into those of the first.
@@ -136,10 +174,12 @@ class Runner:
     def _stop(self) -> None:
         self._job[_NEXT] = _NOBODY
 
-    def _get_memory(self) -> None:
-        """Memory for one more thread."""
-        memory = np.zeros((self._layout.size + ALIGNMENT) // 8, np.uint64)
-        start = -memory.ctypes.data % ALIGNMENT
-        memory[start // 8] = self._calls.address
-        self._memories.append(memory)
-        self._addresses.append(memory.ctypes.data + start)
+    def _address(self, number: int) -> int:
+        """Memory of one of the threads."""
+        while len(self._addresses) <= number:
+            memory = np.zeros((self._layout.size + ALIGNMENT) // 8, np.uint64)
+            start = -memory.ctypes.data % ALIGNMENT
+            memory[start // 8] = self._calls.address
+            self._memories.append(memory)
+            self._addresses.append(memory.ctypes.data + start)
+        return self._addresses[number]

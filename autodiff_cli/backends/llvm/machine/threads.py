@@ -1,50 +1,26 @@
-"""Threads that wait for work: calls of compiled code, which run beside each other since they hold no lock of Python."""
+"""Threads that help: they share jobs of compiled code, beside each other since they hold no lock of Python."""
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
-from queue import SimpleQueue
-from typing import TypeAlias
+import time
+from collections.abc import Callable
 
-Work: TypeAlias = Callable[[], object]
+import llvmlite.binding as llvm
 
+from autodiff_cli.backends.llvm.machine.compile import compiled
+from autodiff_cli.backends.llvm.target import host
+from autodiff_cli.backends.llvm.writing.sharing import AWAY, BOX, sharing_written
 
-class _Task:
-    """Work under way.
+_MOST = 1024  # helpers
+_TRIED = 2000  # looks whose time is taken
 
-    Attributes:
-        failure: what it raised.
-    """
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._is_running = threading.Lock()
-        self._is_running.acquire()
-        self._is_done = False
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self._work()
-        except BaseException as failure:  # raised again by who waits
-            self.failure = failure
-        finally:
-            self._is_done = True
-            self._is_running.release()
-
-    def wait(self) -> None:
-        # An interrupt may come once the lock is taken and before anyone knows; who waits again must not wait for that.
-        while not self._is_done:
-            self._is_running.acquire(timeout=_PATIENCE)
-
-
-_PATIENCE = 0.1  # seconds for which a lock is waited for at a time
-
-_waiting: SimpleQueue[_Task] = SimpleQueue()
-_count = 0
-_starting = threading.Lock()
+_SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+_SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 def cores() -> int:
@@ -54,68 +30,96 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def together(works: Sequence[Work], stop: Work) -> None:
-    """Do all of this beside each other, the first in this thread; come back when all is done.
+class Crew:
+    """Helpers, each with a mailbox of compiled code: see `writing/sharing.py`.
 
-    Args:
-        stop: what makes the others end soon; called when this thread is interrupted, or one of them fails.
+    One who has done a task looks for the next one for a while, in compiled code, where it takes nanoseconds to begin;
+    then it sleeps in Python, where it takes some 50 µs. Threads are daemons and hold all that their code needs, so a
+    process may end at any moment.
 
     Raises:
-        Whatever one of them raises, or the interrupt.
+        NotCompiled: if the code that they wait in cannot be made.
     """
-    shared = min(len(works) - 1, _start(len(works) - 1))
-    tasks = [_Task(work) for work in works[1 : 1 + shared]]
-    for task in tasks:
-        _waiting.put(task)
-    failure: BaseException | None = None
-    try:
-        works[0]()
-        for work in works[1 + shared :]:
-            work()
-    except BaseException as raised:  # raised again below
-        failure = raised
-        stop()
-    for task in tasks:
-        failure = _waited(task, stop) or failure or task.failure
-    if failure is not None:
-        raise failure
+
+    def __init__(self) -> None:
+        target = host()
+        naps = bool(llvm.address_of_symbol("usleep"))
+        self._machine = compiled(lambda: sharing_written(target, naps=naps), target)
+        self._share = self._machine.function("share", _SHARE)
+        self._serve = self._machine.function("serve", _SERVE)
+        self._memory = (ctypes.c_int64 * (BOX // 8 * (_MOST + 1)))()
+        self._boxes = -(-ctypes.addressof(self._memory) // BOX) * BOX
+        self._words = (ctypes.c_int64 * (BOX // 8 * _MOST)).from_address(self._boxes)
+        self._bells: list[_thread.LockType] = []
+        self._starting = threading.Lock()
+        self._patience = 0
+        look = self._machine.function("look", _SERVE)
+        self._look = min(_seconds(look, self._boxes, _TRIED) for _ in range(3)) / _TRIED
+
+    def looks(self, seconds: float) -> int:
+        """How many looks into a mailbox take so long."""
+        return int(seconds / self._look)
+
+    def share(self, tasks: int, count: int, patience: int) -> None:
+        """Do tasks beside each other, the first in this thread; come back when no thread is at work on them.
+
+        Tasks that no helper takes in time are not done at all: they have to be work that all take from one heap.
+
+        Args:
+            tasks: the address of so many, one after the other: see `TASK`.
+            patience: for how many looks helpers who come later wait for another job.
+        """
+        self._patience = patience
+        helpers = self._started(count - 1)
+        for number in range(helpers):
+            if self._words[BOX // 8 * number] == AWAY:
+                with contextlib.suppress(RuntimeError):  # it has been called already
+                    self._bells[number].release()
+        self._share(tasks, count, self._boxes, helpers)
+
+    def _started(self, wanted: int) -> int:
+        """How many helpers there are of those wanted: as many as there is memory for."""
+        if len(self._bells) < wanted:
+            with self._starting, contextlib.suppress(RuntimeError):  # can't start new thread
+                while len(self._bells) < min(wanted, _MOST):
+                    bell = _thread.allocate_lock()
+                    bell.acquire()
+                    number = len(self._bells)
+                    name = f"autodiff-{number}"
+                    threading.Thread(target=self._help, args=(number, bell), daemon=True, name=name).start()
+                    self._bells.append(bell)
+        return min(wanted, len(self._bells))
+
+    def _help(self, number: int, bell: _thread.LockType) -> None:
+        box = self._boxes + BOX * number
+        while True:
+            bell.acquire()
+            self._serve(box, self._patience)
 
 
-def _waited(task: _Task, stop: Work) -> BaseException | None:
-    """Wait for a task, whatever comes; what came."""
-    interrupt: BaseException | None = None
-    while True:
-        try:
-            task.wait()
-        except KeyboardInterrupt as raised:
-            interrupt = raised
-            stop()
-        else:
-            return interrupt
+def _seconds(function: Callable[..., object], *arguments: int) -> float:
+    begun = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - begun
 
 
-def _start(count: int) -> int:
-    """See to it that there are so many threads, or as many as there is memory for; how many there are."""
-    global _count
-    with _starting:
-        while _count < count:
-            try:
-                threading.Thread(target=_work, daemon=True, name=f"autodiff-{_count}").start()
-            except RuntimeError:  # can't start new thread
-                break
-            _count += 1
-        return _count
+_crew: Crew | None = None
+_making = threading.Lock()
 
 
-def _work() -> None:
-    while True:
-        _waiting.get().run()
+def crew() -> Crew:
+    """The one of this process."""
+    global _crew
+    if _crew is None:
+        with _making:
+            _crew = _crew or Crew()
+    return _crew
 
 
 def _forget() -> None:
     """In a process that was forked there are no threads."""
-    global _count, _starting, _waiting
-    _count, _starting, _waiting = 0, threading.Lock(), SimpleQueue()
+    global _crew, _making
+    _crew, _making = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

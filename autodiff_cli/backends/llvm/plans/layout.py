@@ -29,6 +29,7 @@ class PlanLayout:
         lanes: of the totals that are added up in whole vectors, one per element, from the start of those.
         summed, tail_summed: where these vectors begin, for all rows and for the last ones that fill no vector.
         summed_size: of either.
+        totals: where what they come to lies, in the same order.
         watched: of the least and the largest size of the divisors that are watched, in each lane.
         sums: where numbers that are summed begin and end; the first is how many rows there are.
         tails: of the copies of the last rows of each column.
@@ -42,6 +43,7 @@ class PlanLayout:
     summed: int = 0
     tail_summed: int = 0
     summed_size: int = 0
+    totals: int = 0
     watched: int = 0
     sums: tuple[int, int] = (0, 0)
     tail_table: int = 0
@@ -64,16 +66,20 @@ def laid_out(plan: Plan, nests: list[Nest], width: int) -> PlanLayout:
     layout.arguments = place.take(
         8 * max([len(item.inputs) for item in plan.items if isinstance(item, Called)], default=0)
     )
-    vectors = _Counter()
+    totals = 0
     for k, item in enumerate(plan.items):
         if is_total(item) and item.size <= _NARROW:
-            layout.lanes[k] = vectors.take(item.size * width * 8)
-    layout.summed_size = vectors.end
-    layout.summed, layout.tail_summed = place.take(vectors.end), place.take(vectors.end)
+            layout.lanes[k] = totals * width * 8
+            totals += item.size
+    layout.summed_size = totals * width * 8
+    layout.summed, layout.tail_summed = place.take(layout.summed_size), place.take(layout.summed_size)
     layout.watched = place.take(2 * width * 8)
     start = place.take(8)
+    layout.totals = place.take(8 * totals)
+    for k, lanes in layout.lanes.items():
+        layout.places[k] = layout.totals + lanes // width
     for k, item in enumerate(plan.items):
-        if k in stored and (is_total(item) or item.level is Stage.TOTAL):
+        if k in stored and k not in layout.lanes and (is_total(item) or item.level is Stage.TOTAL):
             layout.places[k] = place.take(item.size * 8)
     layout.sums = (start, place.end)
     for k, item in enumerate(plan.items):

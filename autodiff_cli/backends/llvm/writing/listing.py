@@ -76,9 +76,10 @@ class ModuleText:
     def finished(self) -> str:
         """The text of the whole module."""
         bits = 64 * self.target.width
+        # Registers that are spilled would else lie across lines of the cache, or not, as it happens.
+        of_vectors = f'alignstack={self.target.bytes} "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}"'
         attributes = (
-            f'attributes #0 = {{ nounwind "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}" }}\n'
-            "attributes #1 = { nounwind willreturn memory(none) }\n"
+            f"attributes #0 = {{ nounwind {of_vectors} }}\nattributes #1 = {{ nounwind willreturn memory(none) }}\n"
         )
         head = f'target triple = "{self.target.triple}"\n'
         return "\n".join([head, *self._declarations, "", *self._functions, attributes])

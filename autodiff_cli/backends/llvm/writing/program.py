@@ -240,17 +240,14 @@ class PlanWriter:
     def _add_up(self, text: Text) -> None:
         """Totals from the lanes of their vectors."""
         layout, floats, width = self._layout, self._module.floats, self._module.target.width
-        for number, start in layout.lanes.items():
-            if number not in layout.places:
-                continue
-            with text.loop("0", str(self._plan.items[number].size)) as element:
-                lanes = text.put(f"getelementptr i8, ptr %memory, i64 {layout.summed + start}")
-                vector = text.put(f"getelementptr {floats}, ptr {lanes}, i64 {element.index}")
-                total = self._module.across(text, text.put(f"load {floats}, ptr {vector}, align {8 * width}"))
-                place = text.put(f"getelementptr i8, ptr %memory, i64 {layout.places[number]}")
-                text.do(
-                    f"store double {total}, ptr {text.put(f'getelementptr double, ptr {place}, i64 {element.index}')}"
-                )
+        if not layout.summed_size:
+            return
+        lanes = text.put(f"getelementptr i8, ptr %memory, i64 {layout.summed}")
+        totals = text.put(f"getelementptr i8, ptr %memory, i64 {layout.totals}")
+        with text.loop("0", str(layout.summed_size // (8 * width))) as element:
+            vector = text.put(f"getelementptr {floats}, ptr {lanes}, i64 {element.index}")
+            total = self._module.across(text, text.put(f"load {floats}, ptr {vector}, align {8 * width}"))
+            text.do(f"store double {total}, ptr {text.put(f'getelementptr double, ptr {totals}, i64 {element.index}')}")
 
     def run(self, block: int, *, summed: bool) -> None:
         """Blocks, one after the other, until none is left; several threads may share a job."""
