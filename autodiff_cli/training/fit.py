@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_ARRIVED = 1e-3  # standard errors from the minimum: nothing more to gain, however a method goes about it
 _UNSETTLED = "not converged: the loss was still changing when the epochs were over, and so were the parameters"
 
 
@@ -314,6 +315,8 @@ def concluded(
     values = layout.values(outcome.theta)
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     found = statistics(objective, outcome.theta, options.data.absolute_sigma, not outcome.failure, in_full=True)
+    if found.away < _ARRIVED and not outcome.failure:
+        outcome = dataclasses.replace(outcome, converged=True)
     of_quantities, unknown = derived(quantities, objective.point(outcome.theta), found)
     dropped = [f"rows left out because a cell is missing: {left_out}"] if left_out else []
     end = found.adrift or outcome.failure or outcome.note or ("" if outcome.converged else _UNSETTLED)

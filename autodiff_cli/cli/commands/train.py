@@ -109,7 +109,7 @@ OPTIONS: dict[str, Any] = {
         bool, typer.Option("--likelihood", help="The model, without ~, is minus the log-likelihood of a row.")
     ],
     "confidence": Annotated[
-        float, typer.Option("--confidence", metavar="PERCENT", help="The level of intervals, as 95 or 0.95.")
+        float, typer.Option("--confidence", metavar="LEVEL", help="Of intervals: 0.95, or 95 as per cent.")
     ],
     "profile": Annotated[
         bool, typer.Option("--profile", help="Intervals by profile likelihood too, for models that are not linear.")

@@ -69,6 +69,8 @@ def figures(objective: Objective, theta: Array, length: float | None, count: int
         dof: that minus the free parameters.
         absolute: whether the weights are 1/σ² of known errors.
     """
+    if length is not None and not math.isfinite(length):  # there is no loss here
+        return Figures()
     if objective.is_network:  # whose parameters are no measure of anything
         return (
             Figures()

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 MOST = 500  # free numbers, at most, for which a covariance, a matrix of all pairs, is worth its while
 _SAID = 10  # parameters on a bound
+_ROUNDING = 1e-20  # of the target's variation: residuals that may have any direction
+_AWAY = 0.5  # standard errors from the minimum, at most, for them to say anything
 
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
 _EFFECTIVE = "W = 1/(sigma^2 + (df/dx*sigma_x)^2)"
@@ -68,6 +70,7 @@ class Statistics:
         tied: of least squares that determine some combinations of parameters only, the factor R of the covariance
             inv(RᵀR)·s², and s; see `variance_of_combination`.
         on_bounds: a sentence for every parameter that stands at a bound.
+        away: how many standard errors the minimum is away, see `_away`.
         adrift: a sentence on parameters that have no finite best value, since the model separates classes completely.
     """
 
@@ -83,6 +86,7 @@ class Statistics:
     on_bounds: tuple[str, ...] = ()
     told_apart: tuple[str, ...] = ()
     tied: tuple[Array, float] | None = None
+    away: float = math.nan
     figures: Figures = field(default_factory=Figures)
 
 
@@ -123,11 +127,15 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
     reason = _no_errors(objective, solved)
     unknown: Array = np.broadcast_to(math.nan, (size, size))  # one nan in memory, however many pairs
     touched = objective.bounds.touched(theta)
-    found = _Errors(unknown, 1.0, "", [reason])
+    found, away = _Errors(unknown, 1.0, "", [reason]), math.nan
     if not reason and touched.all():
         found = dataclasses.replace(found, reasons=[])
     elif not reason:
         found = _of_free(_errors(objective, theta, absolute, length or 0.0, dof, ~touched), ~touched)
+        away = _away(objective, theta, found)
+        if away > _AWAY:
+            reason = f"no standard errors: the minimum is {away:.2g} of them away from where the fit stopped"
+            found = _Errors(unknown, 1.0, "", [reason])
     spread = np.sqrt(np.diag(found.inverse)) * found.scale
     stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(spread).items()}
     known = any(error is not None for error in stderr.values())
@@ -145,7 +153,27 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         told_apart=_told_apart(objective, theta, found) if known else (),
         on_bounds=_on_bounds(objective, theta, touched, known=known),
         adrift=adrift,
+        away=away,
     )
+
+
+def _away(objective: Objective, theta: Array, found: _Errors) -> float:
+    """How far the minimum is, by the curvatures here, in standard errors of the parameter that is farthest from it;
+    nan where that is not known."""
+    spread = np.sqrt(np.diag(found.inverse)) * found.scale
+    if found.reasons or objective.is_penalised or not (spread > 0).any():
+        return math.nan
+    if objective.kind is LossKind.SQUARES:
+        triangle = objective.triangle(theta)
+        if np.sum(np.square(triangle[:, -1])) <= _ROUNDING * objective.target_variation():
+            return math.nan
+        slopes = triangle[:, :-1].T @ triangle[:, -1]
+    elif objective.kind is LossKind.LIKELIHOOD:
+        slopes = objective.value_and_grad(theta)[1] * objective.total_weight * objective.components
+    else:
+        return math.nan
+    step = np.where(np.isnan(found.inverse), 0.0, found.inverse) @ slopes
+    return float(np.nanmax(np.abs(step) / spread))
 
 
 def _count(objective: Objective) -> int:

@@ -325,3 +325,20 @@ def test_classes_that_overlap_are_not_called_separated() -> None:
     found = fit("k ~ sigmoid(a + b*x)", {"x": x, "k": [0, 0, 1, 0, 1, 0, 1, 1]}, loss="bce")
     assert found.converged
     assert found.warnings == []
+
+
+def test_where_a_fit_stops_too_early_there_are_no_errors() -> None:
+    early, near = (decay(optimizer="adam", epochs=epochs, learning_rate=0.05) for epochs in (20, 400))
+    assert not early.converged
+    assert set(early.stderr.values()) == {None}
+    assert any("of them away from where the fit stopped" in text for text in early.warnings)
+    assert near.converged
+    assert near.stderr == pytest.approx(decay().stderr, rel=1e-3)
+
+
+def test_where_there_is_no_loss_there_are_no_figures() -> None:
+    found = fit("y ~ a + b*log(x)", {"x": X, "y": Y})
+    assert not found.converged
+    assert found.aic is None
+    assert found.figures.residual_quantiles is None
+    assert found.figures.durbin_watson is None
