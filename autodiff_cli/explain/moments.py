@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from autodiff_cli.explain.phrases import Phrase, Slot
+from autodiff_cli.explain.phrases import Cases, Phrase, Slot
 from autodiff_cli.explain.record import Trace, shape_of
+
+# The same as `beginning` in a line.
+TURN = "The output's adjoint is 1. A node waits until all its users have handed it their share."
 
 
 def beginning(trace: Trace) -> Phrase:
@@ -27,10 +30,12 @@ def closing(trace: Trace) -> list[Phrase]:
         if leaf in index:
             others = "; the others say the same of theirs" if count > 1 else ""
             if shape_of(trace.point[name]):
-                said = f"Each number of d/d{name} says how fast the output changes with that number of {name}{others}."
-                return [*found, (said,)]
+                each = f"Each number of d/d{name} says how fast the output changes with that number of {name}{others}."
+                return [*found, (each,)]
             slope = Slot("adjoint at", index[leaf])
             small = slope._replace(is_loose=True)
             moves = f": move {name} by a little h, and the output moves by about "
-            return [*found, (f"d/d{name} = ", slope, moves, small, f" × h{others}.")]
+            rough = ". At a kink, or where it is not finite, a slope does not say how far the output moves."
+            said = Cases("smooth", ((rough,), (moves, small, f" × h{others}.")), index[leaf])
+            return [*found, (f"d/d{name} = ", slope, said)]
     return found

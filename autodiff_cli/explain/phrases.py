@@ -82,7 +82,7 @@ class Cases(NamedTuple):
             product of numbers would not say so; `finite`: the amount that it is handed; `kink`: the operation has one
             here; `as read`: the local derivative towards it is what its formula comes to; `saturated`: the output of an
             activation is near one of its ends; `whole`: the elements of the value of a node sum to 1; `minus one`: so
-            is the adjoint of a node.
+            is the adjoint of a node; `smooth`: that of a node is finite, and nothing arrives at a kink.
         of: which input, by its position, or which node.
     """
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autodiff_cli.explain.jacobians import jacobian
-from autodiff_cli.explain.phrases import fill
+from autodiff_cli.explain.phrases import Phrase, fill
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Handed, Trace
 from autodiff_cli.explain.sentences import (
     NEAR,
@@ -45,6 +45,10 @@ class Words:
         """A forward step with its numbers filled in: `x*y = 2 × 3 = 6`."""
         return fill(forward_phrase(self._trace, step.node), _Facts(self._trace, self._show, step))
 
+    def say(self, phrase: Phrase) -> str:
+        """A phrase of no step, with numbers of any nodes."""
+        return fill(phrase, _Facts(self._trace, self._show, None))
+
     def hands_on(self, step: BackwardStep) -> bool:
         """Whether the node has anything to hand on: structurally, something arrived at it."""
         return self._trace.arrived[step.node] is not None
@@ -67,12 +71,12 @@ class Words:
 
 
 class _Facts:
-    """What the phrases about one step of a trace are filled in with."""
+    """What the phrases about one step of a trace, or about none, are filled in with."""
 
-    def __init__(self, trace: Trace, show: Callable[[Any], str], step: ForwardStep | BackwardStep) -> None:
+    def __init__(self, trace: Trace, show: Callable[[Any], str], step: ForwardStep | BackwardStep | None) -> None:
         self._trace = trace
         self._show = show
-        self._node = step.node
+        self._node = trace.tape.outputs[0] if step is None else step.node
         self._given = {given.position: given for given in step.contributions} if isinstance(step, BackwardStep) else {}
 
     def text(self, what: str, of: int) -> str:
@@ -104,6 +108,8 @@ class _Facts:
                 return int(is_finite(self._given[of].amount))
             case "whole":
                 return int(abs(total(self._trace.values[of]) - 1) < _WHOLE)
+            case "smooth":
+                return int(is_finite(self._trace.adjoints[of]) and not any(map(self._is_at_kink, self._trace.backward)))
             case "minus one":
                 return int(self._trace.adjoints[of] == -1)
             case "kink":
@@ -120,6 +126,12 @@ class _Facts:
                     return 0
                 share = self._chosen[0].local
                 return 2 if isinstance(share, float) and share != 1 else 1
+
+    def _is_at_kink(self, step: BackwardStep) -> bool:
+        """Whether something arrives at a kink of an operation on numbers."""
+        values = [self._trace.values[i] for i in (step.node, *self._trace.tape.inputs[step.node])]
+        is_scalar = not step.op.structural and all(isinstance(value, float) for value in values)
+        return is_scalar and self._trace.arrived[step.node] is not None and is_at_kink(self._trace, step.node)
 
     def _number(self, what: str, of: int) -> Any:
         match what:

@@ -30,6 +30,17 @@ def shows(digits: int | None) -> tuple[Show, Show]:
     return _with_arrays(full, LARGEST_RESULT), _with_arrays(brief, LARGEST_IN_TABLE)
 
 
+def within(x: Any, show: Show, room: int) -> str:
+    """A number or an array in so many characters: with fewer digits than `show` gives where these are too many, and
+    where even two are, as its shape and range. A number alone stays as it is shown."""
+    text = show(x)
+    if len(text) <= room or isinstance(x, float | str):
+        return text
+    briefer = (_with_arrays(to_digits(digits), LARGEST_IN_TABLE) for digits in range(TABLE_DIGITS - 1, 1, -1))
+    tried = [shown(x) for shown in (*briefer, _with_arrays(to_digits(3), 0), _with_arrays(to_digits(2), 0))]
+    return next((found for found in tried if len(found) <= room), tried[-1])
+
+
 def _with_arrays(show: Callable[[float], str], largest: int) -> Show:
     """The same for arrays: small ones as the language writes them, larger ones as their shape and range."""
 

@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from autodiff_cli.explain.moments import TURN, closing
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Handed, Trace
 from autodiff_cli.explain.words import Words
 from autodiff_cli.render.characters.cells import Extent
@@ -17,7 +18,7 @@ from autodiff_cli.render.characters.ink import Ink, Line, Run, cut, is_drawable,
 from autodiff_cli.render.characters.scenes import Scenes, middle_left_out
 from autodiff_cli.render.characters.sketch import ASCII, UNICODE, Look, Sketch
 from autodiff_cli.render.grids import PLAIN_SHADES, SHADES, going_in, grid, handed_back_by, is_grid
-from autodiff_cli.render.numbers import shows
+from autodiff_cli.render.numbers import shows, within
 from autodiff_cli.render.paper import Paper
 from autodiff_cli.render.reports.gradient import write_result, write_title, write_warnings
 from autodiff_cli.render.text import columns, on_one_line, visible, wrapped
@@ -172,6 +173,7 @@ class Walk:
             handed = step.contributions if self._words.hands_on(step) else ()
             slopes = [line for label, x in handed_back_by(self._trace, step) for line in self._rows(x, label)]
             return [
+                *([(TURN, Ink.FAINT)] if step.step == 1 else ()),
                 (f"{self._trace.labels[step.node]}, adjoint {self._brief(step.adjoint)}", Ink.STRONG),
                 (self._words.backward(step), Ink.PLAIN),
                 *slopes,
@@ -182,6 +184,10 @@ class Walk:
         if moment is self.moments[-1]:
             write_result(paper, self._trace, self._in_full)
             write_warnings(paper, self._trace.warnings)
+            if self._trace.wrt:
+                paper.line()
+                for phrase in closing(self._trace):
+                    paper.line(self._words.say(phrase))
         else:
             write_title(paper, self._trace, self._in_full)
             paper.line()
@@ -230,7 +236,7 @@ class Walk:
         return written(visible(text), self._encoding)
 
     def _number(self, number: Any) -> str:
-        return self._text(middle_left_out(self._brief(number), LONGEST_NUMBER))
+        return self._text(middle_left_out(within(number, self._brief, LONGEST_NUMBER), LONGEST_NUMBER))
 
 
 def _room(window: Extent) -> int:

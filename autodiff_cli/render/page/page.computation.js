@@ -169,10 +169,14 @@ class Computation {
         return Number(areFinite([this.handed(i, of).amount]));
       case "whole":
         return Number(Math.abs([this.values[of]].flat(Infinity).reduce((a, b) => a + b, 0) - 1) < WHOLE);
+      case "smooth": {
+        const isAtKink = record.backward.some((node) => this.arrived.has(node) && this.#hasKink(node));
+        return Number(areFinite([this.adjoints[of]]) && !isAtKink);
+      }
       case "minus one":
         return Number(this.adjoints[of] === -1);
       case "kink":
-        return Number(this.given[i].some(({ kink }) => Boolean(kink)));
+        return Number(this.#hasKink(i));
       case "as read": {
         const { local, read = null } = this.handed(i, of);
         const isRight = read === null || read === local || Math.abs(read - local) < NEAR * Math.abs(local);
@@ -189,6 +193,11 @@ class Computation {
         return first === undefined ? 0 : Array.isArray(first.local) || first.local === 1 ? 1 : 2;
       }
     }
+  }
+
+  /** Whether an operation on numbers has a kink where it stands. */
+  #hasKink(i) {
+    return this.given[i].some(({ kink }) => kink === 1 || kink === true);
   }
 
   #chosen(i) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from autodiff_cli.explain.moments import TURN
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace
 from autodiff_cli.explain.words import Words
 from autodiff_cli.render.documents import trace_document
@@ -50,7 +51,7 @@ def _write(paper: Paper, trace: Trace, digits: int | None) -> None:
     paper.heading("forward pass: from the inputs to the output")
     write_steps(paper, trace.forward, forward)
     paper.heading("backward pass: from the output to the inputs")
-    paper.line("  The output's adjoint is 1. A node waits until all its users have handed it their share.", Style.FAINT)
+    paper.line(f"  {TURN}", Style.FAINT)
     write_steps(paper, trace.backward, backward)
     write_result(paper, trace, in_full)
     write_warnings(paper, trace.warnings)

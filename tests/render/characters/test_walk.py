@@ -135,6 +135,25 @@ def test_the_documentation_shows_what_is_drawn() -> None:
     assert "\n".join(screen(walk, Viewpoint(5), Extent(80, 24))[:13]) in page
 
 
+def test_why_the_way_back_begins_with_1_and_what_it_has_found_is_said() -> None:
+    walk = Walk(at("x*y + sin(x)", x=2, y=3), None, "utf-8")
+    shown = ["\n".join(screen(walk, Viewpoint(k))) for k in range(len(walk.moments))]
+    assert [k for k, text in enumerate(shown) if "The output's adjoint is 1." in text] == [4]
+    assert "d/dx = 2.58385: move x by a little h, and the output moves by about 2.58385 × h" in shown[-1]
+    walk = Walk(at("abs(x)", x=0), None, "utf-8")
+    assert "d/dx = 0. At a kink, or where it is not finite," in "\n".join(screen(walk, Viewpoint(3)))
+
+
+@pytest.mark.parametrize(("z", "shown"), [
+    ([1, 2, 0.5], "= [0.2312, 0.6285, 0.1402]"),
+    ([1, 2, 0.5, 3], "= [0.085, 0.23, 0.052, 0.63]"),
+    ([1, 2, 0.5, 3, 1e-3, -9], "= 6 from 3.76e-06 to 0.612"),
+])  # fmt: skip
+def test_arrays_in_boxes_have_fewer_digits_and_no_halves_of_numbers(z: list[float], shown: str) -> None:
+    walk = Walk(at("-log(softmax(z)[1])", z=z), None, "utf-8")
+    assert shown in "\n".join(screen(walk, Viewpoint(1)))
+
+
 def test_warnings_stand_at_the_end() -> None:
     walk = Walk(at("abs(x)", x=0), None, "utf-8")
     assert "kink" in "\n".join(screen(walk, Viewpoint(len(walk.moments) - 1)))
