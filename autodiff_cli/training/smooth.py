@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 _ROUNDS = 200  # of fitting and measuring the scale again
 _SAME = 1e-9  # the relative change of a scale that counts as none
 _HELD = 1 - 1e-6  # of the slope of a penalty, at most, that a parameter at its corner feels
+_PLAIN = 20  # parameters, at most, that are tried alone
 _NOTHING = 1e-12  # of the spread of the target: no scale at all
 
 
@@ -46,6 +47,9 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
         first = minimised(objective, _defined(objective) if begun is None else begun, options, progress)
     except Diverged as error:
         first = error
+    if _is_likelihood_without_end(objective, options, first) and (plain := _plain(objective)) is not None:
+        progress.warnings.append(f"the starting values led to no fit; begun anew at {starts(objective, plain)}")
+        first = minimised(objective, plain, options, progress)
     if searches and _ends_badly(objective, first):
         found = search(objective, objective.start, free, options.seed, objective.bounds)
         if found is not None and _is_better(objective, found.end, first):
@@ -70,6 +74,32 @@ def _in_units(objective: Objective, free: NDArray[np.bool_], seed: int) -> Array
         return None
     other = nearer(objective, objective.start)
     return other if _standing(objective, other) < _standing(objective, found.end) else found.end
+
+
+def _is_likelihood_without_end(objective: Objective, options: MethodOptions, first: Outcome | Diverged) -> bool:
+    if isinstance(first, Outcome) and (not first.failure or first.is_endless or has_no_end(objective, first.theta)):
+        return False
+    return objective.kind is LossKind.LIKELIHOOD and options.epochs is None and options.starts is None
+
+
+def _plain(objective: Objective) -> Array | None:
+    """The best of the plainest starts, where what nobody gave is 0, or 0 but for one; None where none is defined.
+
+    There a link of a sum of columns is that of a constant, whatever the size of the columns.
+    """
+    places = np.flatnonzero(objective.layout.mask(guessed(objective)))
+    at_0 = objective.start.copy()
+    at_0[places] = 0.0
+    best: tuple[float, Array] | None = None
+    for place in (None, *places[:_PLAIN]):
+        theta = at_0.copy()
+        if place is not None:
+            theta[place] = 1.0
+        theta = objective.bounds.clipped(theta)
+        loss = objective.value(theta) if _is_defined(objective, theta) else math.inf
+        if loss < (math.inf if best is None else best[0]):
+            best = loss, theta
+    return None if best is None else best[1]
 
 
 def _defined(objective: Objective) -> Array:

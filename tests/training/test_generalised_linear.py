@@ -129,3 +129,30 @@ def test_a_softmax_of_raw_columns_reaches_its_optimum() -> None:
     assert found.converged
     assert better.converged
     assert found.log_likelihood == pytest.approx(better.log_likelihood, rel=1e-10)
+
+
+def test_links_that_are_not_defined_at_the_default_start() -> None:
+    columns, design = survey(200)
+    eta = (design - design.mean(axis=0)) @ [0, 0.03, 4e-5, -3e-7]
+    generator = np.random.default_rng(7)
+    y = (generator.random(200) < 0.5 * (1 + np.tanh(eta))).astype(float)
+    for link in ("normal_cdf(%s)", "1 - exp(-exp(%s))"):
+        found = ad.fit(f"y ~ {link % 'a + b*age + c*income + d*both'}", {**columns, "y": y}, family="binomial")
+        scaled = {name: (values - values.mean()) / values.std() for name, values in columns.items()}
+        start = {"a": -0.2, "b": 0.0, "c": 0.0, "d": 0.0}
+        better = ad.fit(
+            f"y ~ {link % 'a + b*age + c*income + d*both'}", {**scaled, "y": y}, family="binomial", start=start
+        )
+        assert found.converged
+        assert better.converged
+        assert found.deviance == pytest.approx(better.deviance, rel=1e-9)
+        assert found.stderr["d"] == pytest.approx(better.stderr["d"] / columns["both"].std(), rel=1e-5)
+
+
+def test_predictions_that_hardly_depend_on_parameters_are_no_crash() -> None:
+    generator = np.random.default_rng(8)
+    x = generator.normal(10, 1, 100)
+    for size in (1.0, 1e3, 1e6):
+        y = (generator.random(100) < 0.4).astype(float)
+        found = ad.fit("y ~ normal_cdf(a + b*x)", {"x": x * size, "y": y}, family="binomial")
+        assert found.converged

@@ -124,8 +124,8 @@ class Region:
         if longest <= (1 + _CLOSE) * radius:
             return 0.0
         # φ(λ) = length - radius is convex and falls: Newton's steps on it from the left never pass its root.
-        slope = float(np.sum(np.square(along / sizes / sizes))) / longest
-        low, high = (longest - radius) / slope, norm(sizes * along) / radius
+        steep = float(np.sum(np.square(along / sizes / longest / sizes)))  # -φ'/φ: no square of it vanishes
+        low, high = (1 - radius / longest) / steep, norm(sizes * along) / radius
         damping = min(max(self._damping, low), high)
         for _ in range(_ITERATIONS):
             now = length(damping)
@@ -133,8 +133,8 @@ class Region:
                 break
             low, high = (damping, high) if now > radius else (low, damping)
             squared = np.square(sizes) + damping
-            slope = float(np.sum(np.square(sizes * along / squared) / squared)) / now
-            damping = min(max(damping + (now - radius) / radius * now / slope, low), high)
+            steep = float(np.sum(np.square(sizes * along / squared / now) / squared))
+            damping = min(max(damping + (now - radius) / radius / steep, low), high)
         return damping
 
 
