@@ -77,8 +77,9 @@ nap:
   br label %look
 leave:
   %left.box = cmpxchg ptr %box, i64 {_READY}, i64 {AWAY} seq_cst seq_cst
-  %is.away = extractvalue {{ i64, i1 }} %left.box, 1
-  br i1 %is.away, label %end, label %look
+  %was = extractvalue {{ i64, i1 }} %left.box, 0
+  %has.more = icmp ugt i64 %was, {_READY}
+  br i1 %has.more, label %look, label %end
 take:
   %taken = cmpxchg ptr %box, i64 %word, i64 {_BUSY} seq_cst seq_cst
   %is.taken = extractvalue {{ i64, i1 }} %taken, 1
