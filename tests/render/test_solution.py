@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,6 +99,31 @@ def test_names_that_look_alike_are_told_apart() -> None:
     point = re.findall(r"^(\S+) &= 1\.25 \\cdot 10\^\{-7\}", source, re.M)
     assert len(point) == len({*point}) == 7
     assert {r"\lambda", r"\theta_{0}", r"\hat{x}", "x_{1}"} <= {*point}
+
+
+# fmt: off
+SAID = [
+    ("sum(v*w)",       {"v": [1, 2], "w": [3, 4]}, [r"u_{1} &= v \odot w", r"&= \bar{u}_{1} \odot w"]),
+    ("sum(v + w)",     {"v": [1, 2], "w": [3, 4]}, [r"\bar{v} &= \bar{u}_{1} = "]),
+    ("sum(W @ v)",     {"W": [[1, 2]], "v": [3, 4]}, [r"u_{1} &= W \, v"]),
+    ("norm(v)",        {"v": [3, 4]}, [r"\frac{v}{f}"]),
+    ("rate = 0.5; rate*x", {"x": 3}, [r"\mathrm{rate} &= 0.5", r"f &= \mathrm{rate} \, x = 0.5 \cdot 3 = 1.5"]),
+    ("log(x)",         {"x": -1}, [r"\bar{f} \cdot \text{undefined}"]),
+    ("0^x + x",        {"x": 2}, [r"\bar{v}_{1} \cdot 0 "]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "point", "lines"), SAID)
+def test_products_names_and_slopes_are_set_as_what_they_are(text: str, point: dict[str, Any], lines: list[str]) -> None:
+    source = worked_solution(trace(ad.parse(text), point))
+    assert [line for line in lines if line not in source] == []
+    assert "direction" not in source
+
+
+def test_a_derivative_without_a_value_has_no_formula() -> None:
+    source = worked_solution(trace(ad.parse("log(x)*y"), {"x": -1, "y": 2}))
+    assert r"\frac{\partial f}{\partial x} &= \text{undefined}" in source
 
 
 @pytest.mark.parametrize("options", ["--format latex", "-o solution.tex"])

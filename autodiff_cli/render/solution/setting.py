@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from autodiff_cli.export.latex import symbol
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.straight import TIGHTEST, Fragment
 from autodiff_cli.graph.tape import topological
-from autodiff_cli.targets.latex import LATEX, POWER, PRODUCT, SIGN, LatexLibrary
+from autodiff_cli.targets.latex import LATEX, NOTATIONS, POWER, PRODUCT, SIGN, LatexLibrary
 from autodiff_cli.targets.pen import Pen
 
 WIDEST = 78  # signs of a formula on one line, as `width` counts them
@@ -123,8 +123,9 @@ def number(x: Any, show: Callable[[Any], str], shorter: Callable[[Any], str] | N
 def _summary(x: Any, show: Callable[[Any], str]) -> Fragment:
     """An array by its shape and range."""
     size, least, most = r" \times ".join(map(str, x.shape)), float(x.min()), float(x.max())
-    ends = f"${_figure(show(least)).text}$ to ${_figure(show(most)).text}$"
-    return Fragment(rf"\text{{${size}$ numbers, from {ends}}}")
+    low, high = (_figure(show(end)).text for end in (least, most))
+    range_ = f"all ${low}$" if low == high else f"from ${low}$ to ${high}$"
+    return Fragment(rf"\text{{${size}$ numbers, {range_}}}")
 
 
 def _figure(text: str) -> Fragment:
@@ -145,12 +146,19 @@ def product(factors: Sequence[Fragment]) -> str:
     return r" \cdot ".join(texts)
 
 
+_BY_ELEMENTS = NOTATIONS["mul"]._replace(texts=("", r" \odot ", ""))
 _PEN = Pen(LatexLibrary(LATEX))
 
 
-def operation(node: Node, operands: Sequence[Fragment]) -> Fragment:
-    """An operation on operands, as a number; of very many operands those at the ends."""
+def operation(node: Node, operands: Sequence[Fragment], arrays: Collection[Node] = ()) -> Fragment:
+    """An operation on operands, as a number; of very many operands those at the ends.
+
+    Args:
+        arrays: the nodes that are arrays: their product element by element is not set as one of matrices is.
+    """
     assert node.op is not None
+    if node.op.symbol == "*" and all(child in arrays for child in node.inputs):
+        return LATEX.written(_BY_ELEMENTS, operands)
     if len(operands) > _MOST_OPERANDS:
         operands = [*operands[: _MOST_OPERANDS - 2], Fragment(r"\dots"), operands[-1]]
     if node.op.name == "index" and operands[0].text.endswith("}") and operands[0].binding > POWER:
@@ -166,20 +174,26 @@ def operation_on_numbers(node: Node, numbers: Sequence[Fragment]) -> Fragment:
 
 
 def formula(
-    root: Node, known: Mapping[Node, Fragment], fresh: Callable[[Node], str], widest: int = WIDEST
+    root: Node,
+    known: Mapping[Node, Fragment],
+    fresh: Callable[[Node], str],
+    widest: int = WIDEST,
+    arrays: Collection[Node] = (),
 ) -> tuple[str, list[tuple[str, str]]]:
     """A graph as a formula, and what stands in it for parts for which there is no room on a line, each as a formula.
 
     Args:
         known: what is set for leaves, and whatever else is known.
         fresh: what to call a part.
+        arrays: the nodes that are arrays.
     """
     parts: list[tuple[str, str]] = []
     written = dict(known)
     for node in topological([root]):
         if node in written:
             continue
-        piece = _PEN.write(node, ()) if node.op is None else operation(node, [written[child] for child in node.inputs])
+        operands = [written[child] for child in node.inputs]
+        piece = _PEN.write(node, ()) if node.op is None else operation(node, operands, arrays)
         if node.op is not None and width(piece.text) > widest:
             operands = []
             for child in node.inputs:
@@ -189,7 +203,7 @@ def formula(
                     parts.append((name, LATEX.given(part).text))
                     part = written[child] = Fragment(name)
                 operands.append(part)
-            piece = operation(node, operands)
+            piece = operation(node, operands, arrays)
         written[node] = piece
     return LATEX.given(written[root]).text, parts
 

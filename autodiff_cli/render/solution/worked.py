@@ -8,18 +8,23 @@ operations.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodiff_cli.algebra.readable import readable
 from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.explain.labels import is_constant_name
 from autodiff_cli.explain.record import Handed, Trace, shape_of
+from autodiff_cli.explain.slopes import is_read_right
 from autodiff_cli.export.latex import for_reading
 from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.helpers import without_helpers
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.shapes import shapes
 from autodiff_cli.graph.straight import TIGHTEST, Fragment
-from autodiff_cli.graph.tape import rebuild
+from autodiff_cli.graph.tape import Tape, rebuild
 from autodiff_cli.render.numbers import shows
 from autodiff_cli.render.solution.setting import (
     WIDEST,
@@ -79,11 +84,13 @@ class _Solution:
         self._own = self._symbols.letter("LJfF" if is_loss else "fFgy")
         letter = self._own_letter = self._symbols.letter("vuzsq")
         self._called = [""] * len(self._nodes)
+        values = zip(self._nodes, trace.values, strict=True)
+        self._arrays = frozenset(node for node, value in values if shape_of(value))
         steps = {step.node: step.step for step in trace.forward}
         for i, node in enumerate(self._nodes):
             if node.is_input:
                 self._called[i] = self._symbols.of(node.text)
-            elif node.is_constant:
+            elif node.is_constant and (node not in names or is_constant_name(node)):
                 self._called[i] = _constant(node)
             elif node in names:
                 self._called[i] = self._symbols.of(names[node])
@@ -123,6 +130,8 @@ class _Solution:
         """The formula, and the names in it."""
         trace, index = self._trace, self._trace.tape.index
         leaves = {node: Fragment(self._called[i]) for i, node in enumerate(self._nodes) if node.op is None}
+        constants = [node for node in leaves if node.is_constant and leaves[node].text != _constant(node)]
+        yield from (f"{leaves[node].text} &= {_constant(node)}" for node in constants)
         named = {node: Fragment(self._called[index[node]]) for node in self._nodes if node in trace.expression.names}
 
         def fresh(node: Node) -> str:
@@ -134,7 +143,7 @@ class _Solution:
                 if node not in named:
                     yield f"{self._own} &= {self._called[index[node]]}"
                 continue
-            text, parts = formula(node, leaves | others, fresh)
+            text, parts = formula(node, leaves | others, fresh, arrays=self._arrays)
             for name, part in parts:
                 yield f"{name} &= {part}"
             yield f"{self._called[index[node]]} &= {text}"
@@ -151,7 +160,7 @@ class _Solution:
         for step in self._trace.forward:
             node = self._nodes[step.node]
             symbols = [Fragment(self._called[i]) if self._nodes[i].op else _leaf(self, i) for i in step.inputs]
-            sides = [LATEX.given(operation(node, symbols)).text]
+            sides = [LATEX.given(operation(node, symbols, self._arrays)).text]
             if self._are_numbers(step.inputs):
                 numbers = [self._value(self._trace.values[i]) for i in step.inputs]
                 sides.append(LATEX.given(operation_on_numbers(node, numbers)).text)
@@ -216,11 +225,14 @@ class _Solution:
         op, inputs = self._nodes[user].op, self._trace.tape.inputs[user]
         assert op is not None
         as_number = product([Fragment(""), self._value(given.local)]).removeprefix(r" \cdot ")
-        if op.gate is Gate.ROUTE or op.gate is Gate.BLOCK:
+        is_number = self._are_numbers([user, *inputs])
+        if op.gate in (Gate.ROUTE, Gate.BLOCK) or (is_number and not is_read_right(self._trace, user, given)):
             return as_number
         rule = op.partials(len(inputs))
         constants = {
-            leaf: self._nodes[j] for leaf, j in zip(rule.inputs, inputs, strict=True) if self._nodes[j].is_constant
+            leaf: self._nodes[j]
+            for leaf, j in zip(rule.inputs, inputs, strict=True)
+            if self._nodes[j].is_constant and self._called[j] == _constant(self._nodes[j])
         }
         (local,) = readable(rebuild([rule.partials[given.position].local], constants))
         known = {leaf: _leaf(self, j) for leaf, j in zip(rule.inputs, inputs, strict=True)}
@@ -236,16 +248,23 @@ class _Solution:
         op, inputs = self._nodes[user].op, self._trace.tape.inputs[user]
         assert op is not None
         if given.local is not None:
-            text = rf"{self._slope(user)} \odot {self._local(user, given)}"
-            shapes = shape_of(self._trace.values[user]), shape_of(self._trace.values[given.to])
-            return text if shapes[0] == shapes[1] else rf"\operatorname{{sum}}\left({text}\right)"
+            local = self._local(user, given)
+            text = self._slope(user) if local == "1" else rf"{self._slope(user)} \odot {local}"
+            is_stretched = shape_of(self._trace.values[user]) != shape_of(self._trace.values[given.to])
+            return text if not is_stretched else rf"\operatorname{{sum}}\left({text}\right)"
         passage = op.passage(tuple(shape_of(self._trace.values[j]) for j in inputs))
         graph = passage.back[given.position]
         assert graph is not None
-        (graph,) = simplify([graph], scalar=False)
+        both = zip(passage.inputs, inputs, strict=True)
+        constants = {leaf: self._nodes[j] for leaf, j in both if self._nodes[j].is_constant}
+        (graph,) = simplify(rebuild([without_helpers([graph])[graph]], constants), scalar=False)
         known = {leaf: _leaf(self, j) for leaf, j in zip(passage.inputs, inputs, strict=True)}
         known |= {passage.adjoint: Fragment(self._slope(user)), passage.output: Fragment(self._called[user])}
-        text, parts = formula(graph, known, lambda _: "")
+        placeholders = {passage.output: user, passage.adjoint: user, **dict(zip(passage.inputs, inputs, strict=True))}
+        sizes = {leaf.text: shape_of(self._trace.values[j]) for leaf, j in placeholders.items()}
+        tape = Tape([graph])
+        arrays = [node for node, shape in zip(tape.nodes, shapes(tape, sizes), strict=True) if shape]
+        text, parts = formula(graph, known, lambda _: "", arrays=arrays)
         if parts:
             return rf"\text{{the part of }} {self._slope(user)} \text{{ that comes from }} {self._called[given.to]}"
         return text
@@ -262,7 +281,7 @@ class _Solution:
             fresh = (f"t_{{{k}}}" for k in itertools.count(1))
             for name, slope in zip(trace.wrt, for_reading([output, *slopes], True)[1:], strict=True):
                 text, parts = formula(slope, known, lambda _: next(fresh), WIDEST - _WHERE)
-                if len(parts) <= _MOST_PARTS:
+                if len(parts) <= _MOST_PARTS and not math.isnan(trace.gradient[name]):
                     rows = [f"&= {text}"] if not slope.is_constant else []
                     formulas[name] = [*rows, *(rf"&\qquad \text{{where }} {part} = {of}" for part, of in parts)]
         yield f"{self._output} &= {number(trace.value, self._full).text}"
