@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,25 +33,48 @@ MIXED_FREELY = 2**18
 _STRETCH = 32
 _WINDOW = 8192
 
+_PART = 2**19  # rows of an order that are there at a time, where there are more
 _PAUSE = 0.1  # seconds between two reports of how far an epoch is
 
 
-def shuffled(generator: np.random.Generator | None, rows: int) -> NDArray[Any]:
-    """The order in which an epoch goes through the rows. Every backend takes this one, so that all agree.
+def orders(generator: np.random.Generator, rows: int, batch: int, most: int = _PART) -> Iterator[NDArray[Any] | None]:
+    """The order in which an epoch goes through the rows, in parts of whole batches, about `most` rows each.
+
+    Every backend takes this one, so that all agree.
 
     Of many rows, each batch has rows from all over the data; but those less than 32 that make no whole stretch are
-    always among the last of an epoch, and not every order is possible. Without a generator they stay as they are.
+    always among the last of an epoch, and not every order is possible. Where one batch has all rows their order says
+    nothing: None is as they lie.
 
-    >>> sorted(shuffled(np.random.default_rng(0), 4).tolist())
-    [0, 1, 2, 3]
+    >>> generator = np.random.default_rng(0)
+    >>> [sorted(part.tolist()) for part in orders(generator, 4, 2)], [*orders(generator, 4, 4)]
+    ([[0, 1, 2, 3]], [None])
     """
-    if generator is None:
-        return np.arange(rows)
-    return generator.permutation(rows) if rows <= MIXED_FREELY else LongOrder(generator, rows).part(0, rows)
+    if batch >= rows:
+        yield None
+    elif rows <= MIXED_FREELY:
+        yield generator.permutation(rows)
+    else:
+        order = LongOrder(generator, rows)
+        yield from (order.part(part.start, part.stop) for part in parts_of_batches(rows, batch, most))
+
+
+def parts_of_batches(rows: int, batch: int, most: int) -> Generator[slice]:
+    """Rows in parts of whole batches, two at least, and about so many rows each.
+
+    >>> [*parts_of_batches(100, 20, 50)], [*parts_of_batches(100, 30, 10)]
+    ([slice(0, 40, None), slice(40, 100, None)], [slice(0, 60, None), slice(60, 100, None)])
+    """
+    size = max(2, most // batch) * batch
+    start = 0
+    while start < rows:
+        end = rows if rows - start - size <= batch else start + size
+        yield slice(start, end)
+        start = end
 
 
 class LongOrder:
-    """The same of more than `MIXED_FREELY` rows, of which any part can be had without the others."""
+    """An order of more than `MIXED_FREELY` rows, of which any part can be had without the others."""
 
     def __init__(self, generator: np.random.Generator, rows: int) -> None:
         kind = np.dtype(np.int32 if rows < 2**31 else np.int64)
@@ -178,18 +201,17 @@ class EpochLoop:
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator | None,
+        order: NDArray[Any] | None = None,
         tell: Tell | None = None,
         losses: list[float] | None = None,
     ) -> float:
         """See `EpochKernel.run`."""
-        rows = next(iter(columns.values())).shape[-1]
-        if 0 < rows <= batch_rows:
+        rows = next(iter(columns.values())).shape[-1] if order is None else len(order)
+        if order is None and 0 < rows <= batch_rows:
             weight = float(rows) if self._weight is None else total(columns[self._weight])
             return self.whole(state, rate, point, weight, lambda kernel, at: kernel.sums(at, columns, rows))
         names = self._sums.names.intersection(columns)
-        order = shuffled(generator, rows)
-        drawn = {name: columns[name][..., order] for name in names}
+        drawn = {name: columns[name] if order is None else columns[name][..., order] for name in names}
         losses = [] if losses is None else losses
         due = time.monotonic() + _PAUSE
         for part in slices(rows, batch_rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.backends.protocol import (
     Array,
@@ -152,11 +152,11 @@ class _Epochs(_Careful[EpochKernel]):
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator | None,
+        order: NDArray[Any] | None = None,
         tell: Tell | None = None,
         losses: list[float] | None = None,
     ) -> float:
-        given = state, rate, point, columns, batch_rows, generator, tell, losses
+        given = state, rate, point, columns, batch_rows, order, tell, losses
         try:
             return self._kernel.run(*given)
         except NotCompiled as error:  # before the first step

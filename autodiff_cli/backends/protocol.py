@@ -200,21 +200,21 @@ class EpochKernel(Protocol):
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator | None,
+        order: NDArray[Any] | None = None,
         tell: Tell | None = None,
         losses: list[float] | None = None,
     ) -> float:
-        """Take one step per batch, over all rows once, in the order of `shuffled(generator, rows)`.
+        """Take one step per batch, over some rows in an order.
 
         A batch is the next `batch_rows` rows of that order, the last one what is left; one whose weights are all 0 is
-        left out. Its loss and gradient are the (weighted) mean over its rows. Where one batch has all rows, their order
-        says nothing, and may stay what it is.
+        left out. Its loss and gradient are the (weighted) mean over its rows.
 
         Args:
             state: is moved on, in place.
             rate: the learning rate.
             point: a value for every leaf that is neither a column nor a parameter; more may be there.
             columns: whole columns, one at least.
+            order: the numbers of the rows; by default all of them, as they lie.
             tell: is called now and then within an epoch that lasts.
             losses: gets the loss of each batch, after those of earlier rows of the epoch.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.algebra.table import share
-from autodiff_cli.backends.descent import mean_loss, shuffled
+from autodiff_cli.backends.descent import mean_loss
 from autodiff_cli.backends.llvm.machine.binding import Bound
 from autodiff_cli.backends.llvm.machine.calls import Calls
 from autodiff_cli.backends.llvm.machine.compile import Machine, compiled
@@ -92,20 +92,21 @@ class CompiledEpochs:
         point: Point,
         columns: Columns,
         batch_rows: int,
-        generator: np.random.Generator | None,
+        order: NDArray[Any] | None = None,
         tell: Tell | None = None,
         losses: list[float] | None = None,
     ) -> float:
         """See `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
-        if min(batch_rows, rows) > _LONGEST or rows >= 2**32:
-            return self._otherwise.run(state, rate, point, columns, batch_rows, generator, tell, losses)
+        if min(batch_rows, rows if order is None else len(order)) > _LONGEST or rows >= 2**32:
+            return self._otherwise.run(state, rate, point, columns, batch_rows, order, tell, losses)
         with self._lock, quiet():
             bound = Bound(self._plan.loss.plan.columns, columns, rows)
             run = self._machine(bound.types).function("epoch")
             self._enter(state, rate, point)
             try:
-                order, batch = shuffled(generator, rows), max(1, min(batch_rows, rows))
+                order = np.arange(rows, dtype=np.uint32) if order is None else order.astype(np.uint32)
+                batch = max(1, min(batch_rows, len(order)))
                 return mean_loss(self._run(run, bound, order, batch, tell, [] if losses is None else losses))
             finally:
                 self._leave(state)
@@ -121,7 +122,6 @@ class CompiledEpochs:
     ) -> list[float]:
         rows = len(order)
         window, drawn, _kept = self._space(bound, batch)
-        order = np.ascontiguousarray(order, np.uint32)
         losses = np.empty(-(-rows // batch))
         self._set(order=order, columns=bound.table, drawn=drawn, losses=losses)
         self._set(batch=batch, window=window, count=0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.backends.fold import slices
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
@@ -24,6 +25,7 @@ from autodiff_cli.training.smooth import minimised
 Array = NDArray[np.float64]
 
 _FEW = 5  # resamples beyond an end of an interval, on which it rests
+_PART = 2**17  # rows that are drawn at a time
 _MOST_LOST = 0.5  # of the resamples: with fewer left nothing is said
 
 
@@ -63,8 +65,7 @@ def resamples(objective: Objective, theta: Array, count: int, seed: int, level: 
     ends = []
     with quiet():
         for _ in range(count):
-            rows = np.sort(generator.integers(objective.rows, size=objective.rows))
-            end = _refitted(objective.restricted(rows), theta)
+            end = _refitted(objective.restricted(_drawn(generator, objective.rows)), theta)
             if end is not None:
                 ends.append(end)
     lost = count - len(ends)
@@ -80,6 +81,14 @@ def resamples(objective: Objective, theta: Array, count: int, seed: int, level: 
             f"{count} resamples are few for intervals of {100 * level:g} %: --bootstrap {enough} or more are better"
         )
     return found
+
+
+def _drawn(generator: np.random.Generator, rows: int) -> NDArray[np.uint8]:
+    """How often each of the rows comes, of which as many are drawn. It is never 256 times."""
+    times = np.zeros(rows, np.uint8)
+    for part in slices(rows, _PART):
+        np.add.at(times, generator.integers(rows, size=part.stop - part.start), 1)
+    return times
 
 
 def _refitted(objective: Objective, start: Array) -> Array | None:

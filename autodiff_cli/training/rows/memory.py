@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from typing import TypeVar
+import operator
+from collections.abc import Callable, Iterable, Set
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.backends.descent import mean_loss, orders, total
 from autodiff_cli.backends.fold import fold
 from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
 from autodiff_cli.data.table import Table
-from autodiff_cli.training.rows.protocol import Some, Task, numbered
-from autodiff_cli.training.rows.selection import Mask, Selection
+from autodiff_cli.training.rows.protocol import WEIGHT, Columns, Some, Task, numbered
+from autodiff_cli.training.rows.selection import Selection, Times
+from autodiff_cli.training.rows.tasks import ColumnTask, SumTask
 
 T = TypeVar("T")
 
@@ -39,10 +42,12 @@ class InMemory:
         return task(self._columns, self.rows)
 
     def part(self, rows: Some) -> InMemory | ChosenInMemory:
-        """See `Rows.part`. What a truth value for each of many rows chooses stays where it is."""
-        if self.rows > _MANY and not isinstance(rows, slice) and rows.dtype == np.bool_:
-            return ChosenInMemory(self, np.asarray(rows, np.bool_))
-        return InMemory(self._table.part(rows))
+        """See `Rows.part`. What is chosen of many rows by truth values or times stays where it is."""
+        if isinstance(rows, slice):
+            return InMemory(self._table.part(rows))
+        if self.rows > _MANY and rows.dtype in (np.bool_, np.uint8):
+            return ChosenInMemory(self, cast(Times, rows))
+        return InMemory(self._table.part(numbered(rows, self.rows)))
 
     def descend(
         self,
@@ -55,7 +60,8 @@ class InMemory:
         tell: Tell | None = None,
     ) -> float:
         """See `Rows.descend`."""
-        return kernel.run(state, rate, point, self._columns, batch_rows, generator, tell)
+        parts = orders(generator, self.rows, batch_rows)
+        return _descended(kernel, state, rate, point, self._columns, batch_rows, parts, self.rows, tell)
 
     def table(self) -> Table:
         """See `Rows.table`."""
@@ -67,14 +73,13 @@ class ChosenInMemory:
 
     Args:
         rows: all of them.
-        mask: a truth value for each.
+        times: a truth value for each, or how often it counts.
     """
 
-    def __init__(self, rows: InMemory, mask: Mask) -> None:
+    def __init__(self, rows: InMemory, times: Times) -> None:
         self._all = rows
         self._columns = rows.table().columns
-        self._chosen = Selection(mask, _CHUNK)
-        self._copied: InMemory | None = None  # for mini-batches
+        self._chosen = Selection(times, _CHUNK)
         self.rows = self._chosen.rows
         self.dropped = rows.dropped
         self.names = rows.names
@@ -102,10 +107,49 @@ class ChosenInMemory:
         generator: np.random.Generator,
         tell: Tell | None = None,
     ) -> float:
-        """See `Rows.descend`. Batches are drawn from a copy."""
-        self._copied = self._copied or self.part(slice(None))
-        return self._copied.descend(kernel, state, rate, point, batch_rows, generator, tell)
+        """See `Rows.descend`."""
+        if batch_rows >= self.rows:
+            weight = self._total()
+            return kernel.whole(state, rate, point, weight, lambda sums, at: self.fold(SumTask(sums, at), np.add))
+        parts = (self._chosen.numbers(part) for part in orders(generator, self.rows, batch_rows) if part is not None)
+        return _descended(kernel, state, rate, point, self._columns, batch_rows, parts, self.rows, tell)
+
+    def _total(self) -> float:
+        """The weight of all rows."""
+        if WEIGHT not in self.names:
+            return float(self.rows)
+        weights = ColumnTask({WEIGHT}, lambda columns: total(columns[WEIGHT]), operator.add)
+        return float(self.fold(weights, operator.add))
 
     def table(self) -> Table:
         """See `Rows.table`."""
         return self.part(slice(None)).table()
+
+
+def _descended(
+    kernel: EpochKernel,
+    state: State,
+    rate: float,
+    point: Point,
+    columns: Columns,
+    batch_rows: int,
+    parts: Iterable[NDArray[Any] | None],
+    rows: int,
+    tell: Tell | None,
+) -> float:
+    """An epoch over some rows in an order that comes in parts. See `Rows.descend`."""
+    losses: list[float] = []
+    done = 0
+    for order in parts:
+        if order is None:
+            return kernel.run(state, rate, point, columns, batch_rows, tell=tell)
+
+        def tell_of_all(share: float, loss: float, done: int = done, count: int = len(order)) -> None:
+            if tell is not None:
+                tell((done + share * count) / rows, loss)
+
+        mean = kernel.run(state, rate, point, columns, batch_rows, order, tell and tell_of_all, losses)
+        done += len(order)
+        if tell is not None and done < rows:
+            tell(done / rows, mean)
+    return mean_loss(losses)

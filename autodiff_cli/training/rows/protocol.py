@@ -14,7 +14,7 @@ from autodiff_cli.data.table import Table
 Columns = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-Some = slice | NDArray[np.intp] | NDArray[np.bool_]
+Some = slice | NDArray[np.intp] | NDArray[np.bool_] | NDArray[np.uint8]
 
 WEIGHT = ""  # the column of weights; no column of a model has an empty name
 LARGEST_BLOCK = 8192  # rows of a block, at most; blocks of fewer have a power of two of them
@@ -62,7 +62,8 @@ class Rows(Protocol):
         """What a task gives for each chunk, combined. Raises ValueError if there is no row."""
 
     def part(self, rows: Some) -> Rows:
-        """Some of the rows: a slice, row numbers, or a truth value for each. Those of numbers are in memory."""
+        """Some of the rows: a slice, row numbers, a truth value for each, or how often each comes (`uint8`). Those of
+        numbers are in memory."""
 
     def descend(
         self,
@@ -85,7 +86,11 @@ def numbered(rows: Some, count: int) -> NDArray[np.intp]:
 
     >>> numbered(slice(1, None), 3).tolist(), numbered(np.array([True, False, True]), 3).tolist()
     ([1, 2], [0, 2])
+    >>> numbered(np.array([0, 2, 1], np.uint8), 3).tolist()
+    [1, 1, 2]
     """
     if isinstance(rows, slice):
         return np.arange(*rows.indices(count))
+    if rows.dtype == np.uint8:
+        return np.repeat(np.arange(count), rows)
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.descent import MIXED_FREELY, LongOrder, mean_loss
+from autodiff_cli.backends.descent import MIXED_FREELY, mean_loss, orders
 from autodiff_cli.backends.fold import fold, slices
 from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
 from autodiff_cli.data.streaming.columns import Chunk, StreamedColumns, ahead
@@ -75,9 +75,9 @@ class StreamedRows:
             size = self._columns.chunk
             full = Rechunker([{name: np.empty(size) for name in names}], size)
             for number, (columns, rows) in enumerate(chunks):
-                mask = self._chosen.of_chunk(number)
-                kept = {name: values[:rows][mask] for name, values in columns.items()}
-                for space in full.full(kept, int(np.count_nonzero(mask))):
+                meant = self._chosen.of_chunk(number) - number * size
+                kept = {name: values[:rows][meant] for name, values in columns.items()}
+                for space in full.full(kept, len(meant)):
                     yield space, size
             rest, count = full.last()
             if count:
@@ -108,15 +108,15 @@ class StreamedRows:
         if batch_rows >= self.rows or self.rows <= MIXED_FREELY:  # few rows, or all at a time
             self._in_memory = self._in_memory or self._part(slice(None))
             return self._in_memory.descend(kernel, state, rate, point, batch_rows, generator, tell)
-        order = LongOrder(generator, self.rows)
-        parts = [*parts_of_batches(self.rows, batch_rows, self._columns.chunk)]
+        parts = orders(generator, self.rows, batch_rows, self._columns.chunk)
         losses: list[float] = []
-        # In any part are several batches: one alone might be added up in another order.
-        with contextlib.closing(ahead(self._of(order.part(part.start, part.stop)) for part in parts)) as drawn:
-            for part, columns in zip(parts, drawn, strict=True):
-                mean = kernel.run(state, rate, point, columns, batch_rows, None, losses=losses)
-                if tell is not None and part.stop < self.rows:
-                    tell(part.stop / self.rows, mean)
+        done = 0
+        with contextlib.closing(ahead((self._of(part), len(part)) for part in parts if part is not None)) as drawn:
+            for columns, rows in drawn:
+                mean = kernel.run(state, rate, point, columns, batch_rows, losses=losses)
+                done += rows
+                if tell is not None and done < self.rows:
+                    tell(done / self.rows, mean)
         return mean_loss(losses)
 
     def _of(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -127,17 +127,3 @@ class StreamedRows:
     def table(self) -> Table:
         """See `Rows.table`."""
         return self._part(slice(None)).table()
-
-
-def parts_of_batches(rows: int, batch: int, most: int) -> Generator[slice]:
-    """Rows in parts of whole batches, two at least, and about so many rows each.
-
-    >>> [*parts_of_batches(100, 20, 50)], [*parts_of_batches(100, 30, 10)]
-    ([slice(0, 40, None), slice(40, 100, None)], [slice(0, 60, None), slice(60, 100, None)])
-    """
-    size = max(2, most // batch) * batch
-    start = 0
-    while start < rows:
-        end = rows if rows - start - size <= batch else start + size
-        yield slice(start, end)
-        start = end

@@ -11,6 +11,7 @@ import numpy as np
 
 from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
 from autodiff_cli.data.table import Table
+from autodiff_cli.training.rows.memory import InMemory
 from autodiff_cli.training.rows.protocol import Columns, Rows, Some, Task
 
 T = TypeVar("T")
@@ -65,7 +66,7 @@ class Zeroed:
         tell: Tell | None = None,
     ) -> float:
         """See `Rows.descend`. The rows come into memory for it."""
-        return kernel.run(state, rate, point, self.table().columns, batch_rows, generator, tell)
+        return InMemory(self.table()).descend(kernel, state, rate, point, batch_rows, generator, tell)
 
     def table(self) -> Table:
         """See `Rows.table`."""

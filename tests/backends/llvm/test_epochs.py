@@ -13,6 +13,7 @@ import pytest
 from autodiff_cli import Objective, fit
 from autodiff_cli.backends import descent
 from autodiff_cli.backends.blocks import Blocks
+from autodiff_cli.backends.descent import orders
 from autodiff_cli.backends.llvm import epochs as compiled
 from autodiff_cli.backends.llvm.kernel import Llvm
 from autodiff_cli.backends.protocol import Backend, Descent, State
@@ -63,7 +64,9 @@ def run(
     state, generator = State.begun(objective.start, OPTIMIZERS[method]), np.random.default_rng(5)
     point = {**objective.fixed, **objective.settings}
     columns = objective.table.columns if columns is None else columns
-    return [kernel.run(state, RATE, point, columns, batch, generator) for _ in range(times)], state
+    rows = next(iter(columns.values())).shape[-1]
+    drawn = (next(orders(generator, rows, batch)) for _ in range(times))
+    return [kernel.run(state, RATE, point, columns, batch, order) for order in drawn], state
 
 
 def assert_same(found: tuple[list[float], State], wanted: tuple[list[float], State]) -> None:
@@ -248,7 +251,7 @@ def test_a_long_epoch_says_how_far_it_is_and_can_be_interrupted(monkeypatch: pyt
 
         state = State.begun(objective.start, OPTIMIZERS["sgd"])
         with pytest.raises(KeyboardInterrupt):
-            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, np.random.default_rng(0), tell)
+            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, tell=tell)
         assert all(before[0] < after[0] < 1 and np.isfinite(after[1]) for before, after in pairwise(told))
         assert state.steps == round(told[-1][0] * 3001 / 10)
         assert (state.theta != objective.start).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ def data() -> dict[str, Any]:
         ("y ~ a[g]*exp(-b*x)", {"backend": "llvm"}),
         ("y ~ dense([x, z], 1)[0]", {"optimizer": "lbfgs"}),
         ("y ~ a*exp(-b*x)", {"optimizer": "adam", "batch_size": 1000, "epochs": 2}),
+        ("y ~ a*exp(-b*x)", {"optimizer": "adam", "epochs": 2, "weights": "w"}),
     ],
 )
 def test_a_fit_with_rows_held_out_has_the_same_bits(
@@ -49,6 +51,37 @@ def test_a_fit_with_rows_held_out_has_the_same_bits(
     assert found.validation_loss == expected.validation_loss
     np.testing.assert_array_equal(found.covariance, expected.covariance)
     assert found.figures == expected.figures
+
+
+def test_a_bootstrap_of_many_rows_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = data()
+    expected = ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"]
+    monkeypatch.setattr(memory, "_MANY", 1000)
+    monkeypatch.setattr(memory, "_CHUNK", 8192)
+    assert ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"] == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "sgd", "batch_size": 500, "epochs": 1},
+        {"optimizer": "sgd", "batch_size": 500, "epochs": 1, "validation": 0.2},
+        {"bootstrap": 2},
+    ],
+    ids=str,
+)
+def test_no_method_takes_memory_as_columns_do(options: dict[str, Any]) -> None:
+    rows = 2_500_000
+    x = np.arange(rows) / rows
+    columns = {"x": x, "y": 2 * np.exp(-1.3 * x)}
+    ad.fit("y ~ a*exp(-b*x)", {name: column[:300_000] for name, column in columns.items()}, **options)
+    tracemalloc.start()
+    try:
+        ad.fit("y ~ a*exp(-b*x)", columns, **options)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 18_000_000  # the columns have 40 million bytes
 
 
 def test_few_rows_are_copied() -> None:
