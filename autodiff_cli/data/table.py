@@ -14,6 +14,7 @@ from autodiff_cli.data.cells import DataError as DataError
 from autodiff_cli.data.frames import named_columns
 from autodiff_cli.language.errors import in_brief
 from autodiff_cli.language.lexer import canonical
+from autodiff_cli.numbers.given import given_array, given_floats, given_labels
 
 Array = NDArray[np.float64]
 
@@ -123,7 +124,7 @@ def as_labels(values: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.bo
     Raises:
         DataError: for numbers that are not whole, and for halves of surrogate pairs.
     """
-    array: NDArray[Any] = np.asarray(values)
+    array = given_labels(values)
     if array.ndim != 1:
         raise DataError(f"column `{name}` has the shape {array.shape}; one label per row is needed")
     if array.dtype.kind in "bi" or (array.dtype.kind == "u" and np.all(array < _LARGEST_LABEL)):
@@ -131,13 +132,20 @@ def as_labels(values: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.bo
     if array.dtype.kind in "fu":
         return _whole(array.astype(np.float64), name)
     cells = array.tolist()
-    gone = [cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()) for cell in cells]
+    gone = [_is_gone(cell) for cell in cells]
     missing = np.array(gone, dtype=np.bool_)
     if all(absent or isinstance(cell, int | float) for cell, absent in zip(cells, gone, strict=True)):
         return _whole(np.array([math.nan if absent else cell for cell, absent in zip(cells, gone, strict=True)]), name)
     texts = ["" if absent else str(cell) for cell, absent in zip(cells, gone, strict=True)]
     _check_unicode(texts, name)
     return np.array(texts), missing
+
+
+def _is_gone(cell: Any) -> bool:
+    try:
+        return cell is None or bool(cell != cell) or (isinstance(cell, str) and not cell.strip())
+    except TypeError:  # of pandas' NA nobody knows whether it is itself
+        return True
 
 
 def _check_unicode(texts: Sequence[str], name: str) -> None:
@@ -165,14 +173,22 @@ def numbers(values: ArrayLike, what: str) -> Array:
     return readable(values, what).astype(np.float64, copy=False)
 
 
+def floats(values: ArrayLike, name: str) -> Array:
+    """The values of a column as float64, of whatever shape. Raises DataError if they are not numbers."""
+    try:
+        return given_floats(values)
+    except (TypeError, ValueError):
+        raise DataError(f"column `{name}` does not hold numbers only") from None
+
+
 def readable(values: ArrayLike, what: str) -> NDArray[Any]:
     """The values, side by side, as they are or as float64, of shape (rows,). Raises as `numbers` does."""
     try:
-        array: NDArray[Any] = np.asarray(values)
+        array = given_array(values)
         if array.dtype.kind not in "biufO":
             raise TypeError(array.dtype)
         if array.dtype.char not in _READ or not array.dtype.isnative:
-            array = array.astype(np.float64)  # of objects, None becomes nan
+            array = given_floats(array)  # of objects, None becomes nan
     except (TypeError, ValueError):
         raise DataError(f"{what} does not hold numbers only") from None
     if array.ndim != 1:

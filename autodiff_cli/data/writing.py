@@ -68,7 +68,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def _standing(path: str | os.PathLike[str]) -> os.stat_result | None:
     """What is there already; None for nothing. Raises OSError where that cannot be written over."""
     try:
-        found = os.stat(path)
+        found = os.stat(os.fspath(path))
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(found.st_mode):

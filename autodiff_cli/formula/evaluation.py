@@ -82,7 +82,7 @@ class Evaluation:
             MissingValueError: for a variable without a value.
             TypeError, ValueError: for a value that is no real number and no array of these.
         """
-        given = {canonical(name): value for name, value in {**(point or {}), **values}.items()}
+        given = {canonical(name): value for name, value in {**by_name(point), **values}.items()}
         self.check_names(given)
         missing = [name for name in self.leaves if name not in given]
         if missing:
@@ -208,6 +208,13 @@ class Evaluation:
             raise shape_error(error, self.source) from None
 
 
+def by_name(given: Any) -> Any:
+    """A mapping, or what can be taken for one; nothing for None."""
+    if given is not None and not hasattr(given, "keys"):
+        raise TypeError(f"a point, or a direction, is a mapping of names to numbers, not {type(given).__name__}")
+    return {} if given is None else given
+
+
 def _value(name: str, value: Any) -> Any:
     try:
         return number(value)
@@ -216,15 +223,16 @@ def _value(name: str, value: Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """A float, or an array of floats if an array or a sequence was given. Raises TypeError for complex numbers."""
-    if not hasattr(value, "__len__") or isinstance(value, str) or getattr(value, "ndim", 1) == 0:
-        try:
-            return float(value)
-        except OverflowError:  # of an integer beyond all floats
-            return math.inf if value > 0 else -math.inf
-    import numpy as np
+    """A float, or an array of floats if an array or a sequence was given. Raises as `given_floats` does."""
+    if not hasattr(value, "dtype") or isinstance(value, float):
+        if not hasattr(value, "__len__") or isinstance(value, str):
+            try:
+                return float(value)
+            except OverflowError:  # of an integer beyond all floats
+                return math.inf if value > 0 else -math.inf
+    elif getattr(value.dtype, "kind", None) is None and not getattr(value, "ndim", 1):  # a framework's own number
+        return float(value)
+    from autodiff_cli.numbers.given import given_floats
 
-    array = np.asarray(value)
-    if np.iscomplexobj(array):
-        raise TypeError("a value is a real number or an array of real numbers, not of complex ones")
-    return array.astype(np.float64, copy=False)
+    array = given_floats(value)
+    return array if array.ndim else float(array)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from autodiff_cli.autodiff.forward import Forward, tangents
 from autodiff_cli.autodiff.reverse import Reverse
-from autodiff_cli.formula.evaluation import Evaluation, number
+from autodiff_cli.formula.evaluation import Evaluation, by_name, number
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
@@ -370,7 +370,7 @@ class Formula(Evaluation):
         return self._gradients[key]
 
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
-        rates = {canonical(name): number(rate) for name, rate in direction.items()}
+        rates = {canonical(name): number(rate) for name, rate in by_name(direction).items()}
         self.check_names(rates)
         return rates
 

@@ -240,6 +240,8 @@ def canonical(name: str) -> str:
     >>> canonical("`Temp [°C]`"), canonical("π")
     ('Temp [°C]', 'pi')
     """
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a text, not {type(name).__name__}")
     if name[:1] == QUOTE == name[-1:] and len(name) > 2:
         name = name[1:-1]
     if not name.isprintable():

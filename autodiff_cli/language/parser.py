@@ -34,6 +34,8 @@ class Parsed(NamedTuple):
 def parse(text: str) -> Parsed:
     """The statements of a text."""
     tables = grammar_tables()
+    if not isinstance(text, str):
+        raise TypeError(f"an expression is a text, not {type(text).__name__}")
     if len(text) > LONGEST_TEXT:
         message = (
             f"the text has more than {LONGEST_TEXT:,} characters, the most that are read; "

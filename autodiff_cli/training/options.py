@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.backends.choice import NAMES, compiles
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.errors import OptionError, plain
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 from autodiff_cli.training.methods.schedules import read_schedule
 from autodiff_cli.training.objective.losses import FAMILIES, LOSSES
@@ -38,7 +38,7 @@ def checked_limits(name: str, given: Any) -> Limits:
     try:
         low, high = given
         low, high = -math.inf if low is None else float(low), math.inf if high is None else float(high)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OptionError(f"the bounds of `{name}` are a pair of numbers, (low, high), not {given!r}") from None
     if math.isnan(low) or math.isnan(high):
         raise OptionError(f"the bounds of `{name}` are {in_words((low, high))}: nan is no bound")
@@ -115,6 +115,7 @@ class DataOptions:
     stream: bool = False
 
     def __post_init__(self) -> None:
+        plain(self)
         if self.x_sigma and self.sigma is None:
             raise OptionError("errors in x count beside those in y: x_sigma needs sigma")
         if self.weights is not None and self.sigma is not None:
@@ -141,6 +142,7 @@ class LossOptions:
     l2: float = 0.0
 
     def __post_init__(self) -> None:
+        plain(self)
         for name, factor in (("l1", self.l1), ("l2", self.l2)):
             if not 0 <= factor < math.inf:
                 raise OptionError(f"the factor {name} of a penalty cannot be negative, nan or infinite: {factor:g}")
@@ -178,6 +180,7 @@ class MethodOptions:
     starts: int | None = None
 
     def __post_init__(self) -> None:
+        plain(self)
         read_schedule(self.lr_schedule)
         if self.starts is not None and self.starts < 1:
             raise OptionError(f"a fit has at least one start, not {self.starts}")
@@ -229,6 +232,7 @@ class ValidationOptions:
     min_delta: float = 0.0
 
     def __post_init__(self) -> None:
+        plain(self)
         fraction, patience = self.validation, self.patience
         if fraction is not None and not 0 < fraction < 1:
             raise OptionError(f"validation takes a fraction of the rows, between 0 and 1, not {fraction:g}")
@@ -253,6 +257,7 @@ class KeepingOptions:
     resume: str | None = None
 
     def __post_init__(self) -> None:
+        plain(self)
         if self.checkpoint_every is not None and self.checkpoint is None:
             raise OptionError("how often to write a checkpoint is said, but not the file: it needs checkpoint")
         if self.checkpoint_every is not None and self.checkpoint_every < 1:
@@ -271,6 +276,7 @@ class ReportOptions:
     plot: bool = False
 
     def __post_init__(self) -> None:
+        plain(self)
         object.__setattr__(self, "confidence", checked_level(self.confidence))
         if self.bootstrap is not None and self.bootstrap < 2:
             raise OptionError(f"a bootstrap has at least two resamples, not {self.bootstrap}; 1000 are usual")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.data.table import DataError, Dataset, Table, as_labels
 from autodiff_cli.language.columns import Match
 from autodiff_cli.language.errors import in_brief
+from autodiff_cli.numbers.given import given_labels
 
 Array = NDArray[np.float64]
 
@@ -85,7 +86,7 @@ def labelled(values: ArrayLike, name: str, levels: Sequence[Any] | None) -> NDAr
     Raises:
         DataError: for a label that is missing, or is none of these.
     """
-    array: NDArray[Any] = np.asarray(values)
+    array = given_labels(values)
     found, missing = as_labels(array.ravel(), name)
     if missing.any():
         raise DataError(f"row {int(np.argmax(missing)) + 1}, column `{name}`: no label", missing=True)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.backends.protocol import RowKernel, SumKernel
 from autodiff_cli.data.table import Table
+from autodiff_cli.numbers.given import given_floats
 from autodiff_cli.training.keeping.answers import Answers
 from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.model import Model
@@ -90,7 +91,7 @@ class ModelOverRows:
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:
         """The value of every parameter by name, the fixed ones too. Arrays are views of `theta`."""
-        values = self.layout.views(np.asarray(theta, dtype=np.float64))
+        values = self.layout.views(theta if type(theta) is np.ndarray else given_floats(theta))
         values |= self.fixed
         values |= self.settings
         return values

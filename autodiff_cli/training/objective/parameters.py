@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.backends.descent import views
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.lexer import canonical
+from autodiff_cli.numbers.given import given_floats
 from autodiff_cli.training.errors import OptionError
 
 Array = NDArray[np.float64]
@@ -46,7 +47,10 @@ class ParameterLayout:
         return tuple(text for name, shape in self.shapes.items() for text in _elements(name, shape))
 
     def views(self, theta: Array) -> dict[str, Any]:
-        """The parameters by name: numbers, and arrays in the memory of `theta`."""
+        """The parameters by name: numbers, and arrays in the memory of `theta`. Raises OptionError if it has too few
+        values or too many."""
+        if theta.shape != (self.size,):
+            raise OptionError(f"theta has the shape {theta.shape}; that of the free parameters is {(self.size,)}")
         return views(theta, self.shapes) if self._has_arrays else dict(zip(self.names, theta.tolist(), strict=True))
 
     def values(self, theta: Array) -> dict[str, Any]:
@@ -84,7 +88,7 @@ def _elements(name: str, shape: Shape) -> Iterator[str]:
 def checked(name: str, value: ArrayLike) -> Any:
     """A value of a parameter as a float or an array. Raises OptionError if it is neither, or not finite."""
     try:
-        array = np.array(value, dtype=np.float64)
+        array = np.array(given_floats(value))
     except (TypeError, ValueError):
         raise OptionError(f"the value of `{name}` is not a number, nor an array of them") from None
     if not np.isfinite(array).all():
@@ -94,5 +98,8 @@ def checked(name: str, value: ArrayLike) -> Any:
 
 
 def by_canonical_name(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Values by the names of parameters in the form in which the language compares names."""
-    return {canonical(name): value for name, value in (values or {}).items()}
+    """Values by the names of parameters in the form in which the language compares names. Raises OptionError for what
+    has no names."""
+    if values is not None and not hasattr(values, "items"):
+        raise OptionError(f"values of parameters are a mapping by their names, not {type(values).__name__}")
+    return {} if values is None else {canonical(name): value for name, value in values.items()}

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.backends.evaluate import evaluate
 from autodiff_cli.data.frames import named_columns
+from autodiff_cli.data.table import floats
 from autodiff_cli.language.errors import MissingValueError, in_brief
 from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.errors import OptionError
@@ -371,7 +372,7 @@ class FittedModel:
         missing = [name for name in names if name not in given]
         if missing:
             raise MissingValueError(f"no value for {in_brief(missing, '`')}")
-        columns = {name: np.asarray(given[name], dtype=np.float64) for name in names if name in self._read.numeric}
+        columns = {name: floats(given[name], name) for name in names if name in self._read.numeric}
         matches = {name: match for name, match in self._read.matches.items() if match.column in names}
         if matches:
             read = {match.column for match in matches.values()}
@@ -387,7 +388,7 @@ class FittedModel:
         given = {canonical(name): values for name, values in named_columns(data).items()}
         if terms.weighing not in given:
             return None
-        values = np.asarray(given[terms.weighing], dtype=np.float64)
+        values = floats(given[terms.weighing], terms.weighing)
         with np.errstate(all="ignore"):
             return values if terms.sigma is not None else 1 / np.sqrt(values)
 
