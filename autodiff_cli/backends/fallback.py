@@ -49,7 +49,7 @@ class Fallback:
         self._compiled: Backend | None = None
         try:
             self._compiled = compiled()
-        except Exception as error:  # whatever it is, there is another way
+        except (ImportError, OSError, RuntimeError) as error:  # llvmlite is not there, or broken
             self.give_up(error)
 
     @property
@@ -91,7 +91,7 @@ class _Careful(Generic[Kernel]):
         self._make = make
         try:
             self._kernel = make(owner.in_use)
-        except Exception as error:  # whatever it is, there is another way
+        except (NotCompiled, MemoryError) as error:
             self._turn(error)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ import autodiff_cli as ad
 from autodiff_cli.backends import choice, health
 from autodiff_cli.backends.llvm import target
 from autodiff_cli.backends.llvm.kernel import Llvm
-from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.protocol import NotCompiled, RowGraphs
 from autodiff_cli.language.lowering import read
 from autodiff_cli.training import options
 from tests.support import run_cli
@@ -32,8 +32,9 @@ def _raises(*_: Any, **__: Any) -> Any:
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "reading": lambda patch: patch.setattr(llvm, "parse_assembly", _raises),
     "linking": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine.compile.engine", _raises),
-    "planning": lambda patch: patch.setattr("autodiff_cli.backends.llvm.kernel.planned", _raises),
-    "writing": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine.runner.written", _raises),
+    "looking up": lambda patch: patch.setattr(
+        "autodiff_cli.numbers.compiled.machine._Linked.get_function_address", _raises
+    ),
     "loading": lambda patch: patch.setitem(choice.BACKENDS, "llvm", _raises),
 }
 
@@ -57,9 +58,25 @@ def test_a_fit_that_cannot_compile_is_numpys_and_says_so_once(options: dict[str,
     assert "\n" not in note
 
 
-@pytest.mark.parametrize("what", ["planned", "epoch_written"])
-def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr(f"autodiff_cli.backends.llvm.epochs.{what}", _raises)
+MISTAKES = ["kernel.planned", "epochs.planned", "machine.runner.written", "epochs.epoch_written"]
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+@pytest.mark.parametrize("kind", [TypeError, NotImplementedError])
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch, what: str, kind: type[Exception]) -> None:
+    def mistaken(*_: Any, **__: Any) -> Any:
+        raise kind("ours")
+
+    monkeypatch.setattr(f"autodiff_cli.backends.llvm.{what}", mistaken)
+    with pytest.raises(kind, match="ours"):
+        ad.fit(MODEL, DATA, backend="llvm", optimizer="adam", batch_size=50, epochs=1)
+
+
+def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any) -> Any:
+        raise NotCompiled("LLVM is not what it was")
+
+    monkeypatch.setattr("autodiff_cli.backends.llvm.epochs.compiled", refuses)
     options: dict[str, Any] = {"optimizer": "rmsprop", "batch_size": 50, "epochs": 3}
     found, wanted = (ad.fit(MODEL, DATA, backend=name, **options) for name in ("llvm", "numpy"))
     assert [record["loss"] for record in found.history] == pytest.approx([record["loss"] for record in wanted.history])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodiff_cli.backends.llvm.target import Processor
@@ -24,8 +25,9 @@ class Machine:
             self._engine = engine(_object(text, target), target.machine())
 
     def address(self, name: str) -> int:
-        """That of a function."""
-        found: int = self._engine.get_function_address(name)
+        """That of a function. Raises NotCompiled where what it calls is nowhere to be found."""
+        with _not_compiled():
+            found: int = self._engine.get_function_address(name)
         return found
 
     def function(self, name: str, kind: Any = _RUN) -> Any:
@@ -34,10 +36,22 @@ class Machine:
 
 
 def compiled(write: Callable[[], str], target: Processor) -> Machine:
-    """The machine code of a text, which is written first. Raises NotCompiled if either fails."""
+    """The machine code of a text, which is written first. Raises NotCompiled if LLVM cannot make it here.
+
+    A mistake in what writes the text is none of LLVM's, and is raised as it is.
+    """
+    with _not_compiled((MemoryError,)):
+        text = write()
+    with _not_compiled():
+        return Machine(text, target)
+
+
+@contextlib.contextmanager
+def _not_compiled(kinds: tuple[type[Exception], ...] = (RuntimeError, OSError, MemoryError)) -> Iterator[None]:
+    """Raise NotCompiled in the place of errors of these kinds, by default of those of LLVM and its linker."""
     try:
-        return Machine(write(), target)
-    except Exception as error:  # LLVM's own, of many kinds
+        yield
+    except kinds as error:
         raise NotCompiled(str(error) or type(error).__name__) from error
 
 
