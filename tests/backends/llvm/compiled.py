@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,31 +23,25 @@ WIDTHS = [width for width in (2, 4, 8) if width <= host().width]
 every_width = pytest.mark.parametrize("width", WIDTHS)
 
 
-def by_row(
+def _computed(
+    is_summed: bool,
     backend: Backend,
     outputs: Sequence[Node],
     columns: Mapping[str, NDArray[Any]],
     point: Mapping[str, Any] | None = None,
     leaves: Mapping[str, Shape] | None = None,
 ) -> Array:
-    """The outputs of every row, one below the other."""
-    kernel = backend.rows(RowGraphs(outputs, columns.keys(), leaves or {}))
-    rows = next(iter(columns.values())).shape[-1]
+    graphs, rows = RowGraphs(outputs, columns.keys(), leaves or {}), next(iter(columns.values())).shape[-1]
+    if is_summed:
+        return backend.sums(graphs).sums(point or {}, columns, rows)
+    kernel = backend.rows(graphs)
     out = np.full((kernel.numbers, rows), 12345.0)
     kernel.write(kernel.prepare(point or {}), columns, out)
     return out
 
 
-def summed(
-    backend: Backend,
-    outputs: Sequence[Node],
-    columns: Mapping[str, NDArray[Any]],
-    point: Mapping[str, Any] | None = None,
-    leaves: Mapping[str, Shape] | None = None,
-) -> Array:
-    """The sums of the outputs over all rows."""
-    kernel = backend.sums(RowGraphs(outputs, columns.keys(), leaves or {}))
-    return kernel.sums(point or {}, columns, next(iter(columns.values())).shape[-1])
+by_row = functools.partial(_computed, False)  # the outputs of every row, one below the other
+summed = functools.partial(_computed, True)  # their sums over all rows
 
 
 def both_ways(*arguments: Any, width: int | None = None) -> None:

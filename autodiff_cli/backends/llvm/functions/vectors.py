@@ -29,6 +29,8 @@ class Lane(enum.Enum):
     TRUTH = "i1"
     WHOLE = "i64"
 
+    __hash__ = object.__hash__  # instructions are told apart by it, so it is to be fast
+
 
 class Vector:
     """One instruction, and its result.
@@ -156,6 +158,8 @@ class VectorCode:
         if a.op == b.op == "fneg":
             return self.product(a.inputs[0], b.inputs[0])
         for one, other in ((a, b), (b, a)):
+            if one.op != "number":
+                continue
             if one.number == 1.0:
                 return other
             if one.number == -1.0:
@@ -216,9 +220,10 @@ class VectorCode:
 
     def _folded(self, compute: Callable[..., float], *inputs: Vector) -> Vector | None:
         """The result, where all inputs are numbers that are known."""
-        numbers = [vector.number for vector in inputs]
-        known = [number for number in numbers if number is not None]
-        return self.vector(compute(*known)) if len(known) == len(numbers) else None
+        for vector in inputs:
+            if vector.op != "number":
+                return None
+        return self.vector(compute(*(_read(vector.detail) for vector in inputs)))
 
 
 class Aside:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -144,7 +145,7 @@ class _Planner:
         if len(numbers) == len(inputs):
             with quiet():
                 return float(ARRAYS.function(op, len(inputs))(*numbers))
-        if not _has_form(op, inputs):
+        if not _has_form(op, tuple(each if isinstance(each, float) else None for each in inputs)):
             plain = tuple(self._plain(each, shape) for each in inputs)
             return self.put(Called(op, plain, shape, self.plan.highest(inputs), math.prod(shape)), shape)
         return self.keep(lambda *vectors: applied(op, *vectors), inputs, shape)
@@ -178,12 +179,13 @@ def _same(x: Vector) -> Vector:
     return x
 
 
-def _has_form(op: Op, inputs: Sequence[Input]) -> bool:
-    """Whether an operation has a form in vectors for such inputs: a number may decide."""
+@functools.lru_cache(4096)
+def _has_form(op: Op, numbers: tuple[float | None, ...]) -> bool:
+    """Whether an operation has a form in vectors for inputs that are these numbers, or not known: they may decide."""
     code = VectorCode()
     vectors = [
-        code.vector(each) if isinstance(each, float) else code.make("load", Lane.FLOAT, detail=k, varies=True)
-        for k, each in enumerate(inputs)
+        code.make("load", Lane.FLOAT, detail=k, varies=True) if each is None else code.vector(each)
+        for k, each in enumerate(numbers)
     ]
     return applied(op, *vectors) is not None
 

@@ -25,6 +25,9 @@ class ModuleText:
 
     Args:
         target: the processor.
+
+    Attributes:
+        floats: the type of a vector of doubles.
     """
 
     def __init__(self, target: Processor) -> None:
@@ -32,15 +35,12 @@ class ModuleText:
         self._functions: list[str] = []
         self._declarations: dict[str, None] = {}
         self._asides: dict[Aside, str] = {}
-
-    @property
-    def floats(self) -> str:
-        """The type of a vector of doubles."""
-        return self.type(Lane.FLOAT)
+        self._types = {kind: f"<{target.width} x {kind.value}>" for kind in Lane}
+        self.floats = self._types[Lane.FLOAT]
 
     def type(self, kind: Lane) -> str:
         """The type of a vector."""
-        return f"<{self.target.width} x {kind.value}>"
+        return self._types[kind]
 
     def add(self, text: Text) -> None:
         """A function that is finished."""
