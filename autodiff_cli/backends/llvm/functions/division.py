@@ -40,12 +40,10 @@ def with_shared_divisors(roots: Sequence[Vector], *, watching: bool) -> Shared:
         watching: whether also by those that have to be watched.
     """
     order = ordered(roots)
-    bounds: dict[Vector, Bounds] = {}
-    for vector in order:
-        bounds[vector] = _bounds(vector, bounds)
+    bounds = bounds_of(order)
     counts = Counter(vector.inputs[1] for vector in order if vector.op == "fdiv" and vector.varies)
     repeated = [divisor for divisor, count in counts.items() if count > 1]
-    unsure = {divisor for divisor in repeated if not _is_moderate(bounds[divisor])}
+    unsure = {divisor for divisor in repeated if not is_moderate(bounds[divisor])}
     shared = {divisor for divisor in repeated if watching or divisor not in unsure}
     if not shared:
         return Shared([*roots], [])
@@ -61,13 +59,21 @@ def with_shared_divisors(roots: Sequence[Vector], *, watching: bool) -> Shared:
     return Shared(found[: len(roots)], found[len(roots) :])
 
 
-def _is_moderate(bounds: Bounds) -> bool:
+def bounds_of(order: Sequence[Vector]) -> dict[Vector, Bounds]:
+    """Between which numbers values lie, each after its inputs: nan may always be there."""
+    found: dict[Vector, Bounds] = {}
+    for vector in order:
+        found[vector] = _bounds(vector, found)
+    return found
+
+
+def is_moderate(bounds: Bounds) -> bool:
+    """Whether what lies between these is far from the ends of the range of positive numbers."""
     low, high = bounds
     return low >= NEAR and high <= FAR
 
 
 def _bounds(vector: Vector, known: dict[Vector, Bounds]) -> Bounds:
-    """Between which numbers a value lies, if it is one: nan may always be there."""
     if vector.number is not None and vector.number == vector.number:
         return vector.number, vector.number
     given = [known[each] for each in vector.inputs]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autodiff_cli.backends.llvm.functions.basic import copysign, fma, larger, polynomial, smaller, where
+from autodiff_cli.backends.llvm.functions.division import Bounds, bounds_of, is_moderate
 from autodiff_cli.backends.llvm.functions.vectors import INTRINSICS, Lane, Vector, ordered, rebuilt
 
 _INSTRUCTIONS = 30  # of a function
@@ -55,7 +56,8 @@ class Inlined(NamedTuple):
     """Results without calls.
 
     Attributes:
-        positive: what logarithms are taken of: must be between `NEAR` and `FAR` of `division`; nan may be there.
+        positive: what logarithms are taken of, where that is not sure to be between `NEAR` and `FAR` of `division`: it
+            must be; nan may be there.
         turned: arguments of sines and cosines, whose size must be at most `FARTHEST`; nan may be there.
     """
 
@@ -74,9 +76,12 @@ def inlined(roots: Sequence[Vector], *, watching: bool, scaling: bool) -> Inline
     """
     order = ordered(roots)
     called = [vector for vector in order if vector.op == "call" and vector.detail not in INTRINSICS and vector.varies]
-    known = {"exp", *_LOGS, *_WAVES} if watching else {"exp"}
     is_long = len(order) + _INSTRUCTIONS * len(called) > _MOST
-    if not called or is_long or any(vector.detail not in known for vector in called):
+    if not called or is_long or any(vector.detail not in _KNOWN for vector in called):
+        return Inlined([*roots], [], [])
+    bounds = bounds_of(order)
+    unsure = {vector for vector in called if not _is_sure(vector.detail, bounds[vector.inputs[0]])}
+    if unsure and not watching:
         return Inlined([*roots], [], [])
     wanted = set(called)
 
@@ -89,13 +94,22 @@ def inlined(roots: Sequence[Vector], *, watching: bool, scaling: bool) -> Inline
             return _wave(x, _WAVES[vector.detail])
         if vector.detail in _LOGS:
             value, size = _LOGS[vector.detail](x)
-            positive[size] = None
+            if vector in unsure:
+                positive[size] = None
             return value
         return _exp(x, scaling=scaling)
 
     positive: dict[Vector, None] = {}
     turned: dict[Vector, None] = {}
     return Inlined(rebuilt(roots, replaced), [*positive], [*turned])
+
+
+def _is_sure(function: str, bounds: Bounds) -> bool:
+    """Whether an argument between these bounds need not be watched."""
+    if function in _WAVES:
+        return False
+    shift = 1.0 if function == "log1p" else 0.0
+    return function == "exp" or is_moderate((bounds[0] + shift, bounds[1] + shift))
 
 
 def _rounded(x: Vector, scale: float) -> tuple[Vector, Vector]:
@@ -176,3 +190,4 @@ def _wave(x: Vector, quarters: float) -> Vector:
 
 _LOGS = {"log": _log, "log1p": _log1p}
 _WAVES = {"sin": 0.0, "cos": 1.0}
+_KNOWN = {"exp", *_LOGS, *_WAVES}
