@@ -1,12 +1,15 @@
 """Value and gradient over rows: compiled kernels beside C by hand, NumPy by hand, JAX and torch.
 
     python benchmarks/kernels.py [--threads 1 2] [--cases a b c d] [--rows 1000 100000 1000000] [--peers C NumPy …]
+    python benchmarks/kernels.py --set-up 7 [--cases a b c d] [--peers JAX torch.compile]
 
 C needs gcc and glibc's libmvec; JAX and torch come with `pip install --group peers` in a checkout; what is missing is
 left out. For each number of threads a process of its own is bound to so many cores. All take turns there, so that
 whatever else the machine does hits all alike; times are the least of many, in microseconds a call, and a column
-`/ C` has the time of autodiff divided by that of C. Set-up is the time from a text (or a function) to the first result,
-nothing being kept from before; all are loaded by then, and have compiled something small.
+`/ C` has the time of autodiff divided by that of C. Between turns on several threads all wait until nobody's helpers
+are awake any more. Set-up is the time from a text (or a function) to the first result over 1,000 rows, nothing being
+kept from before: in so many processes of their own, in turn, by which time they are loaded and have compiled something
+small; the middle one counts (of torch.compile, which takes long, the first).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import ctypes
 import importlib.util
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +32,7 @@ PEERS = ("C", "NumPy", "JAX", "torch", "torch.compile")
 NEEDS = {"C": "gcc", "JAX": "jax", "torch": "torch", "torch.compile": "torch"}
 PATIENCE = 0.5  # seconds for the calls of one peer at one size
 TURN = 1e-3  # seconds that a turn takes at least
+REST = 1e-2  # seconds for which helpers, OpenMP's among them, may stay awake after a turn
 Call = Callable[[], Any]
 
 
@@ -113,7 +118,7 @@ def warm_up(peers: Sequence[str]) -> None:
         square(torch.tensor(1.0, requires_grad=True)).backward()
 
 
-def measured(calls: dict[str, Call]) -> dict[str, float]:
+def measured(calls: dict[str, Call], threads: int) -> dict[str, float]:
     """The shortest time of each, taken in turn, in microseconds. Short calls are made several times in each turn: one
     that follows on somebody else's finds the caches full of what is not its own."""
     found = dict.fromkeys(calls, float("inf"))
@@ -125,6 +130,8 @@ def measured(calls: dict[str, Call]) -> dict[str, float]:
             if rounds > 5 and spent[name] > PATIENCE:
                 continue
             turn = 0.0
+            if threads > 1:
+                time.sleep(REST)
             while turn < TURN:
                 begun = time.perf_counter()
                 call()
@@ -135,68 +142,85 @@ def measured(calls: dict[str, Call]) -> dict[str, float]:
     return found
 
 
-def run(name: str, rows: int, threads: int, peers: Sequence[str], library: Any) -> dict[str, float]:
-    """One line of the table; the milliseconds that each took to set up."""
+class Problem:
+    """A case over so many rows, and how everybody makes it ready: each gives a function that computes once."""
+
+    def __init__(self, name: str, rows: int, threads: int, library: Any = None) -> None:
+        import numpy as np
+        from cases import CASES
+
+        case = CASES[name]
+        generator = np.random.default_rng(1)
+        columns = generator.uniform(0, 2, (case.columns, rows))
+        y = np.cos(columns[0]) if case.loss == "mse" else (generator.uniform(size=rows) < 0.5).astype(float)
+        p = generator.normal(0, 0.5, len(case.parameters)) if name in "bd" else np.full(len(case.parameters), 0.5)
+        names = ["x"] if case.columns == 1 else [f"x{k}" for k in range(case.columns)]
+        self._case, self._threads = case, threads
+        self._data = {**dict(zip(names, columns, strict=True)), "y": y}
+        self._p = p
+        self.makers: dict[str, Callable[[], Call]] = {
+            "autodiff": self._by_autodiff,
+            "C": lambda: by_c(library, name, columns, y, p, threads),
+            "NumPy": lambda: lambda: case.by_numpy(columns, y, p),
+            "JAX": lambda: by_jax(case, columns, y, p),
+            "torch": lambda: by_torch(case, columns, y, p, False),
+            "torch.compile": lambda: by_torch(case, columns, y, p, True),
+        }
+
+    def _by_autodiff(self) -> Call:
+        import autodiff_cli as ad
+
+        objective = ad.Objective(
+            self._case.model, self._data, loss=self._case.loss, backend="llvm", threads=self._threads
+        )
+        self._order = [objective.parameters.index(each) for each in self._case.parameters]
+        theta = self._p.copy()
+        theta[self._order] = self._p
+        return lambda: objective.value_and_grad(theta)
+
+    def numbers(self, who: str, answer: Any) -> Any:
+        """The loss and the slopes, in the order of the case."""
+        import numpy as np
+
+        return np.array([answer[0], *answer[1][self._order]] if who == "autodiff" else answer)
+
+
+def run(name: str, rows: int, threads: int, peers: Sequence[str], library: Any) -> None:
+    """One line of the table."""
     import numpy as np
-    from cases import CASES
 
-    import autodiff_cli as ad
-
-    case = CASES[name]
-    generator = np.random.default_rng(1)
-    columns = generator.uniform(0, 2, (case.columns, rows))
-    y = np.cos(columns[0]) if case.loss == "mse" else (generator.uniform(size=rows) < 0.5).astype(float)
-    p = generator.normal(0, 0.5, len(case.parameters)) if name in "bd" else np.full(len(case.parameters), 0.5)
-    names = ["x"] if case.columns == 1 else [f"x{k}" for k in range(case.columns)]
-    set_up: dict[str, float] = {}
-    calls: dict[str, Call] = {}
-    wanted: list[float] = []
-
-    def ready(peer: str, make: Callable[[], Call]) -> None:
-        begun = time.perf_counter()
-        call = make()
-        found = np.array(call())
-        set_up[peer] = time.perf_counter() - begun
-        if wanted:
-            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10, err_msg=f"{name} by {peer}")
-        else:
-            wanted.extend(found)
-        calls[peer] = call
-
-    def ours() -> Call:
-        data = {**dict(zip(names, columns, strict=True)), "y": y}
-        objective = ad.Objective(case.model, data, loss=case.loss, backend="llvm", threads=threads)
-        order = [objective.parameters.index(each) for each in case.parameters]
-        theta = np.empty(len(p))
-        theta[order] = p
-        back = np.array([0, *(1 + np.array(order))])
-
-        def call() -> Any:
-            return objective.value_and_grad(theta)
-
-        def first() -> Any:
-            value, gradient = objective.value_and_grad(theta)
-            return np.array([value, *gradient])[back]
-
-        calls["ours"] = call
-        return first
-
-    ready("autodiff", ours)
-    calls["autodiff"] = calls.pop("ours")
-    makers: dict[str, Callable[[], Call]] = {
-        "C": lambda: by_c(library, name, columns, y, p, threads),
-        "NumPy": lambda: lambda: case.by_numpy(columns, y, p),
-        "JAX": lambda: by_jax(case, columns, y, p),
-        "torch": lambda: by_torch(case, columns, y, p, False),
-        "torch.compile": lambda: by_torch(case, columns, y, p, True),
-    }
+    problem = Problem(name, rows, threads, library)
+    calls = {who: problem.makers[who]() for who in ("autodiff", *peers)}
+    found = {who: problem.numbers(who, call()) for who, call in calls.items()}
     for peer in peers:
-        ready(peer, makers[peer])
-    found = measured(calls)
-    ours = found["autodiff"]
-    ratios = [f"{ours / found[peer]:.2f}" if peer in found else "" for peer in RATIOS]
-    print_row(name, f"{rows:,}", threads, f"{ours:,.1f}", *[f"{found[peer]:,.1f}" for peer in peers], *ratios)
-    return {who: 1e3 * seconds for who, seconds in set_up.items()}
+        np.testing.assert_allclose(found[peer], found["autodiff"], rtol=1e-8, atol=1e-10, err_msg=f"{name} by {peer}")
+    times = measured(calls, threads)
+    ours = times["autodiff"]
+    ratios = [f"{ours / times[peer]:.2f}" if peer in times else "" for peer in RATIOS]
+    print_row(name, f"{rows:,}", threads, f"{ours:,.1f}", *[f"{times[peer]:,.1f}" for peer in peers], *ratios)
+
+
+def set_up_once(name: str, who: str) -> None:
+    """Print the milliseconds that it takes in this process."""
+    warm_up([who])
+    problem = Problem(name, 1000, 1)
+    begun = time.perf_counter()
+    problem.makers[who]()()
+    print(1e3 * (time.perf_counter() - begun))
+
+
+def set_up(cases: Sequence[str], compilers: Sequence[str], times: int) -> None:
+    """The table of what it takes to set up."""
+    print_head("set-up in ms", "autodiff", *compilers, *[f"/ {peer}" for peer in compilers])
+    for name in cases:
+        found: dict[str, list[float]] = {who: [] for who in ("autodiff", *compilers)}
+        for turn in range(times):
+            for who, taken in found.items():
+                if who != "torch.compile" or not turn:
+                    command = [sys.executable, __file__, "--threads", "1", "--once", name, who]
+                    taken.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        ours, *theirs = (statistics.median(taken) for taken in found.values())
+        print_row(name, f"{ours:.0f}", *[f"{each:,.0f}" for each in theirs], *[f"{ours / each:.2f}" for each in theirs])
 
 
 def print_row(*cells: object) -> None:
@@ -227,41 +251,39 @@ def bound(threads: int) -> None:
 
 
 def main() -> None:
-    global ROWS
     parser = argparse.ArgumentParser(description="Value and gradient, beside others, in one run.")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--cases", nargs="+", choices="abcd", default=list("abcd"))
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--set-up", type=int, help="measure the set-up so many times, and nothing else")
+    parser.add_argument("--once", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    peers = [peer for peer in given.peers if here(peer)]
+    for peer in given.peers:
+        if peer not in peers and not given.once:
+            how = "needs gcc" if peer == "C" else "is not installed: pip install --group peers (in a checkout)"
+            print(f"{peer} {how}")
+    if given.set_up:
+        set_up(given.cases, [peer for peer in ("JAX", "torch.compile") if peer in peers], given.set_up)
+        return
     if len(given.threads) > 1:
         for threads in given.threads:
-            rest = [*("--cases", *given.cases), "--rows", *map(str, given.rows), *("--peers", *given.peers)]
+            rest = [*("--cases", *given.cases), "--rows", *map(str, given.rows), *("--peers", *peers)]
             subprocess.run([sys.executable, __file__, "--threads", str(threads), *rest], check=True)
         return
     threads = given.threads[0]
     bound(threads)
-    ROWS = tuple(given.rows)
-    peers = [peer for peer in given.peers if here(peer)]
-    for peer in given.peers:
-        if peer not in peers:
-            how = "needs gcc" if peer == "C" else "is not installed: pip install --group peers (in a checkout)"
-            print(f"{peer} {how}")
+    if given.once:
+        set_up_once(*given.once)
+        return
     warm_up(peers)
     with tempfile.TemporaryDirectory() as folder:
         library = compiled_by_gcc(folder) if "C" in peers else None
         print_head("case", "rows", "threads", "autodiff", *peers, *[f"/ {peer}" for peer in RATIOS])
-        set_up: dict[str, dict[str, float]] = {}
         for name in given.cases:
-            for rows in ROWS:
-                found = run(name, rows, threads, peers, library)
-                set_up.setdefault(name, found)
-    compilers = [peer for peer in ("JAX", "torch.compile") if peer in peers]
-    print_head("set-up in ms", "autodiff", *compilers, *[f"/ {peer}" for peer in compilers])
-    for name, found in set_up.items():
-        ours = found["autodiff"]
-        theirs = [found[peer] for peer in compilers]
-        print_row(name, f"{ours:.0f}", *[f"{each:,.0f}" for each in theirs], *[f"{ours / each:.2f}" for each in theirs])
+            for rows in given.rows:
+                run(name, rows, threads, peers, library)
 
 
 if __name__ == "__main__":
