@@ -55,7 +55,7 @@ def load(name: str) -> bytes | None:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or not _is_private(status) or status.st_size > LARGEST:
                 return None
-            found = stream.read(LARGEST + 1)
+            found = stream.read(status.st_size)
     except OSError:
         return None
     size = _HASH().digest_size

@@ -33,7 +33,7 @@ MIXED_FREELY = 2**18
 _STRETCH = 32
 _WINDOW = 8192
 
-_PART = 2**19  # rows of an order that are there at a time, where there are more
+_PART = 2**18  # rows of an order that are there at a time, where there are more
 _PAUSE = 0.1  # seconds between two reports of how far an epoch is
 
 
