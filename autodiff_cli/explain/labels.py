@@ -2,8 +2,8 @@
 
 A node with a name has that, and the value of a call is the call, `n(0, 1)`. What is computed inside a call is called as
 the function's text has it, with the call beside it: `w1*a in n(0, 1)`. All else is its sub-expression. Of one that is
-too long, whole operands are left out, never half of one, so that it still shows which operation it is; where two that
-are different come out the same all the same, their numbers tell them apart.
+too long, whole operands are left out, never half of one but of a long name the middle, so that it still shows which
+operation it is; where two that are different come out the same all the same, their numbers tell them apart.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ LONGEST = 40  # characters of a sub-expression
 LONGEST_CALL = 24  # of the call that stands beside it
 LEFT_OUT = "…"
 _LEAST = 12  # of a sub-expression, with the call beside it
+_LEAST_NAME = 7  # of a name without its middle
 _ENDS = 3  # operands of a long sum that are known from either end
 _GOES_ON = {" + ": " + ", " - ": " + ", " @ ": " @ "}  # what stands before the operands that are left out
 
@@ -58,13 +59,15 @@ class Label:
         return self.text if len(self.text) <= room else self._cut(room)
 
     def _cut(self, room: int) -> str:
+        if not self._operands:
+            return _name_within(self.text, room)
         if self._first:
             return self._ends(room)
         left = room - sum(map(len, self._texts))
-        if self._operands and left >= len(self._operands):
+        if left >= len(self._operands):
             return self._of(operand.within(width) for operand, width in self._shares(left))
         brief = f"{self._texts[0]}{LEFT_OUT}{self._texts[-1]}"
-        return brief if self._operands and len(brief) <= room else LEFT_OUT
+        return brief if len(brief) <= room else LEFT_OUT
 
     def _go_on(self, begun: Label, added: tuple[str, Label]) -> None:
         if begun._first:
@@ -114,6 +117,14 @@ class Label:
             widths[k] = min(len(self._operands[k].text), room // (len(order) - done))
             room -= widths[k]
         return ((operand, widths[k]) for k, operand in enumerate(self._operands))
+
+
+def _name_within(text: str, room: int) -> str:
+    """A long name without its middle; of a number nothing, since its digits would be another's."""
+    if room < _LEAST_NAME or not (text[0].isalpha() or text[0] in "_`"):
+        return LEFT_OUT
+    end = (room - len(LEFT_OUT)) // 2
+    return f"{text[: room - len(LEFT_OUT) - end]}{LEFT_OUT}{text[-end:]}"
 
 
 class Labels:

@@ -3,13 +3,8 @@
 const MOST_TRAVELLERS = 24; // that can be followed with the eye
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 1.35; // scale at which a drawing opens
-const HEIGHTS = [0.72, 0.9, 1.1]; // of the drawing, in those of the window: the first in which it can be read
-const TALLER = [1.5, 2, 2.7]; // where there is nothing to fold, or nothing more
 const LEAST = 160; // pixels
-const [WIDE, FOLDED] = [600, 1.5]; // panels of such widths are not higher than that, where anything can be folded
-const FEWER = [20, 12, 8]; // boxes, where more cannot be read
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
-const PRINTED = 0.8; // the least scale there
 const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // what may stand in place of an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -26,13 +21,15 @@ class Graph {
   #frame = 0;
   #width = 0;
   #isOnPaper = false;
+  isCramped = false; // whether numbers on edges no longer fit where they stand
 
   constructor(stage, walk, map) {
     this.stage = stage;
     this.walk = walk;
     this.overview = new Overview(map, stage);
     this.parts = new Parts(record.drawn);
-    this.#open();
+    openFor(this.parts, stage);
+    this.arrange();
   }
 
   /** Arrange the drawing anew if the panel is another, at most as often as that can be seen. */
@@ -44,44 +41,17 @@ class Graph {
     }).observe(this.stage);
   }
 
-  /** Draw everything, or as little as fits in a size to read. */
-  #open() {
-    const { parts } = this;
-    const isLarge = parts.boxes.length > BOXES;
-    if (record.isFolded || isLarge) parts.fold();
-    else if (this.stage.clientWidth >= WIDE && parts.canFold && !this.#readable(new Arrangements(parts.shown, sizeOf), FOLDED)) parts.fold();
-    for (const most of isLarge ? FEWER : []) {
-      if (this.#readable(new Arrangements(parts.shown, sizeOf))) break;
-      parts.fold(most);
-    }
-    this.arrange();
-  }
-
-  /** The arrangement in the least height in which everything can be read; undefined if there is none. */
-  #readable(ways, most = Infinity) {
-    const heights = ways.shown.boxes.length > BOXES || ways.shown.folds.length ? [...HEIGHTS, TALLER[0]] : [...HEIGHTS, ...TALLER];
-    return this.#first(ways, heights.filter((one) => one <= most));
-  }
-
-  #first(ways, heights) {
-    for (const height of heights) {
-      const found = ways.best(this.stage.clientWidth, height * innerHeight);
-      if (found.scale >= READABLE) return found;
-    }
-    return undefined;
-  }
-
   /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
   arrange() {
-    this.#isOnPaper = false;
-    const ways = new Arrangements(this.parts.shown, sizeOf);
-    const found = this.#readable(ways) ?? (ways.shown.boxes.length > BOXES ? undefined : this.#first(ways, TALLER));
+    this.#isOnPaper = this.isCramped = false;
+    const ways = new Arrangements(this.parts.shown, sizeOf, labelOf);
+    const found = readableIn(this.stage, ways);
     this.#width = this.stage.clientWidth;
     this.use(found ?? { ...ways.best(this.#width, Infinity), scale: READABLE }, ways.shown);
     const isTall = this.size.height * this.#found.scale > HEIGHTS.at(-1) * innerHeight;
     const scale = Math.min(this.#found.scale, isTall ? READABLE : LARGEST);
     this.#fitting = Math.floor(this.size.width * scale * 16) / 16 / this.size.width; // so that browsers need not round it
-    const height = found ? this.size.height * this.#fitting : HEIGHTS[0] * innerHeight;
+    const height = found ? this.size.height * this.#fitting : SHARE.usual * innerHeight;
     this.stage.style.height = `${Math.ceil(Math.max(height, LEAST))}px`;
     this.zoom(this.#fitting);
   }
@@ -109,16 +79,16 @@ class Graph {
   print(redraw) {
     this.#isOnPaper = true;
     const { parts } = this;
-    const isReadable = ({ scale }) => scale >= PRINTED;
+    const isReadable = ({ scale }) => scale >= READABLE; // on paper that is 8 points
     const [opened, closed] = [parts.opened, parts.closed];
-    let ways = new Arrangements(parts.shown, sizeOf);
+    let ways = new Arrangements(parts.shown, sizeOf, labelOf);
     for (const most of parts.boxes.length > BOXES ? FEWER : []) {
       if (isReadable(ways.best(SHEET.width, SHEET.height))) break;
       parts.fold(most);
-      ways = new Arrangements(parts.shown, sizeOf);
+      ways = new Arrangements(parts.shown, sizeOf, labelOf);
     }
-    const found = [1, 2, 3, 4].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
-    this.use(found ?? ways.best(SHEET.width, Infinity), ways.shown);
+    const found = [1, 2, 3, 4, Infinity].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
+    this.use(found ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE }, ways.shown);
     redraw();
     this.stage.replaceChildren(...sheets(this.svg, this.#found, SHEET));
     Object.assign(parts, { opened, closed });
@@ -301,23 +271,10 @@ class Graph {
   }
 
   #drawEdge(given, edge) {
-    edge.element.classList.toggle("carried", this.walk.isComputed(Number(edge.element.dataset.to)));
+    edge.element.classList.toggle("carried", this.walk.isComputed(edge.to));
     edge.element.classList.toggle("passed", given !== undefined && !given.nothing);
     edge.element.classList.toggle("blocked", given?.nothing ?? false);
-    if (!edge.label) return;
-    const hasLocal = given !== undefined && given.local !== null;
-    write(edge.label, hasLocal ? compact(given.local) : "", edge.width, COLUMN);
-    const hasAmount = hasLocal && given.amount !== undefined;
-    if (hasAmount && !edge.amount) {
-      edge.amount = textShape("", edge.place.x, edge.place.y + 7, "local amount");
-      edge.element.append(edge.amount);
-    }
-    if (edge.amount) write(edge.amount, hasAmount ? `← ${compact(given.amount)}` : "", edge.width, COLUMN);
-    const longest = Math.max(edge.label.textContent.length, edge.amount?.textContent.length ?? 0);
-    const width = Math.min(longest * COLUMN + 4, edge.width);
-    tell(edge.room, "x", edge.place.x - width / 2);
-    tell(edge.room, "width", width);
-    edge.room.classList.toggle("empty", !hasLocal);
+    if (!writeNumbers(edge, given)) this.isCramped = true;
   }
 
   #traveller(text, isBackward) {
@@ -358,17 +315,6 @@ function nameOf(element, i) {
 function caption(text, word, i) {
   const sizes = shape(record.nodes[i].value);
   return text ? `${word} ${sizes.length > 1 ? sizes.join("x") : ""}`.trim() : "";
-}
-
-function drawnEdge(element) {
-  const [path, label, room] = ["path", "text", ".room"].map((kind) => element.querySelector(kind));
-  const { from, to, position } = element.dataset;
-  const place = room ? placeOf(room) : { width: 0 };
-  const middle = room ? { x: place.x + place.width / 2, y: place.y + place.height / 2 } : null;
-  return {
-    element, path, label, room, width: place.width, place: middle,
-    from: Number(from), to: Number(to), position: position === undefined ? undefined : Number(position),
-  };
 }
 
 function placeOf(rectangle) {

@@ -1,6 +1,7 @@
 // What the page shows at each step, and what its controls do.
 
 const LONG = 120; // characters of what may have to scroll on a phone, so that the tab key has to reach it
+byId("formula").textContent = record.text; // the drawing asks how much room is left
 const isLong = record.text.length > LONG || record.text.split("\n").length > 3;
 const walk = new Walk();
 const graph = new Graph(byId("stage"), walk, byId("map"));
@@ -13,6 +14,10 @@ function draw(nodes) {
   for (const i of nodes) {
     graph.draw(i);
     table.draw(i);
+  }
+  if (graph.isCramped) {
+    graph.arrange();
+    for (const i of record.nodes.keys()) graph.draw(i);
   }
   graph.light(walk.current, walk.isBackward);
   for (const { slope, variable } of fields) slope.textContent = slopeOf(variable);

@@ -1,10 +1,11 @@
 // The drawing in a narrow panel: a column of boxes in the order in which they are computed, each after what it uses, and
 // lines that pass others at the sides.
 
-const ROWS = { gap: 38, each: 3.5 }; // between rows, and more for each line that turns there
+const ROWS = { gap: 46, each: 3.5, low: 12, numbers: 2 }; // between rows, more for each line that turns there, where lines from
+// the row above turn, and how many numbers below each other have room besides the first
 const SIDE = { first: 10, each: 7 }; // of the lines at the sides
 
-/** Boxes in rows no wider than so many pixels; what needs no other box stands beside others of its kind. */
+/** Boxes in rows no wider than so many pixels; what does not use what stands in a row stands beside it. */
 function inColumn({ boxes, arrows, frames }, sizes, width) {
   const order = inOrder(boxes, arrows);
   const row = new Map();
@@ -14,15 +15,20 @@ function inColumn({ boxes, arrows, frames }, sizes, width) {
   for (const box of order) {
     const { width: own, height } = sizes.get(box.id);
     const last = rows.at(-1);
-    const isLeaf = !sourcesOf.has(box.id);
-    if (isLeaf && last?.isLeaf && last.width + gap + own <= width) {
+    const isAfter = (sourcesOf.get(box.id) ?? []).some(({ from }) => row.get(from) === rows.length - 1);
+    if (last && !isAfter && last.width + gap + own <= width) {
       last.boxes.push(box);
       last.width += gap + own;
       last.height = Math.max(last.height, height);
-    } else rows.push({ boxes: [box], width: own, height, isLeaf, turns: new Set() });
+    } else rows.push({ boxes: [box], width: own, height, turns: new Set() });
     row.set(box.id, rows.length - 1);
   }
   const lanes = lanesOf(arrows, row, rows);
+  const from = Map.groupBy(arrows.filter((arrow) => arrow.label && row.get(arrow.to) === row.get(arrow.from) + 1), (arrow) => arrow.from);
+  const below = (inside) => { // room for numbers below each other, on lines that leave a box together
+    const most = Math.max(...inside.map(({ id }) => from.get(id)?.length ?? 0));
+    return Math.min(Math.max(most - 1, 0), ROWS.numbers) * ROWS.gap * 0.7;
+  };
   let y = 0;
   const places = new Map();
   for (const { boxes: inside, width: taken, height, turns } of rows) {
@@ -32,7 +38,7 @@ function inColumn({ boxes, arrows, frames }, sizes, width) {
       places.set(id, { x: x + size.width / 2, y: y + height / 2, ...size });
       x += size.width + gap;
     }
-    y += height + ROWS.gap + ROWS.each * turns.size;
+    y += height + ROWS.gap + ROWS.each * turns.size + below(inside);
   }
   const half = Math.max(...rows.map((one) => one.width)) / 2 + SIDE.first;
   const entries = entriesOf(arrows, places, "x", "width");
@@ -41,10 +47,13 @@ function inColumn({ boxes, arrows, frames }, sizes, width) {
     const first = { x: start.x, y: start.y + start.height / 2 };
     const last = { x: entries[k], y: end.y - end.height / 2 };
     const lane = lanes.get(from);
-    if (row.get(to) === row.get(from) + 1) return [first, last];
-    const side = (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));
-    const [out, into] = [first.y + 5 + ROWS.each * (lane % 5), last.y - 10 - ROWS.each * (lane % 5)];
     const turn = (x, at) => ({ x, y: at, isTurn: true });
+    const [out, into] = [first.y + 5 + ROWS.each * (lane % 5), last.y - 10 - ROWS.each * (lane % 5)];
+    if (row.get(to) === row.get(from) + 1) {
+      const low = last.y - ROWS.low;
+      return [first, turn(first.x, low), turn(last.x, low), { ...last, isTurn: true }];
+    }
+    const side = (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));
     return [first, turn(first.x, out), turn(side, out), turn(side, into), turn(last.x, into), { ...last, isTurn: true }];
   });
   const layers = rows.map(({ boxes: [{ id }] }) => ({ from: places.get(id).y, to: places.get(id).y }));
@@ -62,7 +71,7 @@ function inOrder(boxes, arrows) {
     const missing = (sources.get(i) ?? []).map(({ from }) => from).filter((j) => !found.has(j));
     if (missing.length) {
       // What is a graph of its own comes before what is a mere leaf.
-      waiting.push(...missing.sort((a, b) => Number(sources.has(a)) - Number(sources.has(b))));
+      waiting.push(...missing.sort((a, b) => Number(sources.has(a)) - Number(sources.has(b)) || b - a));
       continue;
     }
     waiting.pop();

@@ -2,19 +2,24 @@
 
 const BOXES = 30; // that are drawn before parts are folded
 const KEPT = 15; // variables that are always drawn
+const MOST_NAMED = 12; // folded parts with a name that are never drawn as a part of others
 
 /** The parts of the drawing, and which of them are folded: those with a name, `frames`, and where these are not enough
- * whatever serves one node alone, `closed`. */
+ * whatever serves one node alone, `closed`, and nothing else that is drawn. */
 class Parts {
   #frameOf = new Map();
   #around = new Set();
+  #results = new Map(); // of each frame, but those around the output, its last node
 
   constructor({ boxes, arrows, frames }) {
     Object.assign(this, { boxes, arrows, frames });
     frames.forEach(({ members }, k) => members.forEach((i) => this.#frameOf.set(i, k)));
     const outwards = (k) => (k === null || k === undefined ? [] : [k, ...outwards(frames[k].outer)]);
     this.#around = new Set(outwards(this.#frameOf.get(record.output)));
-    this.isKept = boxes.filter(({ role }) => role === "input").length <= KEPT;
+    for (const { id } of boxes) for (const k of outwards(this.#frameOf.get(id))) this.#results.set(k, Math.max(id, this.#results.get(k) ?? 0));
+    for (const k of this.#around) this.#results.delete(k);
+    const inputs = boxes.filter(({ role }) => role === "input");
+    this.kept = new Set(inputs.length <= KEPT ? inputs.map(({ id }) => id) : []);
     this.open();
   }
 
@@ -34,8 +39,8 @@ class Parts {
     this.closed = new Set();
   }
 
-  /** Fold every part with a name, and others until there are at most so many boxes. */
-  fold(most = BOXES) {
+  /** Fold every part with a name, and others until there are at most so many boxes besides variables. */
+  fold(most = BOXES - this.kept.size) {
     this.opened = new Set(this.#around);
     this.closed = new Set();
     this.#coarsen(most);
@@ -49,8 +54,7 @@ class Parts {
     }
     if (this.closed.delete(i)) {
       const { children, sizes } = this.#dominance(this.#named());
-      const inside = children.get(i);
-      if (sizes.get(i) > BOXES) for (const j of inside) if (sizes.get(j) > 1) this.closed.add(j);
+      if (sizes.get(i) > BOXES) for (const j of children.get(i)) if (sizes.get(j) > 1) this.closed.add(j);
       return;
     }
     const outermost = this.#closedFrame(i);
@@ -121,10 +125,14 @@ class Parts {
     return { boxes: kept, arrows: left, frames, folds };
   }
 
-  /** For every box the boxes that serve it alone, and how many there are with all behind them, itself included. */
-  #dominance({ boxes, arrows }) {
+  /** For every box the boxes that serve it alone, how many there are with all behind them, itself included, and the sum
+   * or product that it ends as one would write it, in terms. Parts with a name serve nobody alone. */
+  #dominance({ boxes, arrows, folds }) {
     const users = new Map(boxes.map(({ id }) => [id, []]));
     for (const { from, to } of arrows) users.get(from).push(to);
+    const parts = new Set(folds.map((members) => members.at(-1)));
+    const results = [...this.#results.values()].filter((i) => users.has(i));
+    const named = new Set(results.length <= MOST_NAMED ? results : []);
     const [above, depth] = [new Map(), new Map([[null, 0]])];
     const children = new Map([[null, []], ...boxes.map(({ id }) => [id, []])]);
     const ids = boxes.map(({ id }) => id).sort((a, b) => b - a);
@@ -133,37 +141,41 @@ class Parts {
         while (a !== b) [a, b] = depth.get(a) > depth.get(b) ? [above.get(a), b] : [a, above.get(b)];
         return a;
       };
-      const found = users.get(i).length ? users.get(i).reduce(meet) : null;
+      const found = users.get(i).length && !named.has(i) ? users.get(i).reduce(meet) : null;
       above.set(i, found);
       depth.set(i, depth.get(found) + 1);
     }
-    const kept = new Set(this.isKept ? boxes.filter(({ role }) => role === "input").map(({ id }) => id) : []);
-    const sizes = new Map(boxes.map(({ id, inside }) => [id, kept.has(id) ? 0 : inside ?? 1]));
+    const sizes = new Map(boxes.map(({ id, inside }) => [id, this.kept.has(id) ? 0 : inside ?? 1]));
     for (const i of [...ids].reverse()) {
-      if (kept.has(i)) continue;
+      if (this.kept.has(i)) continue;
       children.get(above.get(i)).push(i);
       if (above.get(i) !== null) sizes.set(above.get(i), sizes.get(above.get(i)) + sizes.get(i));
     }
-    return { children, sizes, kept };
+    const isSame = (i, j) => record.nodes[i].op === record.nodes[j].op && record.nodes[i].inputs.length > 1;
+    const goesOn = (i, j) => isSame(i, j) && users.get(j).length === 1 && !parts.has(i) && !parts.has(j);
+    const termsOf = (i) => children.get(i).flatMap((j) => (goesOn(i, j) ? termsOf(j) : [j]));
+    return { children, sizes, termsOf };
   }
 
   /** Close parts without a name, the largest last to be opened, until there are few enough boxes. */
   #coarsen(most) {
     const drawing = this.#named();
-    if (drawing.boxes.length <= most) return;
-    const { children, sizes, kept } = this.#dominance(drawing);
-    let shown = [...children.get(null)];
-    const closed = new Set(shown);
+    if (drawing.boxes.length - this.kept.size <= most) return;
+    const { children, sizes, termsOf } = this.#dominance(drawing);
+    let count = children.get(null).length;
+    const closed = new Set(children.get(null));
     while (closed.size) {
       const largest = Math.max(...[...closed].map((i) => sizes.get(i)));
       const alike = [...closed].filter((i) => sizes.get(i) === largest); // opened together, so that like looks alike
-      const inside = alike.flatMap((i) => children.get(i));
-      for (const i of alike) closed.delete(i);
-      if (shown.length + inside.length + kept.size > most && shown.length > 1) {
-        for (const i of alike) if (children.get(i).length) this.closed.add(i);
-        continue;
+      const partsOf = (i) => (termsOf(i).length > most ? children.get(i) : termsOf(i)); // of a long sum only the last term
+      const inside = alike.flatMap(partsOf);
+      const isTooMuch = count + inside.length > most && count > 1;
+      for (const i of alike) {
+        closed.delete(i);
+        if (isTooMuch ? children.get(i).length : partsOf(i).length > children.get(i).length) this.closed.add(i);
       }
-      shown = [...shown, ...inside];
+      if (isTooMuch) continue;
+      count += inside.length;
       for (const i of inside) closed.add(i);
     }
   }
@@ -173,19 +185,20 @@ class Parts {
     if (closed.size === 0) return drawing;
     const { children } = this.#dominance(drawing);
     const behind = new Map(drawing.folds.map((members) => [members.at(-1), members]));
-    const all = (i) => [...children.get(i).flatMap(all), ...(behind.get(i) ?? [i])];
+    const own = (i) => behind.get(i) ?? [i];
+    const all = (i) => [...children.get(i).flatMap((j) => (closed.has(j) ? [] : all(j))), ...own(i)];
     const unit = new Map();
     const folds = [];
-    for (const i of [...closed].sort((a, b) => b - a)) {
-      if (unit.has(i) || !children.get(i)?.length) continue;
+    for (const i of closed) {
       const members = all(i).sort((a, b) => a - b);
+      if (members.length === own(i).length) continue;
       for (const j of members) unit.set(j, i);
       folds.push(members);
     }
     folds.push(...drawing.folds.filter((members) => !unit.has(members.at(-1))));
     const joined = this.#joined({ boxes: drawing.boxes, arrows: drawing.arrows, folds }, unit);
-    const drawn = new Set(joined.boxes.map(({ id }) => id));
-    joined.frames = drawing.frames.map((frame) => ({ ...frame, members: frame.members.filter((i) => drawn.has(i)) }));
+    const shown = new Set(joined.boxes.map(({ id }) => id));
+    joined.frames = drawing.frames.map((frame) => ({ ...frame, members: frame.members.filter((i) => shown.has(i)) }));
     return joined;
   }
 }

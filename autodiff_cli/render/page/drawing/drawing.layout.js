@@ -8,39 +8,51 @@ const SIDEWAYS = 0.08; // how much worse it is when one goes on at the top than 
 const MOST_LAYERED = 60; // boxes for which there is time to compare arrangements in layers; more stand in a column
 const MOST_BANDS = 12;
 const GAPS = {
-  across: { layers: 96, boxes: 16, edges: 12 }, // between layers that stand side by side, with room for numbers on edges
-  down: { layers: 44, boxes: 18, edges: 14 },
+  across: { layers: 40, unlabelled: 80, boxes: 16, edges: 12 }, // between layers that stand side by side, without numbers on edges
+  down: { layers: 22, unlabelled: 44, boxes: 18, edges: 14 },
 };
+const BUNDLE = { across: 230, down: 640 }; // pixels, how wide variables stand together
 const FRAME = { title: 18, room: 9 };
 const LANE = { first: 12, each: 7 }; // of edges that go on in the next band
 const STUB = 8; // of an edge before it turns
 
-/** Ways to arrange what is shown, with `size(box, isBrief)`: across or down, in one band or more, in full or brief. */
+/** Ways to arrange what is shown: across or down, in one band or more, in full or brief, with `size(box, isBrief)` and
+ * `labelOf(arrow, members)`, the size of the numbers on an arrow, into a fold of these members. */
 class Arrangements {
   #found = new Map();
 
-  constructor(shown, size) {
-    this.shown = shown;
+  constructor(shown, size, labelOf) {
+    this.joined = new Bundles(shown, labelOf);
+    this.shown = { ...shown, arrows: shown.arrows.map((arrow, k) => ({ ...arrow, label: this.joined.labels[k] })) };
     this.size = size;
   }
 
-  /** The one that is drawn largest in a panel, as far as that helps. */
+  /** The one that is drawn largest in a panel, as far as that helps; rather one that can be read. */
   best(width, height) {
     let best = null;
+    const compare = (found) => {
+      const scale = Math.min(width / found.width, height / found.height);
+      const merit = (scale < READABLE ? scale - 1 : Math.min(scale, ENOUGH)) - demerit(found);
+      if (best === null || merit > best.merit) best = { ...found, scale, merit };
+    };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
     for (const isBrief of isLarge ? [] : [false, true]) {
-      for (const found of this.#all(isBrief)) {
-        const scale = Math.min(width / found.width, height / found.height);
-        const merit = Math.min(scale, ENOUGH) - 0.05 * (found.bands - 1) - (isBrief ? 0.1 : 0) - (found.isDown && found.bands > 1 ? SIDEWAYS : 0);
-        if (best === null || merit > best.merit) best = { ...found, scale, merit };
-      }
+      this.#all(isBrief).forEach(compare);
       if (best.scale >= 1) break;
     }
-    if (best?.scale >= READABLE) return best;
-    const sizes = new Map(this.shown.boxes.map((box) => [box.id, this.size(box, true)]));
-    const column = { ...inColumn(this.shown, sizes, width * 0.8), isBrief: true, bands: 1 };
-    const scale = Math.min(width / column.width, height / column.height);
-    return scale > (best?.scale ?? 0) ? { ...column, scale } : best;
+    if (best === null || best.scale < READABLE || best.bands > 1) [...this.#columns(width)].forEach(compare);
+    return best;
+  }
+
+  /** Columns in a panel of this width, with less and less room for variables that stand together. */
+  *#columns(width) {
+    const { shown, joined } = this;
+    const sizes = new Map(shown.boxes.map((box) => [box.id, this.size(box, true)]));
+    for (const share of [0.95, 0.88, 0.8, 0.7]) {
+      const room = (share * width) / READABLE;
+      const placed = inColumn(joined, joined.sizes(sizes, room), share * width);
+      yield { ...joined.spread(placed, sizes, room), isBrief: true, isColumn: true, bands: 1 };
+    }
   }
 
   #all(isBrief) {
@@ -49,15 +61,21 @@ class Arrangements {
   }
 
   *#made(isBrief) {
-    const { shown } = this;
+    const { shown, joined } = this;
     const sizes = new Map(shown.boxes.map((box) => [box.id, this.size(box, isBrief)]));
     for (const isDown of [false, true]) {
-      const placed = layered(shown, sizes, isDown);
+      const room = isDown ? BUNDLE.down : BUNDLE.across;
+      const placed = layered(joined, joined.sizes(sizes, room), isDown);
       for (let bands = 1; bands <= Math.min(MOST_BANDS, placed.layers.length); bands++) {
-        yield { ...(bands === 1 ? placed : wrapped(placed, bands)), isBrief, bands };
+        yield { ...joined.spread(bands === 1 ? placed : wrapped(placed, bands), sizes, room), isBrief, bands };
       }
     }
   }
+}
+
+/** How much smaller a drawing might be to be preferred to this one. */
+function demerit({ bands, isBrief, isDown, isColumn }) {
+  return 0.05 * (bands - 1) + (isBrief && !isColumn ? 0.1 : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
 }
 
 /** A drawing in layers: the place of every box, the points of every edge, and the layers in their order. */
@@ -68,7 +86,7 @@ function layered({ boxes, arrows, frames }, sizes, isDown) {
   const within = used.length ? FRAME.room : 0;
   graph.setGraph({
     rankdir: isDown ? "TB" : "LR",
-    ranksep: gaps.layers,
+    ranksep: arrows.some(({ label }) => label) ? gaps.layers : gaps.unlabelled,
     nodesep: gaps.boxes + within,
     edgesep: gaps.edges,
   });
@@ -80,7 +98,10 @@ function layered({ boxes, arrows, frames }, sizes, isDown) {
     if (outer !== null && isUsed(outer)) graph.setParent(`frame ${key}`, `frame ${outer}`);
     for (const i of members) graph.setParent(String(i), `frame ${key}`);
   }
-  arrows.forEach(({ from, to }, k) => graph.setEdge(String(from), String(to), {}, String(k)));
+  arrows.forEach((arrow, k) => {
+    const label = arrow.label ? { ...arrow.label, labelpos: "c" } : {};
+    graph.setEdge(String(arrow.from), String(arrow.to), label, String(k));
+  });
   dagre.layout(graph);
   const [along, across, length, breadth] = isDown ? ["y", "x", "height", "width"] : ["x", "y", "width", "height"];
   const places = new Map(boxes.map(({ id }) => {
@@ -88,9 +109,15 @@ function layered({ boxes, arrows, frames }, sizes, isDown) {
     return [id, { x, y, ...sizes.get(id) }];
   }));
   const layers = layersOf([...places.values()], along, length);
+  const side = isMirrored(places, along, across) ? -1 : 1;
+  for (const place of places.values()) place[across] *= side;
   const isInLayer = (at) => layers.some(({ from: a, to: b }) => at[along] > a && at[along] < b);
-  const bends = arrows.map(({ from, to }, k) =>
-    graph.edge(String(from), String(to), String(k)).points.slice(1, -1).filter(isInLayer));
+  const bends = arrows.map((arrow, k) => {
+    const { points, x, y } = graph.edge(String(arrow.from), String(arrow.to), String(k));
+    const isLabel = (at) => arrow.label && Math.abs(at.x - x) < 1 && Math.abs(at.y - y) < 1;
+    const labelled = points.slice(1, -1).map((at) => ({ ...at, [across]: side * at[across], label: isLabel(at) ? arrow.label : null }));
+    return labelled.filter((at) => at.label || isInLayer(at));
+  });
   const entries = entriesOf(arrows, places, across, breadth, bends);
   const routes = arrows.map(({ from, to }, k) => {
     const [start, end] = [places.get(from), places.get(to)];
@@ -99,6 +126,16 @@ function layered({ boxes, arrows, frames }, sizes, isDown) {
     return [first, ...bends[k], last];
   });
   return settled({ places, routes, frames, layers, isDown, boxes, arrows });
+}
+
+/** Whether boxes that stand beside each other do so rather against the order of their numbers. */
+function isMirrored(places, along, across) {
+  const layers = Map.groupBy([...places].sort(([a], [b]) => a - b), ([, place]) => Math.round(place[along]));
+  let sum = 0;
+  for (const layer of layers.values()) {
+    layer.forEach(([, a], k) => { for (const [, b] of layer.slice(k + 1)) sum += Math.sign(b[across] - a[across]); });
+  }
+  return sum < 0;
 }
 
 /** From where to where each layer reaches. */
@@ -204,7 +241,12 @@ function piecesOf(points, along, across, bandOf, starts) {
 function settled(drawing) {
   const { places, frames, bands = new Map() } = drawing;
   const corners = [...places.values()].map(({ x, y, width, height }) => [x - width / 2, y - height / 2, x + width / 2, y + height / 2]);
-  for (const points of drawing.routes) for (const { x, y } of points) corners.push([x, y, x, y]);
+  for (const points of drawing.routes) {
+    for (const { x, y, label } of points) {
+      const [beside, above] = label ? [label.width / 2, label.height / 2] : [0, 0];
+      corners.push([x - beside, y - above, x + beside, y + above]);
+    }
+  }
   const inner = new Map();
   const rectangles = [];
   for (const { key, outer, text, members } of [...frames].reverse()) {

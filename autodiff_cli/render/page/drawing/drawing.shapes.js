@@ -9,7 +9,7 @@ const ROOM = 9; // characters kept for a number that may change
 const LONGEST = { roomy: 30, brief: 15 }; // characters of a box's title
 const MOST_NUMBERS = 5; // on edges into one box, to be always seen
 const STRETCH = 100; // pixels
-const CROWDED = 0.3; // of the room of a number that others may take
+const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // of a line, where its numbers may stand
 const MOST_AVOIDED = 60; // that numbers keep away from, when there is time for it
 const DOT = 10; // pixels of a line
 const DOUBLE = 4; // between the two borders of the output, and the two sides of what is folded
@@ -63,15 +63,15 @@ function sizeOf(box, isBrief) {
 }
 
 /** The drawing of an arrangement. */
-function picture({ boxes, arrows, places, routes, rectangles, width, height, isBrief, isDown }) {
+function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, isBrief, isDown }) {
   const lines = arrows.map((_, k) => drawnShape("path", { d: curve(routes[k], isDown) }));
-  const spots = new Spots([...places.values()], lines, width);
-  const into = Map.groupBy(arrows, ({ to }) => to);
+  const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
   return drawnShape("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
     ...rectangles.map(frameShape),
-    ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k].at(-1), isDown, spots, into.get(arrow.to).length > MOST_NUMBERS)),
+    ...bundles.map((place) => rectangle("bundle", place, 8)),
+    ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k], isDown, spots)),
     ...boxes.map((box) => boxShape(box, places.get(box.id), isBrief)),
   ]);
 }
@@ -110,17 +110,16 @@ function boxShape(box, place, isBrief) {
   return element;
 }
 
-function edgeShape({ from, to, position, isLit }, line, tip, isDown, spots, isCrowded) {
-  const head = drawnShape("path", { class: "head", d: arrowHead(tip, isDown) });
-  const shapes = [line, head];
+/** A line, and where its numbers stand if one of the `spots` on it is free; they are its tooltip too. */
+function edgeShape({ from, to, position, isLit, label }, line, route, isDown, spots) {
+  const head = drawnShape("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
+  const reach = drawnShape("path", { class: "reach", d: line.getAttribute("d") }); // so that a mouse meets the line
+  const shapes = [drawnShape("title"), line, reach, head];
   const element = drawnShape("g", { class: `edge${isLit ? " lit" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
-  if (takesGradient(from)) {
-    const size = { width: (ROOM + 2) * COLUMN, height: 2 * LINE - 4 };
-    const { spot, isFree } = spots.beside(line, size);
-    element.append(rectangle("room empty", { ...spot, ...size }), textShape("", spot.x, spot.y - 8, "local"));
-    element.classList.toggle("crowded", isCrowded || !isFree);
-  }
+  const spot = label && spots.beside(line, label, route.find((at) => at.label));
+  if (spot) element.append(rectangle("room empty", spot), textShape("", spot.x, spot.y - 8, "local"));
+  element.classList.toggle("crowded", takesGradient(from) && !spot);
   return element;
 }
 
@@ -143,14 +142,14 @@ function arrowHead({ x, y }, isDown) {
   return isDown ? `M${x} ${y}L${x - 3.5} ${y - 7}L${x + 3.5} ${y - 7}Z` : `M${x} ${y}L${x - 7} ${y - 3.5}L${x - 7} ${y + 3.5}Z`;
 }
 
-/** Where numbers can stand on their lines: not on boxes, nor on each other or on other lines as long as there is room. */
+/** Where numbers can stand on their lines: on no box and no other number, and on as little of other lines as may be. */
 class Spots {
   #taken = new Map(); // by stretch of the drawing's height
   #width;
 
-  constructor(places, lines, width) {
+  constructor(boxes, bundles, lines, width) {
     this.#width = width;
-    for (const place of places) this.#take(place);
+    for (const place of [...boxes, ...bundles]) this.#take(place);
     for (const line of lines.length > MOST_AVOIDED ? [] : lines) {
       for (let at = DOT; at < line.getTotalLength() - DOT; at += DOT) {
         const { x, y } = line.getPointAtLength(at);
@@ -159,21 +158,20 @@ class Spots {
     }
   }
 
-  /** The middle of a room of this size on a line, and whether that is free enough to be always seen. */
-  beside(line, { width, height }) {
+  /** The place of numbers of this size on a line, where the layout has `kept` it if it has; undefined if there is none. */
+  beside(line, size, kept) {
     const length = line.getTotalLength();
-    const shares = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75];
-    const inside = (x) => Math.min(Math.max(x, width / 2), this.#width - width / 2);
-    const spots = shares.map((share) => line.getPointAtLength(share * length)).map(({ x, y }) => ({ x: inside(x), y, width, height }));
-    let [spot, least] = [spots[0], { sum: Infinity }];
-    for (const one of spots) {
-      const taken = this.#meets(one, line);
-      if (taken.sum < least.sum) [spot, least] = [one, taken];
-      if (least.sum === 0) break;
+    const inside = (x) => Math.min(Math.max(x, size.width / 2), this.#width - size.width / 2);
+    const points = [...(kept ? [kept] : []), ...SHARES.map((share) => line.getPointAtLength(share * length))];
+    let [best, least] = [undefined, Infinity];
+    for (const { x, y } of points) {
+      const spot = { x: inside(x), y, ...size };
+      const taken = this.#onLines(spot, line);
+      if (taken < least) [best, least] = [spot, taken];
+      if (least === 0) break;
     }
-    const isFree = least.solid < CROWDED * width * height;
-    if (isFree) this.#take(spot);
-    return { spot, isFree };
+    if (best) this.#take(best);
+    return best;
   }
 
   #take(place) {
@@ -183,17 +181,17 @@ class Spots {
     }
   }
 
-  /** How much of a spot is taken by boxes and numbers, and with other lines. */
-  #meets(spot, line) {
+  /** How much of a spot is taken by other lines; infinite if a box or a number stands there. */
+  #onLines(spot, line) {
     const near = new Set(stretches(spot).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
-    const found = { solid: 0, sum: 0 };
+    let sum = 0;
     for (const other of near) {
       if (other.line === line) continue;
       const taken = overlap(spot, other);
-      found.sum += taken;
-      if (!other.line) found.solid += taken;
+      if (taken && !other.line) return Infinity;
+      sum += taken;
     }
-    return found;
+    return sum;
   }
 }
 
@@ -211,21 +209,27 @@ function overlap(a, b) {
 /** A drawing in parts that fit on sheets of paper, cut where the fewest boxes are. */
 function sheets(svg, { places, width, height, scale }, sheet) {
   const least = Math.min(scale, 1);
-  const room = sheet.height / least;
-  const isCut = (at) => [...places.values()].filter(({ y, height: tall }) => Math.abs(y - at) < tall / 2 + 6).length;
-  const found = [];
-  for (let top = 0; top < height - 1;) {
-    let bottom = Math.min(top + room, height);
-    if (bottom < height) {
-      const heights = Array.from({ length: 60 }, (_, k) => top + room * (1 - k / 120));
-      bottom = heights.reduce((a, b) => (isCut(b) < isCut(a) ? b : a));
-    }
+  const boxes = [...places.values()];
+  const rows = pages(height, sheet.height / least, boxes.map((box) => [box.y, box.height / 2]));
+  const columns = pages(width, sheet.width / least, boxes.map((box) => [box.x, box.width / 2]));
+  return rows.flatMap(([top, bottom]) => columns.map(([left, right]) => {
     const part = svg.cloneNode(true);
-    part.setAttribute("viewBox", `0 ${top} ${width} ${bottom - top}`);
-    part.style.width = `${width * least}px`;
+    part.setAttribute("viewBox", `${left} ${top} ${right - left} ${bottom - top}`);
+    part.style.width = `${(right - left) * least}px`;
     part.style.height = `${(bottom - top) * least}px`;
-    found.push(part);
-    top = bottom;
+    return part;
+  }));
+}
+
+/** From where to where each sheet reaches, of a length with boxes around some middles. */
+function pages(length, room, boxes) {
+  const cutBy = (at) => boxes.filter(([middle, half]) => Math.abs(middle - at) < half + 6).length;
+  const found = [];
+  for (let from = 0; from < length - 1;) {
+    const ends = from + room >= length ? [length] : Array.from({ length: 60 }, (_, k) => from + room * (1 - k / 120));
+    const to = ends.reduce((a, b) => (cutBy(b) < cutBy(a) ? b : a));
+    found.push([from, to]);
+    from = to;
   }
   return found;
 }

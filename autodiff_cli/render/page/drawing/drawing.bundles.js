@@ -1,0 +1,85 @@
+// Variables that the same folded boxes use stand together, and one line leads from all of them to each of these boxes.
+
+const BUNDLED = 3; // variables that stand together, at least
+const TOGETHER = { gap: 5, room: 4 }; // between and around them
+
+/** What is shown, with such variables as one box; and `labels`, the size of the numbers on each arrow, null for none: those
+ * that tell something, where few others end beside them. */
+class Bundles {
+  #lines = []; // of each arrow the number of the one that is drawn for it
+
+  constructor({ boxes, arrows, frames, folds }, labelOf) {
+    const drawnAs = this.#drawnAs(boxes, arrows, frames);
+    const isFirst = (id) => drawnAs.get(id)?.[0] === id;
+    this.bundles = boxes.filter(({ id }) => isFirst(id)).map(({ id }) => ({ id, members: drawnAs.get(id) }));
+    this.boxes = boxes.filter(({ id }) => !drawnAs.has(id) || isFirst(id));
+    this.frames = frames;
+    const numbers = new Map();
+    this.arrows = [];
+    for (const [k, arrow] of arrows.entries()) {
+      const from = drawnAs.get(arrow.from)?.[0] ?? arrow.from;
+      const name = drawnAs.has(arrow.from) ? `${from} ${arrow.to}` : `alone ${k}`;
+      if (!numbers.has(name)) {
+        numbers.set(name, this.arrows.length);
+        this.arrows.push({ ...arrow, from, isBundle: drawnAs.has(arrow.from) });
+      }
+      this.#lines.push(numbers.get(name));
+    }
+    const into = Map.groupBy(this.arrows, ({ to }) => to);
+    for (const arrow of this.arrows) {
+      const hasLabel = takesGradient(arrow.from) && !arrow.isBundle && into.get(arrow.to).length <= MOST_NUMBERS;
+      arrow.label = hasLabel ? labelOf(arrow, folds.find((members) => members.at(-1) === arrow.to)) : null;
+    }
+    this.labels = this.#lines.map((k) => this.arrows[k].label);
+  }
+
+  /** For each variable that stands with others all of these. */
+  #drawnAs(boxes, arrows, frames) {
+    const framed = new Set(frames.flatMap(({ members }) => members));
+    const folded = new Set(boxes.filter(({ role }) => role === "folded").map(({ id }) => id));
+    const targets = new Map(boxes.map(({ id }) => [id, new Set()]));
+    for (const { from, to } of arrows) targets.get(from).add(to);
+    const isPlain = ({ id, role }) => role === "input" && !framed.has(id) && !Array.isArray(record.nodes[id].value)
+      && targets.get(id).size > 0 && [...targets.get(id)].every((to) => folded.has(to));
+    const alike = Map.groupBy(boxes.filter(isPlain).map(({ id }) => id), (id) => [...targets.get(id)].join());
+    const together = [...alike.values()].filter(({ length }) => length >= BUNDLED);
+    return new Map(together.flatMap((members) => members.map((id) => [id, members])));
+  }
+
+  /** The sizes of boxes, with those of bundles no wider than so many pixels. */
+  sizes(sizes, width) {
+    const found = new Map(sizes);
+    for (const { id, members } of this.bundles) {
+      const { cell, columns } = grid(members, sizes, width);
+      const rows = Math.ceil(members.length / columns);
+      const extent = (count, size) => count * (size + TOGETHER.gap) - TOGETHER.gap + 2 * TOGETHER.room;
+      found.set(id, { width: extent(columns, cell.width), height: extent(rows, cell.height) });
+    }
+    return found;
+  }
+
+  /** An arrangement with the variables in their places. */
+  spread(found, sizes, width) {
+    const places = new Map(found.places);
+    const bundles = this.bundles.map(({ id, members }) => {
+      const place = found.places.get(id);
+      const { cell, columns } = grid(members, sizes, width);
+      members.forEach((member, k) => {
+        const [x, y] = [[place.x, place.width, cell.width, k % columns], [place.y, place.height, cell.height, Math.floor(k / columns)]]
+          .map(([middle, all, one, at]) => middle - all / 2 + TOGETHER.room + one / 2 + at * (one + TOGETHER.gap));
+        places.set(member, { x, y, ...cell });
+      });
+      return place;
+    });
+    return { ...found, places, routes: this.#lines.map((k) => found.routes[k]), bundles };
+  }
+}
+
+/** How large a variable is among others, and how many stand beside each other. */
+function grid(members, sizes, width) {
+  const all = members.map((id) => sizes.get(id));
+  const cell = { width: Math.max(...all.map((one) => one.width)), height: Math.max(...all.map((one) => one.height)) };
+  const most = Math.floor((width - 2 * TOGETHER.room + TOGETHER.gap) / (cell.width + TOGETHER.gap));
+  const columns = Math.min(Math.max(most, 1), members.length);
+  return { cell, columns: Math.ceil(members.length / Math.ceil(members.length / columns)) };
+}
