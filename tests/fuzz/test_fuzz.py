@@ -63,6 +63,12 @@ FOUND = [
     ("beta(x, y)^-2", {"x": -995235.1267778607, "y": 3.0}),
     ("beta(x, y)", {"x": -165507.50614876777, "y": -2.2}),
     ("beta(x, y)", {"x": 16.07, "y": -598041.5557727535}),
+    # a sum that is next to a pole of gamma, and one that is 1
+    ("beta(x, -6.0000000000001)", {"x": 1e-13}),
+    ("beta(x, y != 7)", {"x": -2.2e-11, "y": 1.38}),
+    # steps of numbers that are too long for the ends of intervals, and wide balls that FLINT takes seconds for
+    ("round(z*x + 2.5)", {"x": 3.27, "z": -1e200}),
+    ("sinhc(x - z)", {"x": -0.77, "z": 1e-300}),
     # slopes that are the same for all rows
     ("A: 2x3; sum(A*z)", {"A": np.array([[3.0, -2.0, 0.1], [3.0, 1e8, 0.9]]), "z": -3e-8}),
 ]

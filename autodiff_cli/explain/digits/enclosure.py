@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -148,6 +149,8 @@ def _bounds(boxes: Sequence[Interval]) -> Ends:
 
 def _below(x: arb) -> float:
     found = float(x)
+    if found == math.inf and x.is_finite():
+        return sys.float_info.max
     while math.isfinite(found) and not of_float(found) <= x:
         found = math.nextafter(found, -math.inf)
     return found

@@ -119,11 +119,14 @@ def _where(condition: Number, a: Number, b: Number) -> Number:
 
 
 def _step(name: str) -> Function:
-    """A function that rises in steps, from its values at both ends."""
+    """A function that rises in steps, from its values at both ends; of numbers too long for that, from its nearness."""
 
     def between(x: Number) -> Number:
         low, high = ball(x).lower(), ball(x).upper()
-        return union(TABLE[name](low), TABLE[name](high)) if is_finite(x) else NAN
+        try:
+            return union(TABLE[name](low), TABLE[name](high)) if is_finite(x) else NAN
+        except Undecided:
+            return x + arb(0, 1)
 
     return between
 

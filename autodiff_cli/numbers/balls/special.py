@@ -53,11 +53,17 @@ def gamma_density(a: Ball, x: Ball) -> Ball:
     return x ** (a - 1) * (-x).exp() * a.rgamma()
 
 
+_WIDE = 30  # bits of a ball that are known, below which it is an interval
+
+
 def gammainc(a: Ball, x: Ball) -> Ball:
     """The regularised lower incomplete gamma function.
 
-    Where x is not much smaller than a, FLINT's own is slow and wide; there it is the rest of the upper one.
+    Where x is not much smaller than a, FLINT's own is slow and wide; there it is the rest of the upper one. Of wide
+    balls, for which it is slow too, the ends are taken, since it rises with x.
     """
+    if x > 0 and x.rel_accuracy_bits() < _WIDE:
+        return gammainc(a, x.lower()).union(gammainc(a, x.upper()))
     rest = 1 - gammaincc(a, x)
     if not rest.is_finite() or rest.rel_accuracy_bits() > ctx.prec // 2:
         return rest
@@ -72,19 +78,31 @@ def gammaincc(a: Ball, x: Ball) -> Ball:
 
 
 def sinc_derivative(n: Ball, x: Ball) -> Ball:
-    """The n-th derivative of sin(x)/x: the real part of iⁿ ∫ tⁿ exp(ixt) dt over t from 0 to 1, which is Kummer's
-    function M(n + 1, n + 2, ix)/(n + 1)."""
+    """The n-th derivative of sin(x)/x: the real part of iⁿ ∫ tⁿ exp(ixt) dt over t from 0 to 1.
+
+    Of a wide ball from its middle, since the slope is no steeper than 1/(n + 2): FLINT takes seconds for it.
+    """
     order = _order(n)
     if order is None:
         return NAN
-    return (acb(0, 1) ** order * _moment(order, acb(0, x))).real
+    middle = (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real
+    return middle + arb(0, x.rad() / (order + 2))
 
 
 def sinhc_derivative(n: Ball, x: Ball) -> Ball:
-    """The n-th derivative of sinh(x)/x: ∫ tⁿ cosh(xt) dt over t from 0 to 1, or with the sine for an odd n."""
+    """The n-th derivative of sinh(x)/x: ∫ tⁿ cosh(xt) dt over t from 0 to 1, or with the sine for an odd n.
+
+    Of a ball from its ends, between which it rises, or first falls to its value at 0.
+    """
     order = _order(n)
     if order is None:
         return NAN
+    low, high = _hyperbolic_moment(order, x.lower()), _hyperbolic_moment(order, x.upper())
+    is_least_inside = order % 2 == 0 and x.contains(0)
+    return low.union(high).union(arb(1) / (order + 1)) if is_least_inside else low.union(high)
+
+
+def _hyperbolic_moment(order: int, x: Ball) -> Ball:
     there, back = (_moment(order, acb(side * x)).real for side in (1, -1))
     return (there - back if order % 2 else there + back) / 2
 

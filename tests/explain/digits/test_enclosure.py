@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -100,6 +101,11 @@ def test_what_may_be_undefined_has_no_bounds_and_a_warning() -> None:
     document = json.loads(run_cli('grad "1/x" --x=-1..2 --json'))
     assert document["enclosure"] == {"value": ["-inf", "inf"], "x": ["-inf", "inf"]}
     assert [warning["kind"] for warning in document["warnings"]] == ["domain"]
+
+
+def test_bounds_beyond_all_floats_are_not_infinite_on_both_sides() -> None:
+    assert bounds(parse("x^4"), {"x": (1e200, 2e200)})[VALUE] == (sys.float_info.max, math.inf)
+    assert bounds(parse("-x^4"), {"x": (1e200, 2e200)})[VALUE] == (-math.inf, -sys.float_info.max)
 
 
 def test_a_branch_that_is_not_taken_does_no_harm() -> None:
