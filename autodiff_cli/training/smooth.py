@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 
@@ -16,15 +17,19 @@ from autodiff_cli.training.objective.meanings import without_end
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
-from autodiff_cli.training.result.residuals import are_systematic, robust_scale
+from autodiff_cli.training.result.residuals import OUTLYING, are_systematic, robust_scale
 from autodiff_cli.training.result.separation import has_no_end
-from autodiff_cli.training.squares import CLEARLY, POOR, better_starts, guessed, starts
+from autodiff_cli.training.result.statistics import statistics
+from autodiff_cli.training.squares import CLEARLY, POOR, better_starts, doubt, explained_share, guessed, starts
 
 Array = NDArray[np.float64]
 
+_OF_RESIDUALS = (LossKind.SQUARES, LossKind.ROBUST)
 _ROUNDS = 200  # of fitting and measuring the scale again
 _SAME = 1e-9  # the relative change of a scale that counts as none
 _HELD = 1 - 1e-6  # of the slope of a penalty, at most, that a parameter at its corner feels
+_POOR = 0.95  # R² by medians below which default starts are not trusted: these think better of bad fits than means do
+_SORTED = 200_000  # rows, at most, that a search without some of them is worth its while for
 _PLAIN = 20  # parameters, at most, that are tried alone
 _NOTHING = 1e-12  # of the spread of the target: no scale at all
 
@@ -50,14 +55,13 @@ def smooth(objective: Objective, options: MethodOptions, progress: Progress) -> 
     if _is_likelihood_without_end(objective, options, first) and (plain := _plain(objective)) is not None:
         progress.warnings.append(f"the starting values led to no fit; begun anew at {starts(objective, plain)}")
         first = minimised(objective, plain, options, progress)
-    if searches and _ends_badly(objective, first):
-        found = search(objective, objective.start, free, options.seed, objective.bounds)
-        if found is not None and _is_better(objective, found.end, first):
-            progress.warnings.append(better_starts(objective, found.end))
-            first = minimised(objective, found.end, options, progress)
+    if searches:
+        first = _searched(objective, first, options, progress)
     if isinstance(first, Diverged):
         raise first
     outcome = first
+    if objective.kind in _OF_RESIDUALS:
+        doubt(objective, progress, outcome)
     if outcome.is_nowhere and has_no_end(objective, outcome.theta):
         return dataclasses.replace(outcome, failure="")
     if not outcome.is_endless:
@@ -73,7 +77,7 @@ def _in_units(objective: Objective, free: NDArray[np.bool_], seed: int) -> Array
     if found is None:
         return None
     other = nearer(objective, objective.start)
-    return other if _standing(objective, other) < _standing(objective, found.end) else found.end
+    return other if objective.rss(other) < objective.rss(found.end) else found.end
 
 
 def _is_likelihood_without_end(objective: Objective, options: MethodOptions, first: Outcome | Diverged) -> bool:
@@ -121,13 +125,49 @@ def _ends_badly(objective: Objective, first: Outcome | Diverged) -> bool:
     """Whether another start may lead elsewhere."""
     if isinstance(first, Diverged) or not first.converged or are_systematic(objective, first.theta):
         return True
-    if objective.kind not in (LossKind.SQUARES, LossKind.ROBUST):
+    if objective.kind not in _OF_RESIDUALS or objective.is_penalised:
         return False
-    return objective.rss(first.theta) > (1 - POOR) * objective.target_variation()
+    explained = explained_share(objective, first.theta)
+    enough = _POOR if objective.kind is LossKind.ROBUST else POOR
+    return bool(statistics(objective, first.theta).reasons) or (explained is not None and explained < enough)
 
 
-def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged) -> bool:
-    return isinstance(first, Diverged) or _standing(objective, theta) < CLEARLY * _standing(objective, first.theta)
+def _searched(
+    objective: Objective, first: Outcome | Diverged, options: MethodOptions, progress: Progress
+) -> Outcome | Diverged:
+    """Where values found in the data lead to, if a fit ends badly and that is clearly better.
+
+    Robust fits look once more without the rows that they count as far off.
+    """
+    free = objective.layout.mask(guessed(objective))
+    some: Objective | None = objective
+    while some is not None and _ends_badly(objective, first):
+        found = search(some, objective.start, free, options.seed, objective.bounds)
+        if found is not None and _is_better(objective, found.end, first, options):
+            progress.warnings.append(better_starts(objective, found.end))
+            first = minimised(objective, found.end, options, progress)
+        some = _without_far_rows(objective, first) if some is objective else None
+    return first
+
+
+def _without_far_rows(objective: Objective, first: Outcome | Diverged) -> Objective | None:
+    if objective.kind is not LossKind.ROBUST or objective.rows > _SORTED or isinstance(first, Diverged):
+        return None
+    sizes = np.abs(objective.per_row(objective.kernels.residuals, first.theta)).max(axis=0)
+    near = sizes <= OUTLYING * robust_scale(objective, first.theta)
+    return objective.restricted(np.flatnonzero(near)) if near.any() and not near.all() else None
+
+
+def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: MethodOptions) -> bool:
+    """Whether a fit leads on from a point to less than another one; of least squares the point itself is less."""
+    if isinstance(first, Diverged):
+        return True
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        settings = dict(objective.settings)
+        with contextlib.suppress(Diverged):
+            theta = minimised(objective, theta, options, Progress(None)).theta
+        objective.settings.update(settings)
+    return _standing(objective, theta) < CLEARLY * _standing(objective, first.theta)
 
 
 def _standing(objective: Objective, theta: Array) -> float:

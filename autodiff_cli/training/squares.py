@@ -8,14 +8,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Outcome
 from autodiff_cli.training.methods.starts import Found, from_units, search
+from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.structure import linear
 from autodiff_cli.training.options import MethodOptions
 from autodiff_cli.training.progress import Progress
-from autodiff_cli.training.result.residuals import are_systematic
+from autodiff_cli.training.result.residuals import are_systematic, explained_robustly
 from autodiff_cli.training.result.statistics import statistics
 
 Array = NDArray[np.float64]
@@ -116,9 +118,17 @@ def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
     return not outcome.converged or (bool(guessed(objective)) and explained < POOR)
 
 
+def explained_share(objective: Objective, theta: Array) -> float | None:
+    """R², of robust fits the one of medians."""
+    if objective.kind is LossKind.ROBUST:
+        with quiet():
+            return explained_robustly(objective, theta)
+    return statistics(objective, theta).r_squared
+
+
 def doubt(objective: Objective, progress: Progress, outcome: Outcome) -> None:
     """Say so if a fit explains little of what there is to explain."""
-    explained = statistics(objective, outcome.theta).r_squared
+    explained = explained_share(objective, outcome.theta)
     if outcome.failure or explained is None or not explained < POOR or not are_systematic(objective, outcome.theta):
         return
     share = f"{100 * max(explained, 0):.2g} % of the target's variation"

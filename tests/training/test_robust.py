@@ -154,3 +154,24 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
     assert robust_scale(objective, np.array([0.5])) == pytest.approx(expected, rel=1e-15)
     sorted_rows = Objective("y ~ a", {"y": np.sort(y)}, loss="huber")
     assert robust_scale(sorted_rows, np.array([0.0])) == pytest.approx(NORMAL * float(np.median(np.abs(y))), rel=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_starts_are_found_among_rows_far_off(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = np.sort(generator.uniform(0, 1, 78))
+    noise, far = 0.02 * generator.standard_normal(78), generator.choice(78, 7, replace=False)
+    y = 1.6 * np.exp(-(((x - 0.32) / 0.18) ** 2) / 2) + 0.03 + noise
+    y[far] += generator.uniform(3, 9, 7)
+    found = fit("y ~ a*exp(-((x - m)/s)^2/2) + c", {"x": x, "y": y}, loss="huber")
+    assert found.converged
+    assert [*found.parameters.values()] == pytest.approx([1.6, 0.32, 0.18, 0.03], abs=0.05)
+
+
+def test_a_robust_fit_of_another_shape_is_doubtful() -> None:
+    y = np.sin(X) + 0.02 * np.random.default_rng(0).standard_normal(len(X))
+    y[::15] += 9
+    found = fit("y ~ a + b*x", {"x": X, "y": y}, loss="huber")
+    assert found.converged
+    assert any(text.startswith("this fit is doubtful") for text in found.warnings)
+    assert not any("doubtful" in text for text in fit("y ~ a + b*x", {"x": X, "y": Y}, loss="huber").warnings)

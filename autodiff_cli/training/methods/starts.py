@@ -23,8 +23,10 @@ from autodiff_cli.training.methods.loop import Diverged, Epoch
 from autodiff_cli.training.methods.units import units
 from autodiff_cli.training.methods.waves import Scan, Waves
 from autodiff_cli.training.objective.initial import initial_arrays
+from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.structure import linear
+from autodiff_cli.training.result.residuals import robust_scale
 from autodiff_cli.training.rows.reductions import Moments, Spread, join_spreads
 
 Array = NDArray[np.float64]
@@ -48,7 +50,8 @@ _GOOD = 0.001  # of the target's variation: a loss below it will do
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A start, and where Levenberg-Marquardt gets from it, over a sample of the rows."""
+    """A start, and where Levenberg-Marquardt gets from it, over a sample of the rows; for robust losses, `loss` is the
+    square of the residuals' robust scale there."""
 
     start: Array
     end: Array
@@ -292,7 +295,12 @@ class _Search:
         epochs: list[Epoch] = []
         with contextlib.suppress(Diverged):
             levenberg_marquardt(self._sample, theta, epochs.append, evaluations=_EVALUATIONS, bounds=self._box)
-        return Found(theta, epochs[-1].theta, epochs[-1].loss) if epochs else None
+        if not epochs:
+            return None
+        end, loss = epochs[-1].theta, epochs[-1].loss
+        if self._sample.kind is LossKind.ROBUST:  # rows far off are to decide as little here
+            loss = robust_scale(self._sample, end) ** 2
+        return Found(theta, end, loss)
 
 
 def _left(measured: tuple[Array, float]) -> float:

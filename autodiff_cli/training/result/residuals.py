@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows.protocol import WEIGHT, Columns
 
@@ -19,6 +20,8 @@ NORMAL = 1.482602218505602  # standard deviations of a normal distribution per m
 _FEWEST = 10  # rows for which neighbours say anything
 _MOST = 200_000  # rows that are looked at
 _BESIDE = 0.01  # how far from the middle, in ranks, the median of all lies from that of a sample, at most
+OUTLYING = 3.0  # scales beyond which the residual of a robust fit is that of a row far off
+_CLIPPED = 1.345  # scales: larger ones count as so large where rows are compared with their neighbours
 _SYSTEMATIC = 3.5  # standard errors from chance: one in 4000, and less where parameters have followed it
 
 
@@ -85,6 +88,24 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     sample = objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
     low, high = np.quantile(_sizes(sample, theta), (0.5 - _BESIDE, 0.5 + _BESIDE))
     return float(NORMAL * _median_near(objective, theta, float(low), float(high)))
+
+
+def explained_robustly(objective: Objective, theta: Array) -> float:
+    """The share of the target's variance that a prediction explains, both measured by medians, as R² is by means.
+
+    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> columns = {"x": [1, 2, 3, 4, 5], "y": [1.1, 2, 2.9, 4, 500]}
+    >>> round(explained_robustly(Objective("y ~ a*x", columns), np.array([1.0])), 3)
+    0.99
+    """
+    some = objective
+    if objective.rows > _MOST:
+        some = objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
+    target = some.per_row(some.kernels.target, theta)
+    if some.weighted:
+        target = target[:, some.column(WEIGHT) > 0]
+    spread = float(np.median(np.abs(target - np.median(target, axis=1, keepdims=True))))
+    return 1 - (robust_scale(some, theta) / (NORMAL * spread)) ** 2 if spread > 0 else math.nan
 
 
 def _sizes(objective: Objective, theta: Array) -> Array:
@@ -189,4 +210,8 @@ def are_systematic(objective: Objective, theta: Array) -> bool:
     column = objective.column(predictors[0])
     order = np.argsort(column, kind="stable")
     with quiet():
-        return any(neighbours(component[order]) > _SYSTEMATIC for component in residuals(objective, theta))
+        found = residuals(objective, theta)
+        if objective.kind is LossKind.ROBUST:  # one row far off would hide what the others do
+            far = _CLIPPED * robust_scale(objective, theta)
+            found = np.clip(found, -far, far)
+        return any(neighbours(component[order]) > _SYSTEMATIC for component in found)
