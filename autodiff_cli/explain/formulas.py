@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op, Precedence
+from autodiff_cli.language.printer import written_as
 
 _SYMBOLS = {"*": "×"}
 
@@ -18,7 +19,7 @@ def around(op: Op, count: int) -> tuple[str, ...]:
     ('', ' × ', '')
     """
     if not op.symbol:
-        return (f"{op.spelling or op.name}(", *[", "] * (count - 1), ")")
+        return written_as(op, count).texts
     symbol = _SYMBOLS.get(op.symbol, op.symbol)
     if count == 1:
         return (f"{symbol} " if symbol.isalpha() else symbol, "")
@@ -29,8 +30,10 @@ def around(op: Op, count: int) -> tuple[str, ...]:
 def applied(op: Op, operands: Sequence[str], loose: Sequence[bool]) -> str:
     """An operation on operands, those that are `loose` in brackets where it is written with a symbol."""
     before, *after = around(op, len(operands))
+    is_open = [bool(op.symbol) or (k == 0 and not before) for k in range(len(operands))]  # to what stands beside
     bracketed = [
-        f"({text})" if is_loose and op.symbol else text for text, is_loose in zip(operands, loose, strict=True)
+        f"({text})" if is_loose and is_beside else text
+        for text, is_loose, is_beside in zip(operands, loose, is_open, strict=True)
     ]
     return before + "".join(text + then for text, then in zip(bracketed, after, strict=True))
 

@@ -210,7 +210,8 @@ class _Printer:
 
 
 @functools.cache
-def _form(op: Op, count: int) -> Notation:
+def written_as(op: Op, count: int) -> Notation:
+    """How an operation on so many operands is written."""
     if op.name == "stack":
         return _listed(("[",), (), count, "]")
     if op.name == "index":
@@ -232,10 +233,10 @@ def written(node: Node, chains: Set[Node]) -> tuple[Notation, Sequence[Node]]:
     """How an operation is written, and its operands from left to right."""
     assert node.op is not None
     if node not in chains:
-        return _form(node.op, len(node.inputs)), node.inputs
+        return written_as(node.op, len(node.inputs)), node.inputs
     before, link = node.inputs
     assert link.op is not None
-    form = _form(link.op, 2)
+    form = written_as(link.op, 2)
     return form._replace(least=(Precedence.COMPARISON, form.least[1])), (before, link.inputs[1])
 
 

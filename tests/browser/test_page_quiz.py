@@ -107,6 +107,7 @@ def test_an_answer_is_right_to_the_digits_typed(page: Page, tmp_path: Path, text
 OTHERS = [
     ("0", 0, True), ("0.0", 0, True), ("0.01", 0, False), ("-12", -12, True), ("1e3", 1000, True), ("1", 1, True),
     ("inf", "inf", True), ("-inf", "-inf", True), ("nan", "nan", True), ("inf", "-inf", False), ("1.0", 0.9512, False),
+    ("1.0", 0.996, True), ("0.24", 0.2447, True),
     ("[1, 0.5]", [1, 0.5], True), ("1 0.5", [1, 0.5], True), ("[1]", [1, 0.5], False), ("−0.42", -0.416, True),
     ("3", 3.004, False), ("3.0", 3.004, True),
 ]

@@ -294,6 +294,14 @@ def test_what_broadcasting_stretched_is_not_called_unchanged() -> None:
     assert "x: sum of 1 × [1, 1] = 2" in said
 
 
+def test_what_a_name_stands_for_is_written_as_in_the_text() -> None:
+    found = trace(parse("z = [a, b]; k = (z + z)[1]; n = z[0]; k*n"), {"a": 1.0, "b": 2.0})
+    words = Words(found, shows(6)[1])
+    said = [words.forward(step) for step in found.forward]
+    assert said[0] == "z = [a, b] = [1, 2]"
+    assert {"k = (z + z)[1] = 4", "n = z[0] = 1"} <= {*said}
+
+
 def test_no_sentence_says_a_side_twice() -> None:
     assert forward("c = -2; d = 2*3; c*d*x", x=1)[:2] == ["c = -2", "d = 2 × 3 = 6"]
     found = trace(parse("sum([1, 2]*x)"), {"x": 1.0})

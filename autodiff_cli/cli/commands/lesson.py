@@ -91,7 +91,7 @@ def _ask(found: Lesson, environment: Environment, digits: int | None) -> None:
 
     paper, right = environment.paper(), 0
     paper.heading(heading(found, digits))
-    paper.line("An empty answer gives a hint, q ends.", Style.FAINT)
+    paper.line("Two digits of a number are enough. An empty answer gives a hint, q ends.", Style.FAINT)
     for k, asked in enumerate(found.questions, 1):
         paper.line()
         paper.line(f"{k}. {asked.text}", Style.STRONG)
@@ -106,6 +106,9 @@ def _ask(found: Lesson, environment: Environment, digits: int | None) -> None:
             if not line or typed.lower() in _QUIT:
                 paper.line()
                 return
+            if typed and not asked.is_answer(typed):
+                paper.line(asked.wanted)
+                continue
             if typed and asked.is_right(typed):
                 paper.line("Correct.")
                 right += len(hints) == len(asked.hints)

@@ -44,11 +44,36 @@ class Question:
         >>> [asked.is_right(typed) for typed in ("0.91", "0.9", "0.92", ".9093", "x")]
         [True, False, False, True, False]
         """
-        typed = typed.strip().replace("−", "-")
+        typed = _plain(typed)
         if self.choices:
-            return typed in {str(k) for k in self.right} | {self.choices[k - 1] for k in self.right}
+            return any(typed in self._names(k) for k in self.right)
         assert isinstance(self.answer, float)
         return is_rounded(typed, self.answer)
+
+    def is_answer(self, typed: str) -> bool:
+        """Whether an answer is of the kind that is asked for, right or wrong: one of the choices, or a number."""
+        typed = _plain(typed)
+        if self.choices:
+            return any(typed in self._names(k + 1) for k in range(len(self.choices)))
+        return _TYPED.fullmatch(typed) is not None
+
+    @property
+    def wanted(self) -> str:
+        """What kind of answer that is, as a sentence."""
+        if self.choices:
+            return f"The answer is a number from 1 to {len(self.choices)}."
+        return "The answer is a number, rounded to two digits or more, as 0.25 or 1e-3."
+
+    def _names(self, k: int) -> set[str]:
+        """What a choice may be called: by its place, its text, or the node in it."""
+        text = self.choices[k - 1]
+        return {str(k), text, text.partition(": ")[0]}
+
+
+def _plain(typed: str) -> str:
+    """What was typed, a choice without its bracket: `2)` is 2."""
+    typed = typed.strip().replace("−", "-")
+    return typed[:-1] if re.fullmatch(r"\d+[).]", typed) else typed
 
 
 def is_rounded(typed: str, x: float) -> bool:
@@ -59,9 +84,9 @@ def is_rounded(typed: str, x: float) -> bool:
     if off <= _EXACT * abs(x):
         return True
     mantissa, _, power = typed.lower().partition("e")
-    digits = len(re.sub(r"[-+.]", "", mantissa).lstrip("0"))
-    unit = 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
-    return digits >= 2 and off <= min(0.5000001 * unit, 0.01 * abs(x))
+    last = int(power or 0) - len(mantissa.partition(".")[2])  # the places of the last digit typed, and of the first one
+    first = int(f"{x:.1e}".partition("e")[2])
+    return last < first and off <= 0.5000001 * 10.0**last
 
 
 def question(trace: Trace, asked: Mapping[str, Any], show: Callable[[Any], str]) -> Question:

@@ -52,9 +52,9 @@ function isRounded(text, x) {
   const off = Math.abs(typed - x);
   if (off <= 1e-9 * Math.abs(x)) return true;
   const [mantissa, power] = text.split("e");
-  const digits = mantissa.replace(/[-+.]/g, "").replace(/^0+/, "").length;
-  const unit = 10 ** (Number(power ?? 0) - (mantissa.split(".")[1] ?? "").length);
-  return digits >= 2 && off <= Math.min(0.5000001 * unit, 0.01 * Math.abs(x));
+  const first = Number(x.toExponential(1).split("e")[1]); // the place of the first digit, and of the last one typed
+  const last = Number(power ?? 0) - (mantissa.split(".")[1] ?? "").length;
+  return last < first && off <= 0.5000001 * 10 ** last;
 }
 
 /** Begin the quiz, or leave it. */

@@ -63,6 +63,13 @@ def test_after_both_hints_comes_the_answer_and_q_ends() -> None:
     assert "Correct" not in asked("fan-out")  # the input ends
 
 
+def test_what_is_no_answer_costs_no_hint() -> None:
+    shown = asked("fan-out", "half", "0,5", "0.54", "-1.46", "7", "x")
+    assert shown.count("The answer is a number, rounded to two digits or more") == 2
+    assert "The answer is a number from 1 to 4." in shown
+    assert shown.rstrip().endswith("3 of 3 at the first try.")
+
+
 def test_a_page_is_one_file(tmp_path: Path) -> None:
     page = tmp_path / "gates.html"
     assert run_cli(f"lesson gates -o {page}").status == 0

@@ -7,10 +7,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import autodiff_cli as ad
 import autodiff_cli.explain.lessons.lesson as lessons
-from autodiff_cli.explain.lessons.questions import is_rounded
+from autodiff_cli.explain.lessons.questions import Question, is_rounded
 from autodiff_cli.render.numbers import shows
 
 SHOW = shows(None)[1]
@@ -38,17 +40,15 @@ def test_answers_are_those_of_an_independent_gradient(name: str) -> None:
     """Adjoints by central differences of the formula in which the node is a variable."""
     lesson = lessons.lesson(name, SHOW)
     f, point = lesson.asked.expression, dict(lesson.asked.point)
-    for given, asked in zip(TABLE[name]["questions"], lesson.questions, strict=True):
-        if given["kind"] == "adjoint" and given["of"] in point:
+    for row, asked in zip(TABLE[name]["questions"], lesson.questions, strict=True):
+        if row["kind"] == "adjoint" and row["of"] in point:
             step = 1e-6
-            ahead, behind = (
-                float(ad.parse(f.text)({**point, given["of"]: point[given["of"]] + h})) for h in (step, -step)
-            )
+            ahead, behind = (float(ad.parse(f.text)({**point, row["of"]: point[row["of"]] + h})) for h in (step, -step))
             assert asked.answer == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-9)
-        if given["kind"] == "value":
+        if row["kind"] == "value":
             statements = {text.partition("=")[0].strip(): text.partition("=")[2] for text in f.text.split(";")}
-            prefix = f.text.partition(f"{given['of']} =")[0]
-            inner = ad.parse(prefix + statements[given["of"]])
+            prefix = f.text.partition(f"{row['of']} =")[0]
+            inner = ad.parse(prefix + statements[row["of"]])
             assert asked.answer == float(inner({key: point[key] for key in inner.variables}))
 
 
@@ -104,3 +104,21 @@ def test_the_bug_is_found_where_the_last_share_stands_alone() -> None:
 )
 def test_a_number_is_right_to_the_digits_typed(typed: str, verdict: bool) -> None:
     assert is_rounded(typed, -0.4161468365471424) is verdict
+
+
+@given(x=st.floats(1e-3, 1e6), digits=st.integers(2, 9))
+def test_a_number_rounded_to_two_digits_or_more_is_right_and_its_neighbours_are_not(x: float, digits: int) -> None:
+    typed = f"{x:.{digits - 1}e}"
+    assert is_rounded(typed, x)
+    mantissa, _, power = typed.partition("e")
+    unit = 10.0 ** (1 - digits)
+    assert not is_rounded(f"{float(mantissa) + 2 * unit:.{digits - 1}f}e{power}", x)
+
+
+def test_a_choice_is_called_by_its_place_its_text_or_its_node_and_the_rest_is_no_answer() -> None:
+    asked = Question("bug", "?", ("a: 1", "x: -2"), (2,), "x: -2", ("", ""))
+    assert all(asked.is_right(typed) for typed in ("2", "2)", " x ", "x: -2", "x: −2"))
+    assert not any(asked.is_right(typed) for typed in ("1", "a", "-2"))
+    assert [asked.is_answer(typed) for typed in ("1", "a", "x", "3", "y", "-2")] == [True] * 3 + [False] * 3
+    asked = Question("value", "?", (), (), 0.5, ("", ""))
+    assert [asked.is_answer(typed) for typed in (".5", "-1e3", "0,5", "half", "1/2")] == [True] * 2 + [False] * 3
