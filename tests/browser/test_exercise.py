@@ -21,3 +21,13 @@ def test_one_step_to_a_printed_page(page: Page, tmp_path: Path) -> None:
     page.get_by_label("Value of x*y", exact=True).fill("6")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_lines_are_whole_where_their_numbers_are_to_be_found(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.html"
+    assert run_cli(["trace", "x*y + sin(x)", "--x", "2", "--y", "3", "--exercise", "-o", str(file)]).status == 0
+    page.goto(file.as_uri())
+    gaps = page.evaluate("""[...document.querySelectorAll(".room")]
+        .filter((room) => !room.nextElementSibling.textContent && getComputedStyle(room).fill !== "none").length""")
+    assert gaps == 0
+    assert page.locator(".room").count() > 0

@@ -150,10 +150,11 @@ class _Sheet:
         width, height = self._size.width + 2 * _MARGIN, self._size.height + 2 * _MARGIN
         return "\n".join(
             [
+                '<div class="drawing" tabindex="0" role="group" aria-label="Drawing">',
                 '<svg class="autodiff" role="img" aria-label="The graph, with what is known so far" '
                 f'width="{width:.0f}" viewBox="{-_MARGIN} {-_MARGIN} {width:.0f} {height:.0f}">',
                 *shapes,
-                "</svg>",
+                "</svg>\n</div>",
             ]
         )
 
