@@ -55,7 +55,10 @@ clip = chooser(
         (or_(x > high, low > high), 1),
     ),
     gate=Gate.ROUTE, is_exact=True,
-    kink=lambda x, low, high: and_(low < high, or_(equal(x, low), equal(x, high))),
+    kink=lambda x, low, high: or_(
+        and_(low < high, or_(equal(x, low), equal(x, high))),
+        and_(equal(low, high), x <= low),
+    ),
     kink_note="the slopes are 0 and 1; 0 is taken",
     summary="x kept between low and high",
 )  # fmt: skip

@@ -16,6 +16,7 @@ TABLE = [
     ("relu(x)",                    {"x": 0},          [("kink", "relu(x)", "0 is taken")]),
     ("relu(x)",                    {"x": -1},         []),
     ("clip(x, 0, 1)",              {"x": 1},          [("kink", "clip(x, 0, 1)", "0 is taken")]),
+    ("clip(x, y, y)",              {"x": 1, "y": 2},  [("kink", "clip(x, y, y)", "0 is taken")]),
     ("relu6(x) + hardtanh(y)",     {"x": 6, "y": -1}, [("kink", "relu6(x)", "is taken"),
                                                        ("kink", "hardtanh(y)", "is taken")]),
     ("max(x, y)",                  {"x": 2, "y": 2},  [("kink", "max(x, y)", "equal shares")]),
