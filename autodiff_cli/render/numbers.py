@@ -63,10 +63,13 @@ def _with_arrays(show: Callable[[float], str], largest: int) -> Show:
 def _rounded(text: str, show: Callable[[Any], str]) -> str:
     """A number that was given as text, because it has more digits or a wider range than a float."""
     nearest = float(text)
-    if (math.isfinite(nearest) and nearest) or "e" not in text:
+    is_float = text.removeprefix("-") in ("inf", "nan") or not math.isinf(nearest)
+    if is_float and (nearest or "e" not in text):
         return show(nearest)
     from decimal import Decimal
 
+    if "e" not in text:
+        return show(Decimal(text))
     # The exponent may be beyond that of a Decimal too, so only its digits are shown as one.
     mantissa, _, exponent = text.partition("e")
     shown, _, power = show(Decimal(f"{mantissa}e{_BEYOND}")).partition("e")

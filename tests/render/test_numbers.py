@@ -32,4 +32,5 @@ def test_numbers_beyond_floats_and_decimals_are_rounded_too() -> None:
     _, brief = shows(None)
     assert brief("3.14159265358979323846e+301029995663981195213738894724") == "3.14159e+301029995663981195213738894724"
     assert brief("-9.99999999991e-1234567") == "-1.00000e-1234566"
+    assert brief("-1" + "0" * 400 + ".000") == "-1.00000e+400"
     assert [brief(text) for text in ("0.0", "nan", "-inf", "1.50000")] == ["0", "nan", "-inf", "1.5"]

@@ -203,7 +203,7 @@ def text(x: Number, digits: int) -> str:
     leading, exponent = _decimal(x, digits)
     if not leading:
         return "0.0"
-    minus, figures = "-" if leading < 0 else "", str(abs(leading))
+    minus, figures = "-" if leading < 0 else "", _figures(leading)
     point = exponent + len(figures)  # the value is 0.figures times ten to this power
     figures = figures.ljust(digits, "0")
     if 0 < point <= digits:
@@ -230,15 +230,20 @@ def _decimal(x: Number, digits: int) -> tuple[int, int]:
     return _rounded(middle, exponent, digits, is_rest)
 
 
+def _figures(whole: int) -> str:
+    """The digits of a whole number, without its sign. Python's own way is slow beyond thousands, and refused."""
+    return str(abs(fmpz(whole)))
+
+
 def _rounded(middle: int, exponent: int, digits: int, is_rest: bool) -> tuple[int, int]:
     """`middle` in at most so many digits, to the nearest, a half to the even; `is_rest` says that a bit was cut off."""
-    excess = len(str(abs(middle))) - digits
+    excess = len(_figures(middle)) - digits
     if excess <= 0:
         return middle, exponent
     whole, left = divmod(abs(middle), 10**excess)
     half = 5 * 10 ** (excess - 1)
     if left > half or (left == half and (is_rest or whole % 2)):
         whole += 1
-    if len(str(whole)) > digits:
+    if len(_figures(whole)) > digits:
         whole, excess = whole // 10, excess + 1
     return (whole if middle > 0 else -whole), exponent + excess

@@ -124,3 +124,13 @@ def test_warnings_name_the_element_and_overflow_only_what_is_infinite() -> None:
 def test_arrays_that_do_not_do(text: str, value: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message):
         precise_trace(parse(text), {"v": parse(value).output}, ("v",), 20, most=10)
+
+
+@pytest.mark.parametrize("digits", [4_400, 20_000])
+def test_thousands_of_digits(digits: int) -> None:
+    """More than Python writes a whole number with."""
+    found = precise_trace(parse("erf(x) + 10^-30000*x"), {"x": parse("0.1").output}, ["x"], digits)
+    with mp.workdps(digits + 20):
+        right = mp.erf(mpf("0.1")) + mpf(10) ** -30001
+        assert abs(mpf(found.value) / right - 1) < mpf(10) ** (1 - digits)
+        assert abs(mpf(found.gradient["x"]) * mp.sqrt(mp.pi) / 2 / mp.exp(mpf("-0.01")) - 1) < mpf(10) ** (1 - digits)
