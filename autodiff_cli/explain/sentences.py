@@ -56,6 +56,8 @@ def _computed(op: Op, count: int, is_scalar: bool) -> Phrase:
     if _is_truth(op) and is_scalar:
         verdict = Cases("truth", (("false",), ("true",)))
         return (Slot("name"), ": ", *numbers, " is ", verdict, ", so ", Slot("output"))
+    if _is_truth(op):
+        return (Slot("name"), ": ", *numbers, " gives ", Slot("output"))
     return (Sides(((Slot("name"),), numbers, (Slot("output"),))),)
 
 

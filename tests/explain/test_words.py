@@ -302,6 +302,11 @@ def test_what_a_name_stands_for_is_written_as_in_the_text() -> None:
     assert {"k = (z + z)[1] = 4", "n = z[0] = 1"} <= {*said}
 
 
+def test_comparisons_of_arrays_are_not_written_as_equations() -> None:
+    found = trace(parse("sum((v == [0, 1])*v)"), {"v": [0, 3]})
+    assert "v == [0, 1]: [0, 3] == [0, 1] gives [1, 0]" in map(Words(found, shows(6)[1]).forward, found.forward)
+
+
 def test_no_sentence_says_a_side_twice() -> None:
     assert forward("c = -2; d = 2*3; c*d*x", x=1)[:2] == ["c = -2", "d = 2 × 3 = 6"]
     found = trace(parse("sum([1, 2]*x)"), {"x": 1.0})
