@@ -194,8 +194,10 @@ def _right_digits(found: float, exact: Number) -> float:
 
 def _at_floats(function: WrittenOut, part: Element) -> Number:
     """The derivative where every input is the float that stands for it, which is where floats compute."""
-    place = {leaf: constant(nearest(evaluate([node], RIGHT + 8).numbers[0])) for leaf, node in function.place.items()}
-    return evaluate(rebuild([part.slope], place), RIGHT).numbers[0]
+    place = {
+        leaf.text: of_float(nearest(evaluate([node], RIGHT + 8).numbers[0])) for leaf, node in function.place.items()
+    }
+    return evaluate([part.slope], RIGHT, leaves=place).numbers[0]
 
 
 def _why_close(found: float, exact: Number, digits: float, proven: bool) -> str:
@@ -226,13 +228,14 @@ def _sides(function: WrittenOut, part: Element) -> list[_Side]:
     x, height = evaluate([here, value], DIGITS).numbers
     if not (is_finite(x) and is_finite(height)):
         return []
-    exponent = _STEP - min(0, math.floor(size(x))) if size(x) > -math.inf else _STEP
+    magnitude = math.floor(size(x)) if size(x) > -math.inf else 0
+    exponent = _STEP - min(0, magnitude)
     steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
     wanted: list[Node] = []
     for step in steps:
         (moved,) = rebuild([function.output], {**function.place, part.leaf: here + step})
         wanted += [moved - value - step * tangent, (moved - value) / step]
-    found = evaluate(wanted, 10, most_cancelled=2 * exponent + _NOTHING)
+    found = evaluate(wanted, 10, most_cancelled=2 * (_STEP + abs(magnitude)) + _NOTHING)
     far_left, left, near_left, _, far_right, right, near_right, _ = found.numbers
     sides = (far_left, left, near_left, found.proven[1]), (far_right, right, near_right, found.proven[5])
     # A function may be so flat, or so small, that these digits do not show how it changes: then nothing can be told.
@@ -240,10 +243,13 @@ def _sides(function: WrittenOut, part: Element) -> list[_Side]:
 
 
 def _order(far: Number, near: Number) -> float | None:
-    """The power of h with which a remainder shrinks, from its size at h and at h/10."""
+    """The power of h with which a remainder shrinks, from its size at h and at h/10; None where that is not known."""
     if not (is_finite(far) and is_finite(near)):
         return None
-    return size(far / near) if min(size(far), size(near)) > -math.inf else math.inf
+    if min(size(far), size(near)) == -math.inf:
+        return math.inf
+    ratio = far / near
+    return size(ratio) if is_finite(ratio) else None
 
 
 def _same(left: Number, right: Number) -> bool:

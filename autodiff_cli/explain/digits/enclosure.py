@@ -69,6 +69,8 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
         for box in _boxes(intervals, moving):
             values = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})
             results = [_ends(values[i]) for i in tape.outputs]
+            if not is_finite(values[tape.outputs[0]]):
+                results = [(NEGATIVE_INF, INF)] * len(results)  # what has no value has no derivative
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
             results[0] = _at_corners(formula.tape, kind, box, of_moving) or results[0]
             for name, found in zip(names, results, strict=False):

@@ -232,3 +232,22 @@ def test_nothing_is_offered_where_nothing_is_lost() -> None:
 def test_what_is_offered_is_of_the_numbers_alone_beside_an_array() -> None:
     answer = run_cli('check "v: 2; a = sum(v); (1 - cos(x))/x^2" --v "[1, 2]" --x 1e-8')
     assert (answer.status, "sinc(x/2)^2/2" in answer) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        # far out, where remainders are smaller than the value by hundreds of digits
+        ('"sqrt(2*x^2)" --x=-2.186208333692891e+131', "agrees"),
+        ('"log(x + sqrt(x*x - 1))" --x 1.98e144', "agrees"),
+        ('"sqrt(x + 1e194) - sqrt(x)" --x 3e59', "agrees"),
+        # a square that has vanished, so that 0/0 is left
+        ('"acos((1 - 5*x*x)/(x*x - 1))" --x=-1.5e-187', "spoilt"),
+        # right at the float that stands for the decimal, whose digits are others
+        ('"cos(x/2)" --x 5.6e96', "agrees"),
+    ],
+)
+def test_verdicts_at_ends_of_the_range_of_floats(words: str, verdict: str) -> None:
+    found = run_cli(f"check {words} --json").json
+    assert found["checks"]["x"]["verdict"] == verdict
+    assert found["agrees"] == (verdict == "agrees")
