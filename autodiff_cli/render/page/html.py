@@ -33,6 +33,7 @@ from autodiff_cli.explain.views.scalars import in_scalars
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.documents import number
 from autodiff_cli.render.drawing.diagrams import EVERYTHING, Drawing, View, drawable, drawing
+from autodiff_cli.render.drawing.layout import MOST_NODES
 from autodiff_cli.render.drawing.svg import STYLE, graph
 from autodiff_cli.render.numbers import LARGEST_IN_TABLE, TABLE_DIGITS, Show, shows
 from autodiff_cli.render.page.evaluator import evaluator
@@ -70,6 +71,7 @@ _LONGEST_TITLE = 100
 _MOST_PARTS = 25  # numbers and pieces between them, of a local derivative as a formula
 _ROOM = 9  # characters kept for a number that may change
 _MARGIN = 16  # around the graph, in pixels
+_MOST_STILL = 1000  # nodes
 _SHORT = 15  # characters of what a node is called where there is little room
 
 
@@ -163,6 +165,9 @@ def _hash(text: str) -> str:
 
 
 def _svg(drawn: Drawing, show: Show) -> str:
+    """The drawing for a browser that runs no script; of a large graph none, since it would be most of the page."""
+    if _MOST_STILL < len(drawn.boxes) <= MOST_NODES:
+        return "<noscript><p>Only scripts draw a graph of so many nodes here.</p></noscript>"
     size, shapes, _ = graph(drawn, show, _ROOM)
     width, height = round(size.width) + 2 * _MARGIN, round(size.height) + 2 * _MARGIN
     opening = (

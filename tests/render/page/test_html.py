@@ -138,3 +138,10 @@ def test_a_record_of_any_expression_makes_a_page() -> None:
 def test_the_title_is_text() -> None:
     page = to_html(trace(parse("where(x < y, x, y)"), {"x": 2, "y": 3}))
     assert "x &lt; y" in page[page.index("<title>") : page.index("</title>")]
+
+
+def test_a_page_of_the_largest_graph_stays_under_three_megabytes() -> None:
+    terms = " + ".join(f"a*sin({k}*x)^2*exp(-b*{k})" for k in range(1, 230))
+    expression = parse(terms)
+    page = to_html(trace(expression, {"a": 1.0, "b": 0.1, "x": 0.3}))
+    assert len(page.encode()) < 3e6

@@ -2,6 +2,7 @@
 
 const BELOW = [72, 20]; // pixels of the window below the drawing, with its legend and without
 const SHARE = { least: 0.5, usual: 0.72 }; // of the window, for the drawing: what is left of it, unless that is little
+const LOWEST = 640; // pixels of a window; in a lower one, as when the page is enlarged, one scrolls anyway
 const HEIGHTS = [0.9, 1.1]; // of the drawing, in those of the window: where there is less room than it takes
 const TALLER = [1.5, 2, 2.7]; // where there is nothing to fold, or nothing more
 const NARROW = 600; // pixels of a panel in which drawings are high anyway
@@ -51,7 +52,7 @@ function readableIn(stage, ways) {
 
 function readableAt(stage, ways, heights) {
   for (const height of heights) {
-    const found = ways.best(stage.clientWidth, height * innerHeight);
+    const found = ways.best(stage.clientWidth, height * Math.max(innerHeight, LOWEST));
     if (found.scale >= READABLE) return found;
   }
   return undefined;

@@ -37,10 +37,10 @@ class Arrangements {
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
     for (const isBrief of isLarge ? [] : [false, true]) {
-      this.#all(isBrief).forEach(compare);
+      this.#all(isBrief, () => this.#made(isBrief)).forEach(compare);
       if (best.scale >= 1) break;
     }
-    if (best === null || best.scale < READABLE || best.bands > 1) [...this.#columns(width)].forEach(compare);
+    if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).forEach(compare);
     return best;
   }
 
@@ -55,9 +55,9 @@ class Arrangements {
     }
   }
 
-  #all(isBrief) {
-    if (!this.#found.has(isBrief)) this.#found.set(isBrief, [...this.#made(isBrief)]);
-    return this.#found.get(isBrief);
+  #all(key, make) {
+    if (!this.#found.has(key)) this.#found.set(key, [...make()]);
+    return this.#found.get(key);
   }
 
   *#made(isBrief) {
