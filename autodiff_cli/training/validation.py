@@ -35,7 +35,8 @@ def split(objective: Objective, fraction: float, seed: int) -> tuple[Objective, 
     if not 0 < held < objective.rows:
         raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")
     mask = _drawn(np.random.default_rng(seed), objective.rows, held)
-    fitted, held_out = objective.restricted(~mask), objective.restricted(mask)
+    held_out = objective.restricted(mask)
+    fitted = objective.restricted(np.logical_not(mask, out=mask))
     _check_classes(fitted, held_out)
     return fitted, held_out
 

@@ -47,6 +47,7 @@ Array = NDArray[np.float64]
 Order = NDArray[np.intp]
 
 _FEW = 4  # groups that are not worth fitting together
+_LARGE = 2**15  # rows of a group, on average: with more it takes time enough by itself
 _MOST = 30  # parameters of groups that are
 _SEEDS = 3  # groups whose poor fits are looked into, on behalf of the others
 _CLEARLY = 0.99  # of the sum of squares: the most that another start may leave to be preferred
@@ -205,6 +206,7 @@ def _fits_together(objective: Objective, method: str, options: Options, sizes: N
     return (
         method == "lm"
         and len(sizes) >= _FEW
+        and objective.rows <= _LARGE * len(sizes)
         and objective.kind is LossKind.SQUARES
         and objective.layout.size <= _MOST
         and not objective.model.array_parameters

@@ -21,6 +21,7 @@ from autodiff_cli.training.rows.protocol import WEIGHT
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+_ROWS = 2**17  # that are looked at together, about
 _STEPS = 200
 _TOLERANCE = 1e-14  # of the reduction of the sum of squares, and of steps
 _FIRST = 1e-3  # damping, beside the scale of each parameter
@@ -74,6 +75,13 @@ class GroupedRows:
 
     def triangles(self, theta: Array, which: NDArray[np.intp]) -> Array:
         """The triangles of [J | r] of some groups, at the parameters of each, of shape (which, P+1, P+1)."""
+        number = np.cumsum(self.sizes[which]) // _ROWS
+        cuts = np.flatnonzero(np.diff(number)) + 1
+        parts = zip(np.split(theta, cuts), np.split(which, cuts), strict=True)
+        return np.concatenate([self._triangles(*part) for part in parts])
+
+    def _triangles(self, theta: Array, which: NDArray[np.intp]) -> Array:
+        """The same of groups that have few rows in all."""
         width, count = self._objective.layout.size + 1, self._objective.components
         sizes = self.sizes[which]
         rows = None if len(which) == len(self.sizes) else _ranges(self.ends[which] - sizes, sizes)
