@@ -236,8 +236,18 @@ def as_they_are(cells: Any) -> NDArray[Any] | None:
 
 
 def as_texts(cells: Any) -> NDArray[np.object_]:
-    """Labels as they stand, without the blanks around them; None for those that are missing."""
-    return np.array([cell.strip() if isinstance(cell, str) else cell for cell in cells.to_pylist()], dtype=object)
+    """Labels as they stand, without the blanks around them; None for those that are missing. Equal ones of a chunk are
+    one object."""
+    import pyarrow as pa
+
+    found = [np.empty(0, dtype=object)]
+    for chunk in cells.chunks:
+        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        words = [cell.strip() if isinstance(cell, str) else cell for cell in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.cast(pa.int64()).fill_null(len(words))
+        own = np.frombuffer(codes.buffers()[1], np.int64)[codes.offset : codes.offset + len(codes)]
+        found.append(np.array([*words, None], dtype=object)[own])
+    return np.concatenate(found)
 
 
 def complete(
