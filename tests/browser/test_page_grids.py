@@ -171,3 +171,16 @@ def test_tangents_of_arrays_stand_in_the_grids(page: Page, tmp_path: Path) -> No
     assert grid(page, nodes["W"], "adjoint") == ["1", "0", "0", "0"]
     assert grid(page, nodes["W @ x"], "adjoint") == ["5", "0"]
     assert grid(page, nodes["(W @ x)^2"], "adjoint") == ["170", "0"]
+
+
+def test_a_total_so_far_says_so_above_its_grid(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    words = ["norm(A @ x - b)/norm(b)", "--A", "[[1, 2], [3, 4]]", "--x", "[1, 2]", "--b", "[3, 4]"]
+    document = opened(page, tmp_path, words)
+    caption = page.locator(
+        f"[data-node='{next(node['id'] for node in document['nodes'] if node['label'] == 'b')}'] text.adjoint"
+    )
+    press(page, "Forward pass")
+    for said in ("", "so far", "so far", "adjoint"):
+        press(page, "Step")
+        assert caption.text_content() == said

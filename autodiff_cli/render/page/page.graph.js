@@ -233,7 +233,7 @@ class Graph {
     if (!this.#held.has(i)) {
       const short = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
       const line = node.element.isBrief && !node.grids.length ? short : (text) => text;
-      const [valued, adjoined] = node.grids.length ? [caption(value, "value", i), caption(adjoint, adjoint.split(" ")[0], i)] : [value, adjoint];
+      const [valued, adjoined] = node.grids.length ? [caption(value, "value", i), caption(adjoint, adjoint.match(/^(so far|\S*)/)[0], i)] : [value, adjoint];
       if (node.value) write(node.value, line(valued), node.width - 14, COLUMN);
       if (node.adjoint) write(node.adjoint, line(adjoined), node.width - 14, COLUMN);
       const held = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
