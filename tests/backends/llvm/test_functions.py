@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from autodiff_cli.backends.blocks import Blocks
 from autodiff_cli.backends.llvm.kernel import Llvm
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import constant, variable
@@ -63,6 +64,15 @@ def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None
     found = by_row(Llvm(1, width), [output], {"x": x})[0].tolist()
     for value, one, other in zip(EDGES, found, by_arrays(op, points), strict=True):
         assert same(op, one, other), (value, one, other)
+
+
+@every_width
+@pytest.mark.parametrize("text", [*WRITTEN, "x^1"])
+def test_a_slope_is_no_number_where_numpys_is_none(text: str, width: int) -> None:
+    program, x = read(text), np.array(EDGES[1:])  # of -inf, NumPy has other powers in vectors than alone
+    slopes = gradient_nodes(program.output, [program.leaves["x"]])
+    found, wanted = (by_row(backend, slopes, {"x": x}) for backend in (Llvm(1, width), Blocks()))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
 
 
 @every_width

@@ -71,6 +71,8 @@ def _careful_slope(x: Vector, y: Vector) -> Vector:
 
 def _slope_base(x: Vector, y: Vector) -> Vector:
     exponent = y.number
+    if exponent == 1.0:
+        return where(is_nan(x), x, 1.0)
     if exponent and (exponent - 1.0) + 1.0 == exponent:
         return y * power(x, y - 1.0)  # 1 goes off exactly
     z = power(x, y)
