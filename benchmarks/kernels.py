@@ -31,7 +31,7 @@ from typing import Any
 PEERS = ("C", "NumPy", "JAX", "torch", "torch.compile")
 NEEDS = {"C": "gcc", "JAX": "jax", "torch": "torch", "torch.compile": "torch"}
 PATIENCE = 0.5  # seconds for the calls of one peer at one size
-TURN = 1e-3  # seconds that a turn takes at least
+TURN = 5e-3  # seconds that a turn takes at least
 REST = 1e-2  # seconds for which helpers, OpenMP's among them, may stay awake after a turn
 Call = Callable[[], Any]
 

@@ -180,6 +180,24 @@ def test_what_no_helper_has_begun_is_taken_back() -> None:
     first.join()
 
 
+def test_helpers_who_come_in_vain_are_seldom_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that is busy with something else."""
+    shared, real = [], Crew.share
+
+    def late(crew: Crew, tasks: int, count: int, patience: int) -> None:
+        shared.append(count)
+        real(crew, tasks, 1, patience)
+        time.sleep(0.01)
+
+    monkeypatch.setattr(runner, "_ALONE", 0.0)
+    monkeypatch.setattr(runner, "_ALONE_IF_NEAR", 0.0)
+    monkeypatch.setattr(Crew, "share", late)
+    kernel, columns = Llvm(2).sums(GRAPHS), {name: column[:20_000] for name, column in COLUMNS.items()}
+    for _ in range(150):
+        kernel.sums(POINT, columns, 20_000)
+    assert 0 < len(shared) < 30
+
+
 @pytest.mark.usefixtures("eager")
 def test_kernels_of_several_callers_share_helpers() -> None:
     kernels = [Llvm(threads).sums(GRAPHS) for threads in (2, 3, 4, 8)]

@@ -29,7 +29,7 @@ _LONG = 0.05  # seconds of a call into compiled code, about: after it comes the 
 # that helpers wait for the next one awake.
 _ALONE, _ALONE_IF_NEAR = 100e-6, 10e-6
 _NEAR = 100e-6  # seconds from one job to the next
-_OFTEN = 63  # jobs without helpers, at most, after some with helpers took longer
+_OFTEN = 6  # so many doublings, at most, of the jobs that are done alone after some with helpers took longer
 _LEAST = 1e-9  # seconds that a block takes
 _NOBODY = 2**62  # beyond any block
 
@@ -63,7 +63,7 @@ class Runner:
         self._machines: dict[tuple[str, ...], Machine] = {}
         self._memories: list[NDArray[np.uint64]] = []
         self._addresses: list[int] = []
-        self._in_vain = self._alone_for = 0  # helpers came in vain; how many jobs are to be done without
+        self._in_vain = self._alone_for = 0  # jobs that took longer with helpers; how many are to be done without
         self._helpers_wait = threads <= cores()  # awake, for the next job
         self._tasks: tuple[tuple[int, int, int], Any] = (0, 0, 0), None
         self._job = (ctypes.c_uint64 * len(JOB))()
@@ -146,9 +146,10 @@ class Runner:
         patience = helpers.looks(_NEAR) if is_near else 0
         helpers.share(self._shared(count, patience), count, patience)
         _ended = time.perf_counter()
-        # Where other processes keep the cores busy, helpers come too late, or take turns with this thread.
-        self._in_vain = 0 if _ended - begun < alone else min(2 * self._in_vain + 1, _OFTEN)
-        self._alone_for = self._in_vain
+        # Where other processes keep the cores busy, helpers come too late, or take turns with this thread. But they may
+        # also have slept, and be there for the next job; so every other time decides.
+        self._in_vain = 0 if _ended - begun < alone else self._in_vain + 1
+        self._alone_for = 0 if self._in_vain % 2 else 2 ** min(self._in_vain // 2, _OFTEN) - 1
         self._pace = max(_LEAST, min(self._pace, (_ended - begun) * count / blocks))
 
     def _shared(self, count: int, patience: int) -> int:
