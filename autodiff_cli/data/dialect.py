@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from autodiff_cli.data.cells import DataError, number
+from autodiff_cli.data.cells import DataError, is_broken, number
 
 BLANKS = " "  # the delimiter that stands for any run of blanks and tabs
 HASH = "#"  # begins lines of comment before the header, also if nobody says so
@@ -46,6 +46,9 @@ class Dialect:
     no_header: bool = False
 
     def __post_init__(self) -> None:
+        for option, given in (("--delimiter", self.delimiter), ("--comment", self.comment)):
+            if given is not None and is_broken(given):
+                raise DataError(f"{option} takes text in UTF-8")
         if self.delimiter is not None:
             object.__setattr__(self, "delimiter", _WORDS.get(self.delimiter, self.delimiter))
             if len(self.delimiter) != 1 or self.delimiter in '"\r\n':

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.cells import counted, is_absent, number
+from autodiff_cli.data.cells import counted, is_absent
 from autodiff_cli.data.delimited import not_read
 from autodiff_cli.data.formats import format_of
 from autodiff_cli.data.options import AS_IT_IS, FileOptions
@@ -21,7 +20,7 @@ from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming.columns import Passing, StreamedColumns
 from autodiff_cli.data.streaming.filtering import filtered
 from autodiff_cli.data.streaming.pieces import RawPiece
-from autodiff_cli.data.table import Array, DataError, LabelColumn, Record, Table, as_labels, complete, listing
+from autodiff_cli.data.table import Array, DataError, RawColumns, Record, Table, as_table, listing
 from autodiff_cli.data.texts import NotPlain, TextColumns
 from autodiff_cli.data.where import RowFilter
 from autodiff_cli.language.errors import in_brief, suggest
@@ -41,18 +40,6 @@ class Block(NamedTuple):
 
     columns: dict[str, Array]
     cells: Cells
-
-
-class RawColumns(NamedTuple):
-    """Columns as a file has them.
-
-    Attributes:
-        columns: floats, nan where a cell is missing; of texts, objects, None where one is.
-        rows: the number of each in the file, from 1 on.
-    """
-
-    columns: dict[str, Any]
-    rows: Sequence[int] | NDArray[np.intp]
 
 
 class Filtered(NamedTuple):
@@ -375,26 +362,3 @@ def loaded(file: _Readable, wanted: Collection[str], drop_missing: bool, labels:
     return as_table(
         file.read({*wanted, *texts}, drop_missing=drop_missing, texts=texts), drop_missing, labels, f"{file.name}: "
     )
-
-
-def as_table(raw: RawColumns, drop_missing: bool, labels: str | None, where: str) -> Table:
-    """Columns as a table without missing cells. See `Dataset.load`.
-
-    Args:
-        where: what a message begins with.
-    """
-    columns, named = dict(raw.columns), None
-    if labels is not None:
-        named = LabelColumn(labels, *as_labels(_as_numbers(columns.pop(labels)), labels))
-    return complete(columns, drop_missing, where, named, raw.rows)
-
-
-def labels_of(texts: Sequence[str], name: str) -> NDArray[Any]:
-    """Texts as the labels of a column: whole numbers, if all are written as numbers. Raises DataError."""
-    return as_labels(_as_numbers(np.array(texts, dtype=object)), name)[0]
-
-
-def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:
-    """The same as numbers, nan where one is missing, if all of them are written as numbers."""
-    found = [math.nan if label is None else number(str(label)) for label in labels.tolist()]
-    return labels if None in found else np.array(found, dtype=np.float64)

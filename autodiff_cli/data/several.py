@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, TypeAlias
 
 from autodiff_cli.data.cells import CellReader
-from autodiff_cli.data.files import Block, Cells, DataFile, RawColumns, as_table, loaded
+from autodiff_cli.data.files import Block, Cells, DataFile, loaded
 from autodiff_cli.data.options import AS_IT_IS, FileOptions
 from autodiff_cli.data.streaming.columns import Passing, StreamedColumns
 from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import RawPiece
-from autodiff_cli.data.table import DataError, Record, Table
+from autodiff_cli.data.table import DataError, RawColumns, Record, Table, as_table
 from autodiff_cli.data.texts import TextColumns
 from autodiff_cli.language.errors import in_brief
 

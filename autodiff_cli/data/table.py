@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.data.cells import DataError as DataError
+from autodiff_cli.data.cells import number
 from autodiff_cli.data.frames import named_columns
 from autodiff_cli.language.errors import in_brief
 from autodiff_cli.language.lexer import canonical
@@ -110,6 +111,18 @@ class Columns:
         return complete(columns, drop_missing, labels=named)
 
 
+class RawColumns(NamedTuple):
+    """Columns as a file has them.
+
+    Attributes:
+        columns: floats, nan where a cell is missing; of texts, objects, None where one is.
+        rows: the number of each in the file, from 1 on.
+    """
+
+    columns: dict[str, Any]
+    rows: Sequence[int] | NDArray[np.intp]
+
+
 class LabelColumn(NamedTuple):
     """A column of labels, and which of them are missing."""
 
@@ -146,6 +159,12 @@ def _is_gone(cell: Any) -> bool:
         return cell is None or bool(cell != cell) or (isinstance(cell, str) and not cell.strip())
     except TypeError:  # of pandas' NA nobody knows whether it is itself
         return True
+
+
+def written_numbers(texts: NDArray[np.object_]) -> NDArray[Any]:
+    """The same as numbers, nan where one is missing, if all of them are written as numbers."""
+    found = [math.nan if text is None else number(str(text)) for text in texts.tolist()]
+    return texts if None in found else np.array(found, dtype=np.float64)
 
 
 def _check_unicode(texts: Sequence[str], name: str) -> None:
@@ -248,6 +267,27 @@ def as_texts(cells: Any) -> NDArray[np.object_]:
         own = np.frombuffer(codes.buffers()[1], np.int64)[codes.offset : codes.offset + len(codes)]
         found.append(np.array([*words, None], dtype=object)[own])
     return np.concatenate(found)
+
+
+def as_table(raw: RawColumns, drop_missing: bool, labels: str | None, where: str) -> Table:
+    """Columns as a table without missing cells. See `Dataset.load`.
+
+    Args:
+        where: what a message begins with.
+    """
+    columns, named = dict(raw.columns), None
+    if labels is not None:
+        named = LabelColumn(labels, *as_labels(written_numbers(columns.pop(labels)), labels))
+    for name in [name for name, cells in columns.items() if cells.dtype == object]:  # texts, for --where
+        columns[name] = written_numbers(columns[name])
+        if columns[name].dtype == object:
+            raise DataError(f"{where}column `{name}` holds text, not numbers")
+    return complete(columns, drop_missing, where, named, raw.rows)
+
+
+def labels_of(texts: Sequence[str], name: str) -> NDArray[Any]:
+    """Texts as the labels of a column: whole numbers, if all are written as numbers. Raises DataError."""
+    return as_labels(written_numbers(np.array(texts, dtype=object)), name)[0]
 
 
 def complete(

@@ -21,6 +21,7 @@ from autodiff_cli.data.options import FileOptions
 from autodiff_cli.data.several import DataFiles, open_data
 from autodiff_cli.data.summary import summary
 from autodiff_cli.data.table import DataError
+from tests.support import expect_refusal, run_cli
 
 
 def opened(content: str | bytes, **options: object) -> DataFile:
@@ -289,3 +290,10 @@ def test_a_summary() -> None:
     assert json.dumps(found.first[0]) == '["2024-01-01", "A", "1.5", "1"]'
     assert math.isfinite(found.columns[2].least or math.nan)
     assert np.shape(found.first) == (3, 4)
+
+
+@pytest.mark.parametrize("option", ["--delimiter", "--comment"])
+def test_marks_that_are_no_text_are_refused(option: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n1,2\n")
+    expect_refusal(run_cli(["data", str(path), option, "\udcff"]), f"{option} takes text in UTF-8")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli.data.table import Columns, DataError, as_floats
+from tests.support import run_cli
 
 
 def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_if_not() -> None:
@@ -90,3 +91,14 @@ print(DataFile(sys.argv[1]).load({"x", "y"}, drop_missing=True).columns["y"], "p
     command = [sys.executable, "-c", script, str(tmp_path / "data.csv")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[2.] False\n", "")
+
+
+def test_text_that_a_condition_reads_is_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y,g\n" + "".join(f"{k},{2 * k},{'AB'[k % 2]}\n" for k in range(1, 9)))
+    output = run_cli(["train", "y ~ a*x*g", str(path), "--where", "g == 'A'"])
+    assert (output.status, output) == (2, "")
+    assert "column `g` holds text, not numbers" in output.stderr
+    path.write_text("x,y\nnone,1\n2,4\n3,6\n")
+    kept = run_cli(["train", "y ~ a*x", str(path), "--where", "x != 'none'", "--json"])
+    assert kept.json["parameters"] == pytest.approx({"a": 2})

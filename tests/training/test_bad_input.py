@@ -150,3 +150,11 @@ def test_the_command_line_refuses_it_too(tmp_path: Path, rows: str, options: lis
     path = tmp_path / "rows.csv"
     path.write_text(rows)
     expect_refusal(run_cli(["train", "y ~ a*x + b", str(path), *options]), message)
+
+
+@pytest.mark.parametrize("model", ["y ~ a*x", "(y - a*x)^2"])
+def test_a_penalty_on_parameters_that_are_all_fixed(model: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n1,2\n2,4\n")
+    output = run_cli(["train", model, str(path), "--fix", "a=1", "--l1", "0.1"])
+    expect_refusal(output, "there is nothing to fit: every parameter is fixed")

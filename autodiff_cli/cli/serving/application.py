@@ -120,14 +120,14 @@ class Handlers:
         return JSONResponse({**answer, "token": token})
 
     async def _body(self, request: Request) -> bytes | None:
-        """The body of a request; None for one that is too large. It is read to its end, since browsers show no answer
-        that comes before."""
+        """The body of a request; None for one that is too large, of which no more is read."""
         found = bytearray()
         async with asyncio.timeout(self._limits.upload):
             async for piece in request.stream():
-                if len(found) <= MOST_BYTES:
-                    found += piece
-        return bytes(found) if len(found) <= MOST_BYTES else None
+                found += piece
+                if len(found) > MOST_BYTES:
+                    return None
+        return bytes(found)
 
     async def _ask(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Any:
         """The answer of a process of its own. Raises TooLongError."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.files import labels_of
 from autodiff_cli.data.sharing.shares import FileShare, each_of
+from autodiff_cli.data.table import labels_of
 from autodiff_cli.data.texts import NotPlain
 from autodiff_cli.language.columns import Match
 from autodiff_cli.training.cluster import on_worker

@@ -156,5 +156,6 @@ def penalty_on(leaves: Sequence[Node], arrays: Container[str], l1: float, l2: fl
     def total(op: Op) -> Node:
         return reduce(add, (sum_(op(leaf)) if leaf.text in arrays else op(leaf) for leaf in leaves))
 
-    terms = [variable(name) * total(op) for name, op, factor in ((L1, abs_, l1), (L2, square, l2)) if factor]
-    return reduce(add, terms) if terms and leaves else None
+    factors = ((L1, abs_, l1), (L2, square, l2)) if leaves else ()
+    terms = [variable(name) * total(op) for name, op, factor in factors if factor]
+    return reduce(add, terms) if terms else None

@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
@@ -173,23 +172,6 @@ class TestApplication:
         )
         assert [found.status for found in (long, model, file)] == [413, 413, 413]
         assert "32 MB at most" in file.text
-
-    def test_a_browser_sees_why_a_file_is_too_large(self) -> None:
-        """Over a real connection: an answer before the end of the file would be a connection that is reset."""
-        import http.client
-
-        from autodiff_cli.cli.serving.application import MOST_BYTES
-
-        words = [sys.executable, "-m", "autodiff_cli", "serve", "--port", "0", "--no-browser"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            port = int(process.stdout.readline().split("/")[2].rpartition(":")[2])
-            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
-                connection.request("POST", "/fit?model=y", bytes(MOST_BYTES + (8 << 20)))
-                answer = connection.getresponse()
-                assert (answer.status, "32 MB at most" in answer.read().decode()) == (413, True)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 130
 
     def test_what_takes_too_long_is_ended(self) -> None:
         from autodiff_cli.cli.serving.application import Limits
