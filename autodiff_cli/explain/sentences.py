@@ -230,7 +230,10 @@ def _factors(trace: Trace, i: int, position: int) -> Phrase:
     factors = _product(position)
     if op.structural:
         passed = passage(trace, i, position)
-        return factors if passed is None else (passed,)
+        if passed is None:
+            return factors
+        has_formula = op.kink is None or op.gate is not Gate.SCALE
+        return (passed,) if has_formula else (Cases("kink", ((passed,), ("0 × adjoint",))),)
     return ("sum of ", *factors) if _is_stretched(trace, i, position) else factors
 
 
@@ -271,7 +274,9 @@ def _structural(op: Op, count: int, is_number: bool, has_slopes: bool) -> Phrase
             mixes = f"{title} mixes: every output depends on every input, so each input gets a part of every adjoint"
             return (f"{mixes}, by the Jacobian", *slopes)
         case Gate.SCALE:
-            return (f"{title} scales: each element gets the adjoint times its slope", *slopes)
+            scales: Phrase = (f"{title} scales: each element gets the adjoint times its slope", *slopes)
+            at_kink = (f"{title} has a kink here: {op.kink_note}",)
+            return scales if op.kink is None else (Cases("kink", (scales, at_kink)),)
 
 
 def _is_truth(op: Op) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.explain.record import Handed, Trace
+from autodiff_cli.explain.spots import is_kink_of_arrays
 from autodiff_cli.graph.helpers import without_helpers
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
@@ -45,9 +46,11 @@ def is_read_right(trace: Trace, i: int, given: Handed) -> bool:
 
 
 def is_at_kink(trace: Trace, i: int) -> bool:
-    """Whether the derivative of an operation on numbers is one-sided where it stands."""
+    """Whether the derivative of an operation on numbers, or on whole arrays, is one-sided where it stands."""
     op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
     assert op is not None
+    if op.structural:
+        return op.kink is not None and is_kink_of_arrays(trace, i)
     predicate = FLOATS.predicate(op, "kink", len(inputs))
     return predicate is not None and bool(predicate(*(trace.values[j] for j in inputs)))
 

@@ -128,10 +128,10 @@ class _Facts:
                 return 2 if isinstance(share, float) and share != 1 else 1
 
     def _is_at_kink(self, step: BackwardStep) -> bool:
-        """Whether something arrives at a kink of an operation on numbers."""
+        """Whether something arrives at a kink of an operation on numbers, or on whole arrays."""
         values = [self._trace.values[i] for i in (step.node, *self._trace.tape.inputs[step.node])]
-        is_scalar = not step.op.structural and all(isinstance(value, float) for value in values)
-        return is_scalar and self._trace.arrived[step.node] is not None and is_at_kink(self._trace, step.node)
+        is_one = step.op.structural or all(isinstance(value, float) for value in values)
+        return is_one and self._trace.arrived[step.node] is not None and is_at_kink(self._trace, step.node)
 
     def _number(self, what: str, of: int) -> Any:
         match what:

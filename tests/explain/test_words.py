@@ -265,6 +265,13 @@ def test_a_kink_is_said_where_it_is(text: str, x: float) -> None:
     assert "kink" not in backward(text, x=x + 0.5)[0]
 
 
+def test_the_tip_of_a_cone_has_no_formula() -> None:
+    assert backward("norm(v)", v=[0, 0]) == [
+        "norm has a kink here: it is the tip of a cone; gradient 0 is taken",
+        "v: 0 × adjoint = [0, 0]",
+    ]
+
+
 def test_an_input_that_ties_with_itself_is_named_as_often() -> None:
     assert backward("max(x, x, y)", x=2, y=2)[0].endswith("0.333333 of it for x, x and y")
 

@@ -272,7 +272,7 @@ def _given(trace: Trace, step: BackwardStep, phrases: dict[Phrase, int]) -> Iter
         }
         if has_formulas and (read := value_as_read(trace, step.node, given)) is not None:
             known["read"] = number(read)
-        if are_scalars and is_at_kink(trace, step.node):
+        if (are_scalars or step.op.structural) and is_at_kink(trace, step.node):
             known["kink"] = 1
         if has_jacobian(trace, step.node):
             known["jacobian"] = number(jacobian(trace, step.node))

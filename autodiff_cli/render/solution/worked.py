@@ -16,7 +16,7 @@ from autodiff_cli.algebra.readable import readable
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.explain.labels import is_constant_name
 from autodiff_cli.explain.record import Handed, Trace, shape_of
-from autodiff_cli.explain.slopes import is_read_right
+from autodiff_cli.explain.slopes import is_at_kink, is_read_right
 from autodiff_cli.export.latex import for_reading
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.helpers import without_helpers
@@ -255,6 +255,8 @@ class _Solution:
         passage = op.passage(tuple(shape_of(self._trace.values[j]) for j in inputs))
         graph = passage.back[given.position]
         assert graph is not None
+        if op.gate is Gate.SCALE and is_at_kink(self._trace, user):
+            return rf"{self._slope(user)} \cdot 0"
         both = zip(passage.inputs, inputs, strict=True)
         constants = {leaf: self._nodes[j] for leaf, j in both if self._nodes[j].is_constant}
         (graph,) = simplify(rebuild([without_helpers([graph])[graph]], constants), scalar=False)
