@@ -178,7 +178,8 @@ def _holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
 
 def _severity(number: Any) -> int:
     """How bad a number is, or the worst element of an array."""
-    if isinstance(number, float) and math.isfinite(number):
+    ends = (number,) if isinstance(number, float) else (number.min(), number.max())  # nan if one element is
+    if all(map(math.isfinite, ends)):
         return 0
     return _NAN if is_anywhere(number != number) else _INFINITE if is_anywhere(abs(number) == math.inf) else 0
 

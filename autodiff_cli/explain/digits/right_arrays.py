@@ -22,10 +22,12 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays.fine import FINE, FINER
 from autodiff_cli.numbers.arrays.moved import is_undecided, start_array_moves
-from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
 from autodiff_cli.numbers.floats.moved import TINY, WAYS
 
 MOST = 50_000  # operations on numbers that are computed with proven digits
+_LARGE = 1 << 14  # elements of an array that is judged by what it is made of
+_MADE_OF = {"outer": 2, "broadcast_like": 1}  # how many of its inputs
 _SMALL = 1000  # numbers of a point, all ways to move which are gone at once
 
 Mask = NDArray[np.bool_]
@@ -82,8 +84,8 @@ def spoilt_numbers(
         place: the value of every leaf, by its name.
         leaves: by their names.
     """
-    moved_by = how_far(graphs, found, place)
-    doubtful = {name: ~(far <= DOUBT * np.abs(found[name])) for name, far in moved_by.items()}
+    moved_by = _moved_by(graphs, found, place)
+    doubtful = {name: ~(far <= DOUBT * np.abs(found[name])) for name, far in moved_by.items() if far.any()}
     doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
     finer: dict[str, Any] = {}
     if doubtful and _count(place) >= _SMALL:
@@ -144,24 +146,67 @@ def with_balls(graphs: Mapping[str, Node]) -> Any:
     return exact
 
 
+def _moved_by(graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    """How far elements go when results are moved: as `how_far` has it, but for large products of vectors, as slopes of
+    matrices are, and for numbers that are spread out; these go as far as what they are made of makes them go."""
+    spread = {
+        name: {f"{name} {k}": part for k, part in enumerate(graph.inputs[: _MADE_OF.get(graph.op.name, 0)])}
+        for name, graph in graphs.items()
+        if graph.op is not None and np.size(found[name]) > _LARGE
+    }
+    spread = {name: parts for name, parts in spread.items() if parts}
+    if not spread:
+        return how_far(graphs, found, place)
+    each = {label: part for parts in spread.values() for label, part in parts.items()}
+    tape = Tape([*each.values()])
+    with quiet():
+        values = forward(tape, ARRAYS, with_ways(place))
+        own = {label: _one_point(values[i]) for label, i in zip(each, tape.outputs, strict=True)}
+        whole = {name: graph for name, graph in graphs.items() if name not in spread}
+        moved_by = how_far({**whole, **each}, {**found, **own}, place)
+        for name, parts in spread.items():
+            sizes, moves = [np.abs(own[label]) for label in parts], [moved_by.pop(label) for label in parts]
+            if not _is_within_range(sizes):
+                moved_by |= how_far({name: graphs[name]}, found, place)
+            elif all(np.all(far <= DOUBT / 2 * size) for far, size in zip(moves, sizes, strict=True)):
+                moved_by[name] = np.zeros(())
+            elif len(parts) == 1:
+                moved_by[name] = np.broadcast_to(moves[0], np.shape(found[name]))
+            else:
+                moved_by[name] = np.outer(moves[0], sizes[1] + moves[1]) + np.outer(sizes[0], moves[1])
+    return moved_by
+
+
+def _is_within_range(sizes: Sequence[Any]) -> bool:
+    """Whether no product of these overflows, or vanishes."""
+    least = math.prod(float(np.min(size, where=size > 0, initial=math.inf)) for size in sizes)
+    return least >= TINY and math.prod(float(np.max(size)) for size in sizes) < math.inf
+
+
 def how_far(graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
     """How far elements go when results are moved; infinitely far where they are not numbers with all digits, or a
     comparison cannot be made."""
     tape, given = Tape([*graphs.values()]), with_ways(place)
     # Products of matrices of which each element is several numbers are slower than as many products.
     at_once = [WAYS] if _count(place) < _SMALL else [(way,) for way in WAYS]
-    farthest: dict[str, Any] = {name: np.zeros(np.shape(x)) for name, x in found.items()}
+    farthest: dict[str, Any] = {name: np.zeros(np.shape(found[name])) for name in graphs}
     with quiet():
         for ways in at_once:
             values = forward(tape, start_array_moves(*ways), given)
             for name, i in zip(graphs, tape.outputs, strict=True):
                 own = np.asarray(found[name])
-                far = np.abs(values[i] - own[..., None]).max(axis=-1)  # nan of a nan
+                far = np.abs(values[i] - own[..., None])
+                far = far[..., 0] if far.shape[-1] == 1 else far.max(axis=-1)  # nan of a nan
                 farthest[name] = np.maximum(farthest[name], math.inf if is_undecided() else far)
-    for name, x in found.items():
-        size = np.abs(x)
+    for name in graphs:
+        size = np.abs(found[name])
         farthest[name] = np.where((size == 0) | ((size >= TINY) & (size < math.inf)), farthest[name], math.inf)
     return farthest
+
+
+def _one_point(values: Any) -> Any:
+    """An array without the axis of its rows, of which there is one; a constant has none."""
+    return np.asarray(values)[..., 0] if np.ndim(values) else np.asarray(values)
 
 
 def _count(place: Mapping[str, Any]) -> int:
@@ -179,7 +224,7 @@ def _in_long_floats(graphs: Mapping[str, Node], place: Mapping[str, Any]) -> dic
             values = forward(tape, FINE, given)
     except NotImplementedError:
         return {}
-    return {name: np.asarray(values[i])[..., 0] for name, i in zip(graphs, tape.outputs, strict=True)}
+    return {name: _one_point(values[i]) for name, i in zip(graphs, tape.outputs, strict=True)}
 
 
 def _error(fine: Any, far: Any) -> Any:
