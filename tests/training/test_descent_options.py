@@ -90,14 +90,15 @@ def test_a_penalty_is_on_free_parameters_alone_and_on_those_of_layers() -> None:
 
 
 def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> None:
-    """Hoerl & Kennard 1970; the rows left over by Hastie, Tibshirani & Friedman 2009, section 7.6."""
+    """Hoerl & Kennard 1970, with the variance of the rows about the fit without a penalty."""
     data = plane()
     for optimizer in ("lm", "lbfgs"):
         found = fit(LINEAR, data, l2=0.3, optimizer=optimizer)
         matrix = np.column_stack((data["x1"], data["x2"], np.ones(60)))
         inner = matrix.T @ matrix
         inverse = np.linalg.inv(inner + 60 * 0.3 * np.eye(3))
-        variance = found.rss / (60 - np.trace(inverse @ inner))
+        free = np.linalg.lstsq(matrix, np.asarray(data["y"]))[0]
+        variance = np.sum((data["y"] - matrix @ free) ** 2) / (60 - 3)
         np.testing.assert_allclose(found.covariance, variance * inverse @ inner @ inverse, rtol=1e-9)
         assert "not how far the penalty draws them" in found.definition
         assert found.aic is None
@@ -107,6 +108,8 @@ def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> No
     ("model", "options"),
     [
         ("y ~ a*x1 + b*x2", {"l2": 0.04}),
+        ("y ~ a*x1 + b*x2", {"l2": 1.0}),
+        ("y ~ exp(a*x1 + b*x2) - 1", {"l2": 0.5}),
         ("y ~ a*x1 + b*x2", {"l2": 0.04, "loss": "huber"}),
         ("y ~ a*x1 + b*x2", {"l2": 0.04, "family": "gaussian"}),
         ("h ~ sigmoid(a*x1 + b*x2)", {"l2": 0.02, "loss": "bce"}),

@@ -27,7 +27,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.over_rows import ModelOverRows
 from autodiff_cli.training.objective.parameters import by_canonical_name
 from autodiff_cli.training.objective.preparing import Prepared, prepare
-from autodiff_cli.training.objective.structure import is_generalised_linear
+from autodiff_cli.training.objective.structure import LINKS, is_generalised_linear
 from autodiff_cli.training.objective.undefined import check_target
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
 from autodiff_cli.training.rows.products import factor_of_products
@@ -203,6 +203,11 @@ class Objective(ModelOverRows):
         losses have one minimum."""
         leaves = [self.model.program.leaves[name] for name in self.parameters]
         return self.has_target and is_generalised_linear(self.model.program.output, leaves, self.model.shapes)
+
+    @cached_property
+    def is_linear(self) -> bool:
+        """Whether the prediction itself is linear in all free parameters together."""
+        return self.is_generalised_linear and self.model.program.output.op not in LINKS
 
     @cached_property
     def is_network(self) -> bool:

@@ -15,6 +15,7 @@ from autodiff_cli.ops.activations import sigmoid
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.structural import dot, softmax
 
+LINKS = (softmax, sigmoid, exp)  # their inverses, as books have it
 _ADJOINT = "adjoint of a score"  # no name in a text has a blank
 
 
@@ -47,7 +48,7 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
     >>> is_generalised_linear(program.output, [program.leaves["a"], program.leaves["b"]], {})
     True
     """
-    score = prediction.inputs[0] if prediction.op in (softmax, sigmoid, exp) else prediction
+    score = prediction.inputs[0] if prediction.op in LINKS else prediction
     shape = Shapes(leaves).of(score) or ()
     shapes = {**leaves, _ADJOINT: shape} if shape else leaves
     shared, *own = share([dot(variable(_ADJOINT), score) if len(shape) == 1 else score, *parameters])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.methods.loop import Diverged
 from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.covariance import hardly_told_apart, inverse, inverse_hessian
@@ -41,8 +44,8 @@ PENALISED = (
     f"without it: {_SPREAD}"
 )
 PENALISED_SCALED = (
-    "square roots of the diagonal of inv(H)*J'J*inv(H)*rss/(n - tr(inv(H)*J'J)), H = J'J and the l2 penalty's part: "
-    f"{_SPREAD}"
+    "square roots of the diagonal of inv(H)*J'J*inv(H)*s^2, H the Hessian of rss/2 and the l2 penalty, s^2 the "
+    f"variance of rows about the fit without it: {_SPREAD}"
 )
 PENALISED_ROBUST = (
     "square roots of the diagonal of inv(H)*G'G*inv(H)*n/(n - tr(inv(H)*I)), of the Hessians with the l2 penalty and "
@@ -242,8 +245,10 @@ def _errors(
     kind = objective.kind
     if objective.is_penalised:
         return _penalised(objective, theta, absolute, length, dof + size, free, names)
-    if kind is LossKind.SQUARES and objective.family is None:
+    if kind is LossKind.SQUARES and (objective.family is None or objective.is_linear):
         found, reasons = inverse(objective.triangle(theta)[:size, :size][:, free], names)
+        if objective.family is not None:
+            return _scaled(found, length, dof, GAUSSIAN, reasons)
         if absolute:
             definition = ABSOLUTE_EFFECTIVE if objective.kernels.graphs.x_errors else ABSOLUTE
             return _Errors(found, 1.0, definition, reasons)
@@ -277,12 +282,13 @@ def _penalised(
 ) -> _Errors:
     """How the penalised values scatter from one set of data to the next: inv(H)·I·inv(H), I being what the data alone
     say, and H that with the curvature of the penalty (Hoerl & Kennard 1970 for least squares). The variance of the rows
-    counts tr(inv(H)·I) parameters: Hastie, Tibshirani & Friedman 2009, section 7.6.
+    is that about the fit without the penalty; where there is none, and of other losses, it counts tr(inv(H)·I)
+    parameters: Hastie, Tibshirani & Friedman 2009, section 7.6.
     """
     plain, some, size = objective.without_penalty(), np.ix_(free, free), len(theta)
     kind, units = objective.kind, objective.components
     if kind is LossKind.SQUARES and objective.family is None:
-        found, reasons = inverse(objective.triangle(theta)[:size, :size][:, free], names)
+        found, reasons = inverse_hessian(objective.hessian(theta)[some] * units / 2, names)
         factor = plain.triangle(theta)[:size, :size][:, free]
         data = factor.T @ factor
     else:
@@ -299,11 +305,22 @@ def _penalised(
         return _scaled(found @ centred @ found, math.sqrt(count), left, PENALISED_ROBUST, reasons)
     spread = found @ data @ found
     if kind is LossKind.SQUARES and not absolute:
+        if count > size:
+            length, left = _freed(plain, theta, length), count - size
         return _scaled(spread, length, left, PENALISED_SCALED, reasons)
     if objective.loss == "gamma":
         dispersion = figures(plain, theta, None, count, count - size, absolute).dispersion or math.nan
         return _Errors(spread, math.sqrt(dispersion), f"{PENALISED}, times the dispersion", reasons)
     return _Errors(spread, 1.0, PENALISED, reasons)
+
+
+def _freed(plain: Objective, theta: Array, length: float) -> float:
+    """The length of the residuals that are left without the penalty: it keeps parameters from explaining the others."""
+    ends = [length]
+    with contextlib.suppress(Diverged):
+        found = levenberg_marquardt(plain, theta, lambda _: None, bounds=plain.bounds)
+        ends.append(_length(plain, found.theta))
+    return min(ends)
 
 
 def _within(hessian: Array, open_directions: Array) -> _Errors:

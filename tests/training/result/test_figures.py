@@ -342,3 +342,11 @@ def test_where_there_is_no_loss_there_are_no_figures() -> None:
     assert found.aic is None
     assert found.figures.residual_quantiles is None
     assert found.figures.durbin_watson is None
+
+
+def test_the_gaussian_family_has_the_digits_of_least_squares_where_the_model_is_linear() -> None:
+    x = np.linspace(3, 9, 80)
+    y = np.sin(x) + np.random.default_rng(2).normal(0, 0.01, 80)
+    model = "y ~ " + " + ".join(f"b{k}*x^{k}" for k in range(9))  # of which a Hessian keeps too few
+    squares, family = fit(model, {"x": x, "y": y}), fit(model, {"x": x, "y": y}, family="gaussian")
+    assert family.stderr == pytest.approx(squares.stderr, rel=1e-9)
