@@ -85,7 +85,9 @@ def spoilt_numbers(
         leaves: by their names.
     """
     moved_by = _moved_by(graphs, found, place)
-    doubtful = {name: ~(far <= DOUBT * np.abs(found[name])) for name, far in moved_by.items() if far.any()}
+    doubtful = {
+        name: ~(far <= DOUBT * np.abs(found[name])) | np.isinf(far) for name, far in moved_by.items() if far.any()
+    }
     doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
     finer: dict[str, Any] = {}
     if doubtful and _count(place) >= _SMALL:

@@ -175,6 +175,12 @@ def _product(function: Function) -> Function:
     return value
 
 
+def _norm(x: Array) -> Any:
+    z = ARRAYS.table["norm"](x)
+    is_something = np.any(x != 0, axis=tuple(range(x.ndim - 1)))
+    return _moved(np.where((z < TINY) & is_something, LIFTED, z))
+
+
 def _prod(x: Array) -> Any:
     z = ARRAYS.table["prod"](x)
     has_all = np.all(x != 0, axis=tuple(range(x.ndim - 1)))
@@ -200,7 +206,7 @@ def _whole_arrays(elementwise: dict[str, Function]) -> dict[str, Function]:
         **{name: _sum(own[name]) for name in ("sum", "sum_like")},
         **{name: _product(own[name]) for name in ("matmul", "dot")},
         "outer": lambda a, b: multiply(a[:, None, :], b[None, :, :]),
-        "norm": lambda x: _moved(own["norm"](x)),
+        "norm": _norm,
         "prod": _prod,
         "logsumexp": _logsumexp,
         "softmax": _softmax,
