@@ -18,12 +18,14 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.graph.tape import topological
 from autodiff_cli.numbers.floats.table import FLOATS, read
+from autodiff_cli.training.keeping.memo import Memo
 
 Array = NDArray[np.float64]
 
 # Where elasticities are looked at: numbers with nothing in common. More inputs are taken round and round.
 _POINTS = ((0.31, 0.83, 0.47, 0.71, 0.59), (0.67, 0.37, 0.89, 0.53, 0.43), (0.41, 0.61, 0.29, 0.79, 0.97))
 _SAME = 1e-9
+_KEPT: Memo[dict[str, Array]] = Memo(64)
 
 
 def units(output: Node, target: Node | None, columns: Mapping[str, float], wanted: Sequence[str]) -> dict[str, float]:
@@ -40,42 +42,53 @@ def units(output: Node, target: Node | None, columns: Mapping[str, float], wante
     >>> round(found["t"] * 1e6, 6)
     1.0
     """
+    names = tuple(columns)
+    powers = _KEPT.of((output, target, names), lambda: _powers_of_leaves(output, target, names))
+    logarithms = np.log([columns[name] for name in names])
+    return {
+        name: math.exp(min(max(float(powers[name] @ logarithms), -600.0), 600.0)) if name in powers else 1.0
+        for name in wanted
+    }
+
+
+def _powers_of_leaves(output: Node, target: Node | None, columns: Sequence[str]) -> dict[str, Array]:
+    """Of each leaf, the powers of the columns whose product it is as large as; of none where there are arrays."""
     order = topological([output] if target is None else [output, target])
     if any(node.op is not None and node.op.structural for node in order):
-        return dict.fromkeys(wanted, 1.0)
+        return {}
     unknown = [node.text for node in order if node.is_input and node.text not in columns]
-    system = _System(len(unknown) + sum(node.op is not None for node in order))
+    system = _System(len(unknown) + sum(node.op is not None for node in order), len(columns))
     sizes: dict[Node, Array] = {}
     for node in order:
         if node.op is not None:
             sizes[node] = system.passed(node, [sizes[child] for child in node.inputs])
         elif node.is_constant:
-            sizes[node] = system.known(0.0)
+            sizes[node] = system.one()
         elif node.text in columns:
-            sizes[node] = system.known(math.log(columns[node.text]))
+            sizes[node] = system.known(columns.index(node.text))
         else:
             sizes[node] = system.unknown()
     if target is not None:
         system.equal(sizes[output], sizes[target])
-    leaves = {node.text: node for node in order if node.is_input}
     found = system.solution()
-    return {
-        name: math.exp(min(max(float(sizes[leaves[name]] @ found), -600.0), 600.0)) if name in leaves else 1.0
-        for name in wanted
-    }
+    return {node.text: sizes[node] @ found for node in order if node.is_input}
 
 
 class _System:
-    """Linear equations between the logarithms of sizes, each a vector of factors of the unknown ones, and a number."""
+    """Linear equations between the logarithms of sizes, each a vector of factors of those unknown and those known."""
 
-    def __init__(self, most: int) -> None:
-        self._width = most + 1
+    def __init__(self, most: int, known: int) -> None:
+        self._most = most
+        self._width = most + known
         self._count = 0
         self._equations: list[Array] = []
 
-    def known(self, size: float) -> Array:
+    def one(self) -> Array:
+        return np.zeros(self._width)
+
+    def known(self, place: int) -> Array:
         vector = np.zeros(self._width)
-        vector[-1] = size
+        vector[self._most + place] = 1.0
         return vector
 
     def unknown(self) -> Array:
@@ -98,23 +111,25 @@ class _System:
         taking = [k for k, value in enumerate(fixed) if value is None or not is_product]
         if powers is None:
             for k in taking:
-                self.equal(inputs[k], self.known(0.0))
-            return self.known(0.0)
+                self.equal(inputs[k], self.one())
+            return self.one()
         if is_product:
-            return sum((powers[k] * inputs[k] for k in taking), self.known(0.0))
+            return sum((powers[k] * inputs[k] for k in taking), self.one())
         for one in taking[1:]:
             if node.inputs[one].text != "0":
                 self.equal(inputs[taking[0]], inputs[one])
         return powers[0] * inputs[taking[0]]
 
     def solution(self) -> Array:
-        """The unknown sizes, and 1 for the number: of those that satisfy the equations best, the nearest to 1."""
-        found = np.zeros(self._width)
-        found[-1] = 1.0
+        """The sizes, unknown and known, by the known ones: of what satisfies the equations best, the nearest to 1."""
+        known = self._width - self._most
+        found: Array = np.zeros((self._most, known))
         if self._equations:
             rows = np.array(self._equations)
-            found[:-1] = np.linalg.lstsq(rows[:, :-1], -rows[:, -1], rcond=1e-9)[0]
-        return found
+            found = np.asarray(
+                np.linalg.lstsq(rows[:, : self._most], -rows[:, self._most :], rcond=1e-9)[0], np.float64
+            )
+        return np.vstack((found, np.eye(known)))
 
 
 @functools.lru_cache(1024)
