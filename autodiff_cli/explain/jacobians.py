@@ -88,6 +88,26 @@ def cross_entropy(trace: Trace, i: int) -> CrossEntropy | None:
     return CrossEntropy(others[0], None, above[1] if names[1] == "dot" else above[2])
 
 
+def cross_entropy_of_logits(trace: Trace, i: int) -> CrossEntropy | None:
+    """The difference logsumexp(z) - dot(w, z) above a logsumexp i: a cross-entropy of softmax(z), as losses compute it.
+
+    What its two terms hand to z is (softmax(z) - w) × the adjoint of the difference, all of it once i has had its turn.
+    """
+    if _name(trace, i) != "logsumexp":
+        return None
+    (z,) = trace.tape.inputs[i]
+    users = [j for j, inputs in enumerate(trace.tape.inputs) for k in inputs if k == z]
+    if len(users) != 2 or users[0] != i or _name(trace, users[1]) != "dot":
+        return None
+    total = next(_only_users(trace, i), i)
+    if _name(trace, total) != "sub" or trace.tape.inputs[total] != (i, users[1]):
+        return None
+    if next(_only_users(trace, users[1]), None) != total:
+        return None
+    (weights,) = (j for j in trace.tape.inputs[users[1]] if j != z)
+    return CrossEntropy(weights, None, total)
+
+
 def _only_users(trace: Trace, i: int) -> Iterator[int]:
     """The node that uses another, if that is used once, the node that uses this, and so on."""
     uses = Counter(j for inputs in trace.tape.inputs for j in inputs)

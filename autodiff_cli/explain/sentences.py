@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from autodiff_cli.explain.formulas import applied, around, is_loose, is_loose_number
-from autodiff_cli.explain.jacobians import cross_entropy, has_jacobian
+from autodiff_cli.explain.jacobians import cross_entropy, cross_entropy_of_logits, has_jacobian
 from autodiff_cli.explain.labels import is_constant_name
 from autodiff_cli.explain.passages import passage
 from autodiff_cli.explain.phrases import Cases, Phrase, Sides, Slot, phrase_of
@@ -193,6 +193,15 @@ def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:
 
 def _collapsed(trace: Trace, i: int, position: int) -> Phrase:
     """What softmax hands on where a cross-entropy stands above it; nothing elsewhere."""
+    above = cross_entropy_of_logits(trace, i)
+    if above is not None:
+        assert above.weights is not None
+        p = f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
+        difference = f"({p} - {_factor(trace, above.weights)}) × "
+        whole: Phrase = (difference, Slot("adjoint at", above.total, is_loose=True))
+        return (
+            Cases("finite", ((), ("; above it stands a cross-entropy, so all that arrives is ", *whole)), position),
+        )
     found = cross_entropy(trace, i)
     if found is None:
         return ()

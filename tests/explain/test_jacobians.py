@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.jacobians import cross_entropy, has_jacobian, jacobian
+from autodiff_cli.explain.jacobians import cross_entropy, cross_entropy_of_logits, has_jacobian, jacobian
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.front import parse
 
@@ -46,3 +46,15 @@ def test_what_is_handed_on_is_what_is_said(text: str, z: list[float], scale: flo
     p = np.exp(z) / np.sum(np.exp(z))
     collapsed = (found.values[above.weights] - p * np.sum(found.values[above.weights])) * found.adjoints[above.total]
     np.testing.assert_allclose(found.handed[i][0].amount, collapsed, rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(z=VECTORS, scale=st.floats(-2, 2), data=st.data())
+def test_all_that_arrives_at_logits_is_what_is_said(z: list[float], scale: float, data: st.DataObject) -> None:
+    y = data.draw(st.lists(st.floats(-1, 1), min_size=len(z), max_size=len(z)))
+    found = trace(parse("c*(logsumexp(z) - dot(y, z))"), {"z": np.array(z), "y": np.array(y), "c": scale})
+    ((i, above),) = [(i, a) for i in range(len(found.tape)) if (a := cross_entropy_of_logits(found, i)) is not None]
+    assert above.weights is not None
+    p = np.exp(z) / np.sum(np.exp(z))
+    arrives = (p - found.values[above.weights]) * found.adjoints[above.total]
+    np.testing.assert_allclose(found.adjoints[found.tape.inputs[i][0]], arrives, rtol=1e-9, atol=1e-12)

@@ -181,6 +181,8 @@ CROSS_ENTROPIES = {
     "s = sum(y); -log(softmax(z)[1])*2*s": "this is (1 at [1], 0 elsewhere, less softmax(z)) × (-2)",
     "-logsoftmax(z)[1] + sum(y)": "this is softmax(z), less 1 at [1]",
     "-3*sum(y*log(softmax(z)))": "this is (y - softmax(z)) × (-3)",
+    "logsumexp(z) - dot(y, z)": "all that arrives is (softmax(z) - y) × 1",
+    "-2*(logsumexp(z) - dot(z, y*2))": "all that arrives is (softmax(z) - (y*2)) × (-2)",
     "-sum(y*2*log(softmax(z)))": "this is ((y*2) - softmax(z)*sum(y*2)) × (-1)",
 }
 
@@ -197,6 +199,10 @@ NO_CROSS_ENTROPIES = [
     "p = softmax(z); -sum(y[0]*log(p))",
     "-sum(y*log(z))",
     "-sum(y*softmax(z))",
+    "logsumexp(z) - dot(y, z) + z[0]",
+    "logsumexp(z) - dot(y, 2*z)",
+    "dot(y, z) - logsumexp(z)",
+    "d = dot(y, z); (logsumexp(z) - d)*d",
     "sum(y + log(softmax(z)))",
     "-sum(log(softmax(z))) + 0*y[0]",
 ]
