@@ -290,14 +290,14 @@ class Delimited:
                     if is_broken(cell):
                         wrong.append(f"{place}, column `{name}`: {shown(cell)}")
                     if cell in MISSING:
-                        missing.append(f"{place}, column `{name}`: {cell or 'empty'}")
+                        missing.append(f"{place}, column `{name}`: {cell[:40] or 'empty'}")
                     columns[name].append(None if cell in MISSING else cell)
                     continue
                 value = readers[name].read(cell)
                 if value is None:
                     wrong.append(f"{place}, column `{name}`: {not_read(cell, readers[name])}")
                 elif not math.isfinite(value):
-                    missing.append(f"{place}, column `{name}`: {cell or 'empty'}")
+                    missing.append(f"{place}, column `{name}`: {cell[:40] or 'empty'}")
                 columns[name].append(math.nan if value is None else value)
         if wrong or (missing and not drop_missing):
             raise DataError(listing(wrong or missing, f"{self._source.name}: "), missing=not wrong)

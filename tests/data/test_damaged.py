@@ -244,3 +244,10 @@ def test_names_that_no_file_can_have_are_said(tmp_path: Path) -> None:
             output = run_cli(words)
             assert (output.status, output) == (2, "")
             assert reason in output.stderr
+
+
+def test_a_number_beyond_all_floats_is_shown_short(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("x,y\n1," + "9" * 100_000 + "\n2,3\n")
+    with pytest.raises(DataError, match=r"line 2, column `y`: 9{40}$"):
+        DataFile(str(path)).load(["x", "y"])
