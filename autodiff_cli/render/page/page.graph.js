@@ -80,7 +80,7 @@ class Graph {
     this.#isOnPaper = true;
     const { parts } = this;
     const isReadable = ({ scale }) => scale >= READABLE; // on paper that is 8 points
-    const [opened, closed] = [parts.opened, parts.closed];
+    const { opened, closed, sums } = parts;
     let ways = new Arrangements(parts.shown, sizeOf, labelOf);
     for (const most of parts.boxes.length > BOXES ? FEWER : []) {
       if (isReadable(ways.best(SHEET.width, SHEET.height))) break;
@@ -91,7 +91,7 @@ class Graph {
     this.use(found ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE }, ways.shown);
     redraw();
     this.stage.replaceChildren(...sheets(this.svg, this.#found, SHEET));
-    Object.assign(parts, { opened, closed });
+    Object.assign(parts, { opened, closed, sums });
   }
 
   /** The ids of the nodes that are drawn. */

@@ -5,7 +5,7 @@ const KEPT = 15; // variables that are always drawn
 const MOST_NAMED = 12; // folded parts with a name that are never drawn as a part of others
 
 /** The parts of the drawing, and which of them are folded: those with a name, `frames`, and where these are not enough
- * whatever serves one node alone, `closed`, and nothing else that is drawn. */
+ * whatever serves one node alone, `closed`; and sums but for their terms, `sums`. */
 class Parts {
   #frameOf = new Map();
   #around = new Set();
@@ -25,7 +25,7 @@ class Parts {
 
   /** Whether anything is folded. */
   get areFolded() {
-    return this.closed.size > 0 || this.opened.size < this.frames.length;
+    return this.closed.size > 0 || this.sums.size > 0 || this.opened.size < this.frames.length;
   }
 
   /** Whether there is anything to fold. */
@@ -37,12 +37,14 @@ class Parts {
   open() {
     this.opened = new Set(this.frames.keys());
     this.closed = new Set();
+    this.sums = new Set();
   }
 
   /** Fold every part with a name, and others until there are at most so many boxes besides variables. */
   fold(most = BOXES - this.kept.size) {
     this.opened = new Set(this.#around);
     this.closed = new Set();
+    this.sums = new Set();
     this.#coarsen(most);
   }
 
@@ -52,6 +54,7 @@ class Parts {
       this.open();
       return;
     }
+    if (this.sums.delete(i)) return;
     if (this.closed.delete(i)) {
       const { children, sizes } = this.#dominance(this.#named());
       if (sizes.get(i) > BOXES) for (const j of children.get(i)) if (sizes.get(j) > 1) this.closed.add(j);
@@ -68,7 +71,7 @@ class Parts {
 
   /** What is drawn now: boxes, arrows, frames; and of each folded part the nodes inside, the one that is drawn last. */
   get shown() {
-    return this.#hide(this.#named(), this.closed);
+    return this.#hide(this.#named());
   }
 
   /** The outermost folded frame around a node. */
@@ -154,7 +157,8 @@ class Parts {
     const isSame = (i, j) => record.nodes[i].op === record.nodes[j].op && record.nodes[i].inputs.length > 1;
     const goesOn = (i, j) => isSame(i, j) && users.get(j).length === 1 && !parts.has(i) && !parts.has(j);
     const termsOf = (i) => children.get(i).flatMap((j) => (goesOn(i, j) ? termsOf(j) : [j]));
-    return { children, sizes, termsOf };
+    const sumOf = (i) => [...children.get(i).filter((j) => goesOn(i, j)).flatMap(sumOf), i];
+    return { children, sizes, termsOf, sumOf };
   }
 
   /** Close parts without a name, the largest last to be opened, until there are few enough boxes. */
@@ -172,7 +176,8 @@ class Parts {
       const isTooMuch = count + inside.length > most && count > 1;
       for (const i of alike) {
         closed.delete(i);
-        if (isTooMuch ? children.get(i).length : partsOf(i).length > children.get(i).length) this.closed.add(i);
+        if (isTooMuch && children.get(i).length) this.closed.add(i);
+        if (!isTooMuch && termsOf(i).length > children.get(i).length && termsOf(i).length <= most) this.sums.add(i);
       }
       if (isTooMuch) continue;
       count += inside.length;
@@ -181,17 +186,18 @@ class Parts {
   }
 
   /** A drawing with each closed part as one box, and without the frames that stand in one. */
-  #hide(drawing, closed) {
-    if (closed.size === 0) return drawing;
-    const { children } = this.#dominance(drawing);
+  #hide(drawing) {
+    if (this.closed.size + this.sums.size === 0) return drawing;
+    const { children, sumOf } = this.#dominance(drawing);
     const behind = new Map(drawing.folds.map((members) => [members.at(-1), members]));
     const own = (i) => behind.get(i) ?? [i];
-    const all = (i) => [...children.get(i).flatMap((j) => (closed.has(j) ? [] : all(j))), ...own(i)];
+    const all = (i) => [...children.get(i).flatMap(all), ...own(i)];
     const unit = new Map();
     const folds = [];
-    for (const i of closed) {
-      const members = all(i).sort((a, b) => a - b);
-      if (members.length === own(i).length) continue;
+    const wholes = [...this.closed].sort((a, b) => b - a).map((i) => [i, all]);
+    for (const [i, membersOf] of [...wholes, ...[...this.sums].map((i) => [i, sumOf])]) {
+      const members = unit.has(i) || !children.has(i) ? [] : membersOf(i).sort((a, b) => a - b);
+      if (members.length <= own(i).length) continue;
       for (const j of members) unit.set(j, i);
       folds.push(members);
     }
