@@ -22,14 +22,9 @@ from autodiff_cli.numbers.kind import Kind
 Function: TypeAlias = Callable[..., Any]
 
 UNIT = 2.0**-52
-# By how many units, one after the other: irregular, so that two results that are subtracted are not moved together,
-# and in the mean by none, so that long sums are not moved far.
-_UNITS: tuple[int, ...] = (
-    3, -1, 4, -1, 5, 7, -2, 6, -5, 3, -5, 8, -7, 1, -3, 2, -8, 4, -6, 2, -4, 5, -3, 8, -1, 6, -7, 2, 7, -4, 1, -8,
-    -4, -3, -2,
-)  # fmt: skip
 WAYS = (0, 1)  # to move; one alone may happen to keep a number
 MOST_UNITS = 8
+_PERIOD = 509  # of the moves: a prime, so that no two parts of a formula that are alike are moved alike
 TINY = 2.0**-1022  # below, floats have fewer digits
 LIFTED = 2.0**-1012  # what stands for a number that has vanished: moved, it still has all digits
 FRESNEL = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
@@ -43,11 +38,21 @@ def opposite(units: int, k: int) -> int:
     return -units + (k**3 + k) % 7 - 3 or 1
 
 
+def _units(k: int) -> int:
+    """By how many units the k-th result is moved: irregular, so that two results that are subtracted are not moved
+    together, and in the mean by none, so that long sums are not moved far."""
+    for _ in range(2):
+        k = ((k ^ (k >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    units = (k >> 12) % (2 * MOST_UNITS) - MOST_UNITS
+    return units if units < 0 else units + 1
+
+
 class _Moves:
     """Factors, one after the other and from the beginning again."""
 
     def __init__(self) -> None:
-        ways = (_UNITS, [opposite(units, k) for k, units in enumerate(_UNITS)])
+        first = [*map(_units, range(1, _PERIOD + 1))]
+        ways = (first, [opposite(units, k) for k, units in enumerate(first)])
         self._ways = [[1 + units * UNIT for units in way] for way in ways]
         self.start(0)
 
@@ -58,7 +63,7 @@ class _Moves:
     def next(self) -> float:
         """The next factor."""
         self._at += 1
-        if self._at == len(_UNITS):
+        if self._at == _PERIOD:
             self._at = 0
         return self._factors[self._at]
 

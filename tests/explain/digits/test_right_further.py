@@ -36,6 +36,11 @@ def test_second_and_directional_derivatives_too() -> None:
     assert "hessian.y.y" not in found
 
 
+def test_parts_of_a_formula_that_are_alike_are_not_moved_alike() -> None:
+    found = right('"(x + 1)^(1/n) - x^(1/n)" --x 732277.8808918278 --n 732277.8808910954 --wrt n --order 3')
+    assert found["derivative"].startswith("-2.849727991285")
+
+
 def test_second_derivatives_that_vanish_are_not_zero() -> None:
     assert right('"cbrt(x + 1) - cbrt(x)" --x 1e300 --hessian')["hessian.x.x"] == "3.7037037037037e-801"
 
