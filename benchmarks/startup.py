@@ -1,7 +1,8 @@
 """How long `autodiff` takes as a whole process, against a program that does nothing.
 
-The do-nothing program imports the same libraries (Typer, Rich, Lark) and runs an empty command. All commands are run in
-turn, many times, so that whatever else the machine does strikes them alike; medians and their ratios are printed.
+The do-nothing program imports the same libraries (Typer, Rich, Lark) and runs an empty command; `train` fits twenty
+rows. All commands are run in turn, many times, so that whatever else the machine does strikes them alike; medians and
+their ratios are printed.
 
     python benchmarks/startup.py [ROUNDS]
 """
@@ -40,13 +41,15 @@ CLAIMS = {
     "grad": ([*AUTODIFF, "grad", *POINT], 1.2),
     "grad --json": ([*AUTODIFF, "grad", *POINT, "--json"], 0.95),
     "trace": ([*AUTODIFF, "trace", *POINT], 1.25),
+    "train": ([*AUTODIFF, "train", "y ~ a*exp(-b*x)", "decay.csv"], 2.2),
 }
+DECAY = "x,y\n" + "".join(f"{k / 10},{2.5 * 0.88**k + 0.01 * (-1) ** k}\n" for k in range(20))
 
 
-def seconds(command: list[str], environment: dict[str, str]) -> float:
-    """The time from starting a process to its end."""
+def seconds(command: list[str], environment: dict[str, str], folder: str) -> float:
+    """The time from starting a process, in a folder, to its end."""
     begin = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment, cwd=folder)
     return time.perf_counter() - begin
 
 
@@ -55,16 +58,17 @@ def main(rounds: int = 40) -> int:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "nothing.py")
         program.write_text(NOTHING)
+        Path(folder, "decay.csv").write_text(DECAY)
         commands = {"do nothing": [sys.executable, str(program)], **{name: c for name, (c, _) in CLAIMS.items()}}
         times: dict[str, list[float]] = {name: [] for name in commands}
         # As after an ordinary installation, all modules are compiled, which the first round sees to.
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for command in commands.values():
-            seconds(command, environment)
+            seconds(command, environment, folder)
         for _ in range(rounds):
             for name, command in commands.items():
-                times[name].append(seconds(command, environment))
+                times[name].append(seconds(command, environment, folder))
     medians = {name: statistics.median(found) for name, found in times.items()}
     holds = True
     for name, median in medians.items():
