@@ -73,7 +73,7 @@ def _lost_digits(trace: Trace) -> Iterator[Caveat]:
     size = abs(trace.value)
     if not MOST_LOST * size < spoilt < math.inf:
         return
-    lost = min(FLOAT_DIGITS, round(math.log10(spoilt / size))) if size else FLOAT_DIGITS
+    lost = min(FLOAT_DIGITS, round(math.log10(spoilt) - math.log10(size))) if size else FLOAT_DIGITS
     worst, magnified = trace.tape.outputs[0], 0.0
     for i, adjoint in enumerate(trace.arrived):
         if adjoint:

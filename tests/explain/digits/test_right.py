@@ -49,6 +49,8 @@ SPOILT = [
     ("(1 - cos(x))/x^2", {"x": 1e-214}, {VALUE: "0.5", "x": "-8.33333333333333e-216"}),
     # terms that cancel in more than a thousand digits
     ("(x - sin(x))/(x - tan(x))", {"x": -2e-287}, {VALUE: "-0.5", "x": "-9e-288"}),
+    # where the value is smaller than what spoils it by more than a float can hold
+    ("x*(exp(y) - exp(-y)) + z", {"x": -2e238, "y": 1e-202, "z": 2.7e-283}, {VALUE: "-4e+36"}),
     # a factor that has lost digits itself
     ("x*y", {"x": 2.0**-1030, "y": 2.0**-100}, {VALUE: "6.85653819611563e-341"}),
 ]
