@@ -208,4 +208,4 @@ def basis_of(expression: Formula, place: Mapping[str, Any], names: Iterable[str]
 
 
 def _starts(counts: Iterable[int]) -> list[int]:
-    return [0, *np.cumsum([*counts])[:-1].tolist()]
+    return np.cumsum([0, *counts])[:-1].tolist()

@@ -73,6 +73,7 @@ def test_constants_are_variables_only_if_declared() -> None:
 
 def test_a_constant_has_no_gradient() -> None:
     assert ad.parse("2 + 3").value_and_grad() == (5.0, {})
+    assert ad.parse("sum([1, 2])").hessian().shape == (0, 0)
 
 
 def test_outside_the_domain_is_nan_and_nothing_is_raised() -> None:

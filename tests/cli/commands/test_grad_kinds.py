@@ -64,6 +64,7 @@ def test_the_hessian_of_arrays_has_their_shapes() -> None:
         "a": {"v": [2.0, 4.0], "a": 0.0},
     }
     assert run_cli("grad sum(v)*x^2 --v [1,2] --x 3 --hessian --wrt x --json").json["hessian"] == {"x": {"x": 6.0}}
+    assert run_cli("grad logsumexp([1,2]) --hessian --json").json["hessian"] == {}
 
 
 def test_orders() -> None:
