@@ -6,6 +6,7 @@ directions are one batch: the columns of a Jacobian or a Hessian are evaluated t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -208,4 +209,4 @@ def basis_of(expression: Formula, place: Mapping[str, Any], names: Iterable[str]
 
 
 def _starts(counts: Iterable[int]) -> list[int]:
-    return np.cumsum([0, *counts])[:-1].tolist()
+    return [0, *itertools.accumulate(counts)][:-1]

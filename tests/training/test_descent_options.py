@@ -116,6 +116,7 @@ def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> No
         ("n ~ exp(a*x1 + b*x2)", {"l2": 0.05, "family": "poisson"}),
     ],
 )
+@pytest.mark.slow
 def test_penalised_values_scatter_as_their_errors_say(model: str, options: dict[str, Any]) -> None:
     generator = np.random.default_rng(3)
     x1, x2 = generator.normal(0, 0.6, (2, 200))
