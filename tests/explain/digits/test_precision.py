@@ -126,7 +126,7 @@ def test_arrays_that_do_not_do(text: str, value: str, message: str) -> None:
         precise_trace(parse(text), {"v": parse(value).output}, ("v",), 20, most=10)
 
 
-@pytest.mark.parametrize("digits", [4_400, 20_000])
+@pytest.mark.parametrize("digits", [4_400, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_thousands_of_digits(digits: int) -> None:
     """More than Python writes a whole number with."""
     found = precise_trace(parse("erf(x) + 10^-30000*x"), {"x": parse("0.1").output}, ["x"], digits)

@@ -86,7 +86,13 @@ def options(given: Mapping[str, Any]) -> Options:
     )
 
 
-@pytest.mark.parametrize(("model", "given"), FITS, ids=[f"{model} {given}" for model, given in FITS])
+every_fit = pytest.mark.parametrize(
+    ("model", "given"),
+    [pytest.param(*one, id=f"{one[0]} {one[1]}", marks=[pytest.mark.slow] * ("x_sigma" in one[1])) for one in FITS],
+)
+
+
+@every_fit
 def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, given: Mapping[str, Any]) -> None:
     asked = options(given)
     whole = fitted_objective(Objective.of(model, as_dataset(DATA), asked), asked)
@@ -110,7 +116,7 @@ class Sent(InMemory):
         return super().fold(task, combine)
 
 
-@pytest.mark.parametrize(("model", "given"), FITS, ids=[f"{model} {given}" for model, given in FITS])
+@every_fit
 def test_what_rows_are_reduced_to_can_be_pickled(model: str, given: Mapping[str, Any]) -> None:
     few = {name: values[::97] for name, values in DATA.items()}
     objective = Objective.of(model, as_dataset(few), options(given))
