@@ -86,10 +86,7 @@ def test_a_property_holds(name: str, seeds: range) -> None:
         assert why is None, f"{made}\n{why}"
 
 
-@pytest.mark.parametrize(
-    ("text", "point"),
-    [pytest.param(*one, id=one[0], marks=[pytest.mark.slow] * one[0].startswith("where(square(beta")) for one in FOUND],
-)
+@pytest.mark.parametrize(("text", "point"), FOUND, ids=[text for text, _ in FOUND])
 def test_what_was_found_stays_mended(text: str, point: dict[str, Any]) -> None:
     for name in PROPERTIES:
         why = broken(name, Case(0, text, point, False))
