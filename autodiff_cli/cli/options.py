@@ -8,7 +8,6 @@ Typer app, so that each is declared once.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,10 +16,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.language.lexer import canonical, is_name, is_name_of_level
-
-# A number as a word, which may have been meant as a value.
-NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+from autodiff_cli.language.lexer import canonical, is_name, is_name_of_level, is_signed_number
 
 HELP = ("-h", "--help")
 # Never expressions, in any command: a script means the same whichever options a command has.
@@ -226,6 +222,12 @@ def _once(seen: set[tuple[str, str]], name: str, key: str, part: str = "") -> No
     seen.add((key, part))
 
 
+def check_no_value(word: str) -> None:
+    """Raise BadInput for a number that stands alone: it may have been meant as a value."""
+    if is_signed_number(word):
+        raise BadInput(f"`{word}` is one word too many; the value of a variable is an option, as --x {word}")
+
+
 def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str, TyperOption]) -> None:
     """Explain a word too many or too few: a misspelt option, or an expression without its quotes."""
     arguments = [p for p in command.params if not isinstance(p, TyperOption)]
@@ -246,8 +248,8 @@ def _check_count(command: TyperCommand, found: Arguments, declared: Mapping[str,
     name, equals, _ = extra.lstrip("-").partition("=")
     if _takes_values(command) and (equals or extra.startswith("-")) and is_name(name):
         raise BadInput(f"`{extra}` is one word too many; the value of a variable is an option, as --{name} 2")
-    if _takes_values(command) and NUMBER.fullmatch(extra):
-        raise BadInput(f"`{extra}` is one word too many; the value of a variable is an option, as --x {extra}")
+    if _takes_values(command):
+        check_no_value(extra)
     if not least:
         raise BadInput(f"`{extra}` is one word too many; autodiff {command.name} --help has examples")
     raise BadInput(f'`{extra}` is one word too many; put an expression in quotes, as autodiff {command.name} "x*y"')

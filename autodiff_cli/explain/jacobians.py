@@ -88,8 +88,9 @@ def cross_entropy(trace: Trace, i: int) -> CrossEntropy | None:
     return CrossEntropy(others[0], None, above[1] if names[1] == "dot" else above[2])
 
 
-def cross_entropy_of_logits(trace: Trace, i: int) -> CrossEntropy | None:
-    """The difference logsumexp(z) - dot(w, z) above a logsumexp i: a cross-entropy of softmax(z), as losses compute it.
+def cross_entropy_of_logits(trace: Trace, i: int) -> tuple[int, int] | None:
+    """The difference logsumexp(z) - dot(w, z) above a logsumexp i: a cross-entropy of softmax(z), as losses compute it:
+    the node w, and that of the difference.
 
     What its two terms hand to z is (softmax(z) - w) × the adjoint of the difference, all of it once i has had its turn.
     """
@@ -105,7 +106,7 @@ def cross_entropy_of_logits(trace: Trace, i: int) -> CrossEntropy | None:
     if next(_only_users(trace, users[1]), None) != total:
         return None
     (weights,) = (j for j in trace.tape.inputs[users[1]] if j != z)
-    return CrossEntropy(weights, None, total)
+    return weights, total
 
 
 def _only_users(trace: Trace, i: int) -> Iterator[int]:

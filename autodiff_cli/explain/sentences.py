@@ -195,10 +195,10 @@ def _collapsed(trace: Trace, i: int, position: int) -> Phrase:
     """What softmax hands on where a cross-entropy stands above it; nothing elsewhere."""
     above = cross_entropy_of_logits(trace, i)
     if above is not None:
-        assert above.weights is not None
+        weights, total_of_both = above
         p = f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
-        difference = f"({p} - {_factor(trace, above.weights)}) × "
-        whole: Phrase = (difference, Slot("adjoint at", above.total, is_loose=True))
+        difference = f"({p} - {_factor(trace, weights)}) × "
+        whole: Phrase = (difference, Slot("adjoint at", total_of_both, is_loose=True))
         return (
             Cases("finite", ((), ("; above it stands a cross-entropy, so all that arrives is ", *whole)), position),
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.explain.record import Handed, Trace
-from autodiff_cli.explain.spots import is_kink_of_arrays
+from autodiff_cli.explain.spots import holds, is_kink_of_arrays
 from autodiff_cli.graph.helpers import without_helpers
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
@@ -51,8 +51,7 @@ def is_at_kink(trace: Trace, i: int) -> bool:
     assert op is not None
     if op.structural:
         return op.kink is not None and is_kink_of_arrays(trace, i)
-    predicate = FLOATS.predicate(op, "kink", len(inputs))
-    return predicate is not None and bool(predicate(*(trace.values[j] for j in inputs)))
+    return holds(op, "kink", [trace.values[j] for j in inputs])
 
 
 def _value(trace: Trace, i: int, op: Op, graph: Node) -> Any:

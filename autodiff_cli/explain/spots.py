@@ -92,6 +92,12 @@ def is_kink_of_arrays(trace: Trace, i: int) -> bool:
         return predicate is not None and bool(np.any(predicate(*inputs)))
 
 
+def holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
+    """Whether an operation says so of these numbers: that they are a `kink`, `singular`, or in its `domain`."""
+    predicate = FLOATS.predicate(op, which, len(inputs))
+    return predicate is not None and bool(predicate(*inputs))
+
+
 def taken_part(trace: Trace) -> list[bool]:
     """Which nodes take part in the output: those that an adjoint reaches, the constants that these work on, and
     whatever a nan comes from, also where no derivative goes (`0*log(x)`, `relu(log(x))`)."""

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.explain.formulas import applied_to_numbers
 from autodiff_cli.explain.record import Caveat, Trace, is_anywhere
-from autodiff_cli.explain.spots import Spot, is_kink_of_arrays, spots, taken_part
+from autodiff_cli.explain.spots import Spot, holds, is_kink_of_arrays, spots, taken_part
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, rebuild
@@ -95,11 +95,11 @@ def _of_the_spot(trace: Trace, spot: Spot) -> Iterator[Reason]:
     """What there is to say about an operation at its inputs, the most telling first."""
     if any(map(math.isnan, spot.inputs)):  # whatever made the nan has its own warning
         return
-    singular = _holds(spot.op, "singular", spot.inputs)
+    singular = holds(spot.op, "singular", spot.inputs)
     yield from _of_the_value(spot.op, spot.inputs, spot.value, singular)
     if spot.adjoint is None:
         return
-    if _holds(spot.op, "kink", spot.inputs):
+    if holds(spot.op, "kink", spot.inputs):
         yield "kink", spot.op.kink_note
     for k, local in spot.slopes.items():
         yield from _of_the_amount(local, spot.adjoint)
@@ -110,7 +110,7 @@ def _of_the_spot(trace: Trace, spot: Spot) -> Iterator[Reason]:
 def _of_the_value(op: Op, inputs: Sequence[float], value: float, singular: bool) -> Iterator[Reason]:
     if math.isnan(value):
         yield "domain", f"{_called(op, inputs)} is not defined, so nan"
-    elif op.domain is not None and not _holds(op, "domain", inputs):
+    elif op.domain is not None and not holds(op, "domain", inputs):
         yield "domain", f"{_called(op, inputs)} is not defined"
     elif math.isinf(value) and singular:
         yield "singular", f"the value is {_shown(value)}"
@@ -158,7 +158,7 @@ def _undefined_part(op: Op, k: int, inputs: Sequence[float], value: float) -> st
     for node, positions in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is not None and node.op.domain is not None:
             arguments = [values[j] for j in positions]
-            if not any(map(math.isnan, arguments)) and not _holds(node.op, "domain", arguments):
+            if not any(map(math.isnan, arguments)) and not holds(node.op, "domain", arguments):
                 return _called(node.op, arguments)
     return None
 
@@ -169,11 +169,6 @@ def _spelt_out(root: Node) -> Node:
     if root.op is None or expansion is None:
         return root
     return rebuild([expansion], dict(zip(root.op.placeholders(len(root.inputs)), root.inputs, strict=True)))[0]
-
-
-def _holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
-    predicate = FLOATS.predicate(op, which, len(inputs))
-    return predicate is not None and bool(predicate(*inputs))
 
 
 def _severity(number: Any) -> int:

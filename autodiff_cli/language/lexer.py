@@ -20,6 +20,7 @@ TRANSPOSED = ".T"  # what other languages write: at the end of a name it is a mi
 LONGEST_NAME = 1000  # characters
 LONGEST_NUMBER = 4000  # characters
 LONGEST_EXPONENT = 18  # digits of a power of ten
+_SIGNED_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 END = "$END"
 OTHER = "OTHER"  # the type of what begins no lexeme
 
@@ -231,6 +232,11 @@ def _idle_separators(types: list[str], words: list[str]) -> frozenset[int]:
             depth += NESTING[type]
         previous = type
     return frozenset(idle)
+
+
+def is_signed_number(text: str) -> bool:
+    """Whether a text is a number, with or without a sign."""
+    return re.fullmatch(_SIGNED_NUMBER, text) is not None
 
 
 def canonical(name: str) -> str:

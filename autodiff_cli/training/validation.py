@@ -36,7 +36,7 @@ def split(objective: Objective, fraction: float, seed: int) -> tuple[Objective, 
         raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")
     mask = _drawn(np.random.default_rng(seed), objective.rows, held)
     held_out = objective.restricted(mask)
-    fitted = objective.restricted(np.logical_not(mask, out=mask))
+    fitted = objective.restricted(np.logical_not(mask, out=mask))  # what was chosen keeps bits of its own, or rows
     _check_classes(fitted, held_out)
     return fitted, held_out
 

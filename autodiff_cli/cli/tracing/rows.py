@@ -11,7 +11,7 @@ from autodiff_cli.cli import inputs
 from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.data import bad_input, data_files
 from autodiff_cli.cli.errors import BadInput
-from autodiff_cli.cli.options import NUMBER
+from autodiff_cli.cli.options import check_no_value
 from autodiff_cli.data.options import AS_IT_IS, FileOptions
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ class RowAsked(NamedTuple):
             raise BadInput(
                 f"--row {self.number} is a row of a data file: name it after the model, as autodiff trace MODEL DATA"
             )
-        if self.data and NUMBER.fullmatch(self.data[0]):
-            words = "is one word too many; the value of a variable is an option, as --x"
-            raise BadInput(f"`{self.data[0]}` {words} {self.data[0]}")
         if self.data:
+            check_no_value(self.data[0])
             quotes = 'if it is part of the expression, put that in quotes, as autodiff trace "x*y"'
             raise BadInput(
                 f"`{self.data[0]}` is one word too many; --row N traces the loss of a row of a data file; {quotes}"

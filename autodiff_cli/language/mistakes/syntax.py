@@ -8,12 +8,11 @@ from collections.abc import Iterable, Set
 from autodiff_cli import ops
 from autodiff_cli.language.code import LAYERS
 from autodiff_cli.language.errors import LONGEST_QUOTE, ExpressionError, is_quotable, line_and_column
-from autodiff_cli.language.lexer import Lexeme, Lexemes
+from autodiff_cli.language.lexer import Lexeme, Lexemes, is_signed_number
 from autodiff_cli.language.mistakes.notations import PAIRS, of_habit, strange
 from autodiff_cli.language.mistakes.quoting import CLOSING, ENDS_OPERAND, quote, quote_before
 
 _BETWEEN = re.compile(r"\s*[,;]\s*|\s+")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 BEGINS_OPERAND = {"NUMBER", "NAME", "TEXT", "LPAR"}
 ENDS_EXPRESSION = {"RPAR", "RSQB", "SEPARATOR", "COMMA"}
@@ -124,7 +123,7 @@ def _row(text: str, opening: Lexeme | None, before: list[Lexeme]) -> str | None:
     else:
         inside = text
     numbers = _BETWEEN.split(inside.strip())
-    is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(_NUMBER.fullmatch, numbers))
+    is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(is_signed_number, numbers))
     row = f"[{', '.join(numbers)}]"
     return row if is_row and is_quotable(row) else None
 

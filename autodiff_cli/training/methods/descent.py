@@ -13,7 +13,7 @@ from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer
 
 Array = NDArray[np.float64]
 
-VANISHING = 1e-3  # of its start: what a parameter that goes to 0 has become, at most
+_VANISHING = 1e-3  # of its start: what a parameter that goes to 0 has become, at most
 VANISHED = 1e-12  # the relative rise of a loss that is none where it has got there
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises: Armijo's condition
 _FLATTER = 0.9  # of the slope at the start of a line, at most, at its end: Wolfe's condition
@@ -21,6 +21,14 @@ _TRIALS = 60  # of lengths along one line
 _ENDLESS = 2.0**50  # times the first length: a loss that still falls there falls for ever
 _PROPORTION = 1e3  # of a loss to its fall: beyond it, parts of its fall say nothing of it
 _BOTTOMLESS = 1e12  # times the loss at the start, or 1: a loss so far below 0 falls for ever
+
+
+def vanishing(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]] | None:
+    """The point with those parameters at 0 that have nearly got there from their starts, as in `a` of `a^2`, and which
+    these are; None if there are none, or 0 is out of bounds."""
+    small = (theta != 0) & (np.abs(theta) < _VANISHING * np.abs(start))
+    moved = np.where(small, 0.0, theta)
+    return (moved, small) if small.any() and bounds.contain(moved) else None
 
 
 class Smooth(Protocol):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.bounds import Bounds
-from autodiff_cli.training.methods.descent import VANISHED, VANISHING
-from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome
+from autodiff_cli.training.methods.descent import VANISHED, vanishing
+from autodiff_cli.training.methods.loop import Diverged, Epoch, Observer, Outcome, unheard
 from autodiff_cli.training.methods.region import Region, norm
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.covariance import DEPENDENT
@@ -199,10 +199,10 @@ class _Walk:
     def vanish(self) -> bool:
         """Put parameters at 0 that steps halve for ever: the model is even in them, as in `a` of `a^2`, and 0 is best.
         Returns whether there are any."""
-        small = (self.theta != 0) & (np.abs(self.theta) < VANISHING * np.abs(self._start))
-        moved = np.where(small, 0.0, self.theta)
-        if not small.any() or not self._bounds.contain(moved):
+        near = vanishing(self.theta, self._start, self._bounds)
+        if near is None:
             return False
+        moved, small = near
         there = self._objective.triangle(moved)
         if not _is_usable(there) or _lengths(there)[small].any() or norm(there[:, -1]) > self._length * (1 + VANISHED):
             return False
@@ -224,7 +224,7 @@ class _Walk:
             lower = self._beside(corners)
             if lower is None:
                 return corners
-            following = _Walk(self._objective, lower, _unheard, self._bounds, self._tolerance)
+            following = _Walk(self._objective, lower, unheard, self._bounds, self._tolerance)
             following.run(most)
             self._follow(following)
             if not self.is_stuck():
@@ -239,7 +239,7 @@ class _Walk:
             best: tuple[_Walk, int] | None = None
             for place in np.flatnonzero(bounds.low < bounds.high).tolist():
                 box = bounds.pinned(place, float(self.theta[place]))
-                trial = _Walk(self._objective, self.theta, _unheard, box, self._tolerance)
+                trial = _Walk(self._objective, self.theta, unheard, box, self._tolerance)
                 trial.run(most)
                 if best is None or (trial.is_stuck(), trial._length) < (best[0].is_stuck(), best[0]._length):
                     best = trial, place
@@ -274,10 +274,6 @@ class _Walk:
         self.epoch += 1
         loss = self._objective.mean_of_squares(self._length**2)
         self._observe(Epoch(self.epoch, loss, self.theta.copy()))
-
-
-def _unheard(_: Epoch) -> None:
-    """Nobody is told."""
 
 
 def _gauss_newton(theta: Array, triangle: Array, free: NDArray[np.bool_]) -> Array | None:

@@ -46,6 +46,10 @@ class Epoch:
 Observer = Callable[[Epoch], None]
 
 
+def unheard(_: Epoch) -> None:
+    """The observer of a method that nobody is told of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Underway:
     """Where a fit stands within an epoch that takes long.

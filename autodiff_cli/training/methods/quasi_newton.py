@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.bounds import Bounds
-from autodiff_cli.training.methods.descent import VANISHED, VANISHING, Endless, Position, Smooth, Stop
+from autodiff_cli.training.methods.descent import VANISHED, Endless, Position, Smooth, Stop, vanishing
 from autodiff_cli.training.methods.loop import Epoch, Observer, Outcome
 from autodiff_cli.training.methods.newton import Curvatures, finish, is_minimum
 from autodiff_cli.training.objective.losses import LossKind
@@ -125,14 +125,13 @@ def _concluded(
 
 def _vanished(position: Position, start: Array) -> Array:
     """The point with those parameters at 0 that are next to it because the loss is even in them, as in `a` of `a^2`."""
-    theta = position.theta
-    small = (theta != 0) & (np.abs(theta) < VANISHING * np.abs(start))
-    moved = np.where(small, 0.0, theta)
-    if not small.any() or not position.bounds.contain(moved):
-        return theta
+    near = vanishing(position.theta, start, position.bounds)
+    if near is None:
+        return position.theta
+    moved, small = near
     loss, gradient = position.function.value_and_grad(moved)
     is_same = loss <= position.loss + VANISHED * position.measure and not gradient[small].any()
-    return moved if is_same else theta
+    return moved if is_same else position.theta
 
 
 def _descend(position: Position, has_curvatures: bool, tolerance: float, turns: int | None) -> tuple[float, bool]:

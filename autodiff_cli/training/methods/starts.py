@@ -27,6 +27,7 @@ from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.structure import linear
 from autodiff_cli.training.result.residuals import robust_scale
+from autodiff_cli.training.result.statistics import MOST
 from autodiff_cli.training.rows.reductions import Moments, Spread, join_spreads
 
 Array = NDArray[np.float64]
@@ -41,7 +42,6 @@ _PEAKS = 3  # frequencies whose phases are tried
 _ROUNDS = 2  # through all parameters that are frequencies, if there are several
 _DESCENTS = 12  # from the best draws
 _EVALUATIONS = 60  # of the method, for each
-_MATRIX = 500  # parameters, at most, for such steps
 _SAME = 1e-6  # the relative distance of two losses that count as one
 _ENOUGH = 4  # times that the best loss is to be found
 _FAR = 1.5  # powers of 10 from 1: sizes of parameters for which 1 is no start
@@ -90,7 +90,7 @@ def from_units(
 
 def nearer(objective: Objective, start: Array) -> Array:
     """A start after a few steps of least squares, whatever the loss is; the start itself where these lead nowhere."""
-    if not objective.has_residuals or objective.layout.size > _MATRIX:
+    if not objective.has_residuals or objective.layout.size > MOST:
         return start
     epochs: list[Epoch] = []
     with contextlib.suppress(Diverged):

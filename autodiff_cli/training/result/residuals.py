@@ -85,9 +85,16 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     """
     if objective.rows <= _MOST:
         return float(NORMAL * np.median(_sizes(objective, theta)))
-    sample = objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
+    sample = _sampled(objective)
     low, high = np.quantile(_sizes(sample, theta), (0.5 - _BESIDE, 0.5 + _BESIDE))
     return float(NORMAL * _median_near(objective, theta, float(low), float(high)))
+
+
+def _sampled(objective: Objective) -> Objective:
+    """The same over some of very many rows, drawn at random."""
+    if objective.rows <= _MOST:
+        return objective
+    return objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
 
 
 def explained_robustly(objective: Objective, theta: Array) -> float:
@@ -98,9 +105,7 @@ def explained_robustly(objective: Objective, theta: Array) -> float:
     >>> round(explained_robustly(Objective("y ~ a*x", columns), np.array([1.0])), 3)
     0.992
     """
-    some = objective
-    if objective.rows > _MOST:
-        some = objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
+    some = _sampled(objective)
     target = some.per_row(some.kernels.target, theta)
     if some.weighted:
         target = target[:, some.column(WEIGHT) > 0]
@@ -205,8 +210,7 @@ def are_systematic(objective: Objective, theta: Array) -> bool:
     predictors = [name for name in objective.model.predictors() if name in objective.data.names]
     if len(predictors) != 1 or not objective.has_residuals:
         return False
-    if objective.rows > _MOST:
-        objective = objective.restricted(np.unique(np.random.default_rng(0).integers(0, objective.rows, _MOST)))
+    objective = _sampled(objective)
     column = objective.column(predictors[0])
     order = np.argsort(column, kind="stable")
     with quiet():

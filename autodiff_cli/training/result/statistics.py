@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.methods.loop import Diverged
+from autodiff_cli.training.methods.loop import Diverged, unheard
 from autodiff_cli.training.objective.losses import L1, LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.covariance import hardly_told_apart, inverse, inverse_hessian
@@ -318,7 +318,7 @@ def _freed(plain: Objective, theta: Array, length: float) -> float:
     """The length of the residuals that are left without the penalty: it keeps parameters from explaining the others."""
     ends = [length]
     with contextlib.suppress(Diverged):
-        found = levenberg_marquardt(plain, theta, lambda _: None, bounds=plain.bounds)
+        found = levenberg_marquardt(plain, theta, unheard, bounds=plain.bounds)
         ends.append(_length(plain, found.theta))
     return min(ends)
 
