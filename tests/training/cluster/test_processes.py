@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -43,8 +44,22 @@ def autodiff(*words: str) -> list[str]:
     return [sys.executable, "-m", "autodiff_cli", *words]
 
 
-def children() -> list[Any]:
-    return [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+def session(process: Any) -> int | None:
+    try:
+        return os.getsid(process.pid)
+    except ProcessLookupError:
+        return None
+
+
+@contextlib.contextmanager
+def fit(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A `train` in a session of its own, of which no process is left in the end, whoever their parents are by then."""
+    words = ("train", MODEL, *words, "--json")
+    with subprocess.Popen(autodiff(*words), stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
+        yield process
+    there = [one for one in psutil.process_iter() if session(one) == process.pid]
+    _, left = psutil.wait_procs(there, timeout=10)
+    assert not left
 
 
 def workers(process: subprocess.Popen[Any]) -> list[Any]:
@@ -57,14 +72,12 @@ def workers(process: subprocess.Popen[Any]) -> list[Any]:
 def running(path: Path) -> Iterator[subprocess.Popen[str]]:
     """A fit that does not end by itself, in a group of processes of its own, after some epochs."""
     before = {*Path(tempfile.gettempdir()).glob("autodiff-*")}
-    words = autodiff("train", MODEL, str(path), "--cluster", "local:2", *ENDLESS, "--json")
-    with subprocess.Popen(words, stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
+    with fit(str(path), "--cluster", "local:2", *ENDLESS) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.split()[:1] == ["3"]:
                 break
         yield process
-    assert not children()
     left = {*Path(tempfile.gettempdir()).glob("autodiff-*")} - before
     if process.returncode >= 0:
         assert not left
@@ -73,10 +86,10 @@ def running(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_fit_has_the_same_bits(path: Path) -> None:
-    steps = ("--optimizer", "adam", "--lr", "0.02", "--epochs", "400", "--json")
-    wanted = json.loads(subprocess.run(autodiff("train", MODEL, str(path), *steps), capture_output=True).stdout)
-    words = autodiff("train", MODEL, str(path), *steps, "--cluster", "local:2")
-    with subprocess.Popen(words, stdout=-1, stderr=-1, text=True) as process:
+    steps = (str(path), "--optimizer", "adam", "--lr", "0.02", "--epochs", "400")
+    with fit(*steps) as process:
+        wanted = json.loads(process.communicate()[0])
+    with fit(*steps, "--cluster", "local:2") as process:
         assert process.stderr is not None
         said: list[str] = []
         for line in process.stderr:
@@ -89,7 +102,6 @@ def test_a_worker_that_is_killed_is_replaced_and_the_fit_has_the_same_bits(path:
     assert process.returncode == 0
     assert found == wanted
     assert not [line for line in said if "distributed" in line or "Traceback" in line or "Nanny" in line]
-    assert not children()
 
 
 def test_ctrl_c_prints_the_best_so_far_and_leaves_nothing_behind(running: subprocess.Popen[str]) -> None:
@@ -104,15 +116,13 @@ def test_ctrl_c_prints_the_best_so_far_and_leaves_nothing_behind(running: subpro
 
 def test_ctrl_c_while_workers_start_leaves_nothing_behind(path: Path) -> None:
     for wait in (0.3, 1.0, 1.7, 2.5):
-        words = autodiff("train", MODEL, str(path), "--cluster", "local:2", *ENDLESS, "--json")
-        with subprocess.Popen(words, stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
+        with fit(str(path), "--cluster", "local:2", *ENDLESS) as process:
             time.sleep(wait)
             os.killpg(process.pid, signal.SIGINT)
             _, said = process.communicate(timeout=60)
         # Python ends by the signal itself, which shells call 130 too, where it fell into an `exec` of some import.
         assert process.returncode in (130, -signal.SIGINT), said
         assert "Traceback" not in said
-        assert not children()
 
 
 def test_a_fit_that_is_killed_takes_its_workers_along(running: subprocess.Popen[str]) -> None:
