@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.node import Node, constant, is_exactly
 
 _LARGEST = 10**30  # numbers with a longer numerator or denominator are left where they stand
 _LONGEST = 10**15  # whole numbers from here on are written as floats are
@@ -102,7 +102,7 @@ def number(text: str) -> Number | None:
     except ValueError:
         return None
     if size == 0:  # not what lies below the smallest float
-        return Number(0) if not any(digit in "123456789" for digit in text.lower().partition("e")[0]) else None
+        return Number(0) if is_exactly(text, 0) else None
     if size > _LARGEST or size < 1 / _LARGEST or math.isnan(size):
         return None
     exact = Fraction(text)

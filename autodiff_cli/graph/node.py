@@ -133,6 +133,21 @@ def is_literal(node: Node, value: float) -> bool:
     if not node.is_constant:
         return value == 0 and node.op is not None and node.op.name == "neg" and is_literal(node.inputs[0], 0)
     try:
-        return float(node.text) == value
+        return float(node.text) == value and is_exactly(node.text, value)
     except ValueError:  # a named constant: none of them is asked for
         return False
+
+
+def is_exactly(text: str, value: float) -> bool:
+    """Whether the text of a number names just that float which is nearest to it: 1e-400 is not 0.
+
+    >>> is_exactly("1e-400", 0), is_exactly("0e5", 0), is_exactly("2.00000000000000000001", 2), is_exactly("0.5", 0.5)
+    (False, True, False, True)
+    """
+    if not value:
+        return not any(digit in "123456789" for digit in text.lower().partition("e")[0])
+    if len(text) < 16 and (value * 1024.0).is_integer():  # no two decimals of so few digits are one float
+        return True
+    from decimal import Decimal
+
+    return Decimal(text) == value

@@ -24,13 +24,24 @@ from autodiff_cli.formula.elements import Element, WrittenOut, written_out
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import rebuild
-from autodiff_cli.numbers.balls.number import Number, is_finite, is_nan, nearest, of_float, relative_size, size, text
+from autodiff_cli.numbers.balls.number import (
+    Number,
+    is_finite,
+    is_nan,
+    is_zero,
+    nearest,
+    of_float,
+    relative_size,
+    size,
+    text,
+)
 
 DIGITS = 50
 RIGHT = 12  # right digits with which nothing is left to say
 FEWEST = 6  # right digits without which a number is spoilt
 _STEP = 30  # h is 10^-30, or that much less than x
 _FIRST_ORDER = 1.001  # a remainder that shrinks no faster than h^this does not shrink faster than h
+_FARTHEST = 100_000  # digits before the point, or zeros after it, of an x beside which steps are made
 _NOTHING = 200  # a remainder that is smaller than h^2 by more digits is nothing
 _SMOOTH = 1e-10  # the slopes on both sides of a smooth point agree better than this
 
@@ -180,7 +191,7 @@ def _relative(found: float, exact: Number) -> float | None:
     if not (math.isfinite(found) and is_finite(exact)):
         return None
     distance = abs(of_float(found) - exact)
-    return nearest(distance / abs(exact)) if size(exact) > -math.inf else nearest(distance)
+    return nearest(distance if is_zero(exact) else distance / abs(exact))
 
 
 def _right_digits(found: float, exact: Number) -> float:
@@ -228,7 +239,10 @@ def _sides(function: WrittenOut, part: Element) -> list[_Side]:
     x, height = evaluate([here, value], DIGITS).numbers
     if not (is_finite(x) and is_finite(height)):
         return []
-    magnitude = math.floor(size(x)) if size(x) > -math.inf else 0
+    magnitude = 0.0 if is_zero(x) else size(x)
+    if abs(magnitude) > _FARTHEST:
+        return []
+    magnitude = math.floor(magnitude)
     exponent = _STEP - min(0, magnitude)
     steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
     wanted: list[Node] = []
@@ -246,7 +260,7 @@ def _order(far: Number, near: Number) -> float | None:
     """The power of h with which a remainder shrinks, from its size at h and at h/10; None where that is not known."""
     if not (is_finite(far) and is_finite(near)):
         return None
-    if min(size(far), size(near)) == -math.inf:
+    if is_zero(far) or is_zero(near):
         return math.inf
     ratio = far / near
     return size(ratio) if is_finite(ratio) else None

@@ -172,20 +172,25 @@ def short_text(x: Number, digits: int) -> str:
     return (figures.rstrip("0").rstrip(".") if "." in figures else figures) + exponent + power
 
 
+def is_zero(x: Number) -> bool:
+    """Whether a number, or the midpoint of a ball, is 0."""
+    return bool(ball(x).mid().is_zero())
+
+
 def size(x: Number) -> float:
-    """The decimal logarithm of the size of a finite number, -inf of 0; of a ball, that of its midpoint."""
-    middle = abs(ball(x).mid())
-    if middle.is_zero():
+    """The decimal logarithm of the size of a finite number, -inf of 0; of a ball, that of its midpoint. Infinite, too,
+    where it is beyond all floats: `exp(-exp(900))` is not 0."""
+    if is_zero(x):
         return -math.inf
     with ctx.workprec(128):
-        return float((middle.log() / arb(10).log()).mid())
+        return float((abs(ball(x).mid()).log() / arb(10).log()).mid())
 
 
 def relative_size(x: Number, beside: Number) -> float:
     """The decimal logarithm of the size of `x` as a part of another number; infinite beside 0, -inf of 0."""
-    if size(x) == -math.inf:
+    if is_zero(x):
         return -math.inf
-    return math.inf if size(beside) == -math.inf else size(ball(x).mid() / ball(beside).mid())
+    return math.inf if is_zero(beside) else size(ball(x).mid() / ball(beside).mid())
 
 
 def bits_known(x: Number) -> int:

@@ -14,9 +14,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from autodiff_cli.graph.node import is_exactly
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.graph.registry import registered
-from autodiff_cli.numbers.floats.table import FLOATS, read
+from autodiff_cli.numbers.floats.table import CONSTANTS, FLOATS, read
 from autodiff_cli.numbers.kind import Kind
 
 Function: TypeAlias = Callable[..., Any]
@@ -122,9 +123,14 @@ def moving(
 
 
 def moved_constant(text: str, way: int = 0) -> float:
-    """The number that a constant's text names, moved if a float is not exactly that."""
+    """The number that a constant's text names, moved if a float is not exactly that: lifted where it is too small for
+    one, and nothing is known where it is too large."""
     value = read(text)
-    return value if is_short(value) else value * (1 - UNIT if way else 1 + UNIT)
+    if is_short(value) and is_exactly(text, value):
+        return value
+    if math.isinf(value) and text not in CONSTANTS:
+        return math.nan
+    return (LIFTED if value < TINY else value) * (1 - UNIT if way else 1 + UNIT)
 
 
 def is_short(x: float) -> bool:

@@ -119,6 +119,19 @@ def test_a_number_without_right_digits_is_spoilt_and_the_right_ones_stand_beside
         assert digits_ in spoilt[name]
 
 
+@pytest.mark.parametrize("x", ["exp(exp(900))", "1e100000000", "1e-100000000"])
+def test_where_no_step_is_of_a_size_that_can_be_computed_with_there_is_no_order(x: str) -> None:
+    (finding,) = checked("3*x", x=x).findings
+    assert (finding.verdict, finding.order) == (Verdict.AGREES, None)
+
+
+def test_a_factor_that_is_nearly_one_is_a_factor() -> None:
+    (finding,) = checked("sin(1.00000000000000000001*x)", x="2").findings
+    assert finding.verdict is Verdict.AGREES
+    assert finding.reference.startswith("-0.41614683654714238701991")  # that of sin(x) ends in …86997568
+    assert str(parse("sin(1e-400*x)").derivative("x")) == "1e-400*cos(1e-400*x)"
+
+
 @pytest.mark.parametrize(("text", "digits_"), [("(1 + x) - 1", 7), ("exp(x) - 1", 16)])
 def test_digits_that_are_right_are_counted(text: str, digits_: int) -> None:
     (finding,) = checked(f"({text})^2", x="1e-9").findings
@@ -126,7 +139,15 @@ def test_digits_that_are_right_are_counted(text: str, digits_: int) -> None:
     assert digits_ == 16 or f"{digits_} digits are right" in finding.note
 
 
-@pytest.mark.parametrize(("text", "point"), [("1/x", "1e300"), ("x^2", "1.1e-320"), ("exp(-x)", "745")])
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("1/x", "1e300"),
+        ("x^2", "1.1e-320"),
+        ("exp(-x)", "745"),
+        ("1e-400*x", "2"),
+    ],
+)
 def test_what_floats_are_too_coarse_for_agrees(text: str, point: str) -> None:
     (finding,) = checked(text, x=point).findings
     assert finding.verdict is Verdict.AGREES

@@ -51,6 +51,13 @@ SPOILT = [
     ("(x - sin(x))/(x - tan(x))", {"x": -2e-287}, {VALUE: "-0.5", "x": "-9e-288"}),
     # where the value is smaller than what spoils it by more than a float can hold
     ("x*(exp(y) - exp(-y)) + z", {"x": -2e238, "y": 1e-202, "z": 2.7e-283}, {VALUE: "-4e+36"}),
+    # numbers in the text that no float holds, or only nearly
+    ("1e-400*x", {"x": 2.0}, {VALUE: "2e-400", "x": "1e-400"}),
+    ("1e400*x", {"x": 2.0}, {VALUE: "2e+400", "x": "1e+400"}),
+    ("log(x*1e-400)", {"x": 2.0}, {VALUE: "-920.340890017058", "x": "0.5"}),
+    ("(x + 1e-400 - x)*1e300*1e100", {"x": 2.0}, {VALUE: "1", "x": "0"}),
+    ("where(1e-400 > 0, x, 2)", {"x": 2.0}, {"x": "1"}),
+    ("2.00000000000000000001*x - 2*x", {"x": 2.0}, {VALUE: "2e-20", "x": "1e-20"}),
     # a factor that has lost digits itself
     ("x*y", {"x": 2.0**-1030, "y": 2.0**-100}, {VALUE: "6.85653819611563e-341"}),
 ]
@@ -69,6 +76,8 @@ RIGHT = [
     ("gamma(x)*erf(x)/tanh(x)", {"x": 3.7}),
     ("(a + b)/2 - a", {"a": 1.5e-85, "b": 1.5e-85}),
     ("1 - cos(x)", {"x": 0.0}),
+    ("sin(1.00000000000000000001*x + 1e-400)", {"x": 2.0}),
+    ("min(x, 1e400) + 0e400", {"x": 2.0}),
 ]
 
 
@@ -94,6 +103,11 @@ def test_nothing_is_said_of_what_is_right(text: str, point: dict[str, float]) ->
 def test_what_no_number_of_digits_shows_is_unknown() -> None:
     """sin(π) is 0, which no ball can tell from a number next to it, and gamma has a pole there."""
     assert right(trace(parse("gamma(x*sin(pi) - 1)"), {"x": 1000.0}))[VALUE] == "unknown"
+
+
+def test_a_size_of_which_no_float_holds_the_logarithm_is_not_zero() -> None:
+    found = right(trace(parse("exp(-exp(x))"), {"x": 900.0}))
+    assert found[VALUE].startswith("5.56795313496089e-3182863575642185172717811849160185016857")
 
 
 def test_what_hangs_on_the_side_of_a_kink_falls_on_both_sides_of_it() -> None:

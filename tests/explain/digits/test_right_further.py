@@ -50,6 +50,16 @@ def test_nothing_is_said_of_those_that_are_right() -> None:
     assert right('"exp(x)" --x 1.1 --order 9') == {}
 
 
+def test_numbers_in_the_text_that_no_float_holds() -> None:
+    found = right('"1e-400*x^2" --x 2 --order 2 --hessian --direction x=1')
+    assert {name: found[name] for name in ("derivative", "directional", "hessian.x.x")} == {
+        "derivative": "2e-400",
+        "directional": "4e-400",
+        "hessian.x.x": "2e-400",
+    }
+    assert "row 3: with all digits the value is 2e-400, d/dx is 1e-400" in run_cli('grad "1e-400*x" --x 0:2:3').stderr
+
+
 def test_rows_that_are_spoilt_are_named() -> None:
     answer = run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3')
     assert "row 1: with all digits the value is 0.5, d/dx is -8.33333333333333e-10" in answer.stderr
