@@ -47,7 +47,7 @@ class Graph {
     const ways = new Arrangements(this.parts.shown, sizeOf, labelOf);
     const found = readableIn(this.stage, ways);
     this.#width = this.stage.clientWidth;
-    this.use(found ?? { ...ways.best(this.#width, Infinity), scale: READABLE }, ways.shown);
+    this.use(found ?? { ...ways.best(this.#width, Infinity), scale: READABLE });
     const isTall = this.size.height * this.#found.scale > HEIGHTS.at(-1) * innerHeight;
     const scale = Math.min(this.#found.scale, isTall ? READABLE : LARGEST);
     this.#fitting = Math.floor(this.size.width * scale * 16) / 16 / this.size.width; // so that browsers need not round it
@@ -60,18 +60,18 @@ class Graph {
   #fitting = 1;
 
   /** Show an arrangement. */
-  use(found, { boxes, arrows, folds }) {
+  use(found) {
     this.#found = found;
-    this.svg = picture({ ...found, boxes, arrows });
+    this.svg = picture(found);
     this.size = this.svg.viewBox.baseVal;
     this.stage.replaceChildren(this.svg);
-    this.#standsFor = new Map(folds.flatMap((members) => members.map((i) => [i, members])));
+    this.#standsFor = new Map(this.parts.shown.folds.flatMap((members) => members.map((i) => [i, members])));
     const nodes = [...this.svg.querySelectorAll("[data-node]")].map(drawnNode);
     this.#nodes = new Map(nodes.map((node) => [node.id, node]));
     this.#edgesInto = Map.groupBy([...this.svg.querySelectorAll(".edge")].map(drawnEdge), ({ to }) => to);
     this.travellers = drawnShape("g", { class: "travellers" });
     this.svg.append(this.travellers);
-    this.overview.use({ ...found, boxes });
+    this.overview.use(found);
     reachable(this.svg.querySelector("[data-node]"));
   }
 
@@ -88,7 +88,7 @@ class Graph {
       ways = new Arrangements(parts.shown, sizeOf, labelOf);
     }
     const found = [1, 2, 3, 4, Infinity].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
-    this.use(found ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE }, ways.shown);
+    this.use(found ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE });
     redraw();
     this.stage.replaceChildren(...sheets(this.svg, this.#found, SHEET));
     Object.assign(parts, { opened, closed, sums });
@@ -225,17 +225,18 @@ class Graph {
     const { computation } = this.walk;
     const i = node.id;
     const [isComputed, isKnown] = [this.walk.isComputed(i), this.walk.isKnown(i)];
-    const value = isComputed ? `value ${brief(computation.values[i])}` : "";
+    const short = (x) => brief(x, node.element.digits);
+    const value = isComputed ? `value ${short(computation.values[i])}` : "";
     const soFar = isKnown ? undefined : this.walk.soFar(i);
-    const partial = soFar === undefined ? "" : `${soFar.isAll ? "adjoint" : "so far"} ${brief(soFar.total)}`;
+    const partial = soFar === undefined ? "" : `${soFar.isAll ? "adjoint" : "so far"} ${short(soFar.total)}`;
     const noted = this.#note?.(i) ?? null;
-    const adjoint = noted?.text ?? (isKnown ? `adjoint ${brief(computation.adjoints[i])}` : partial);
+    const adjoint = noted?.text ?? (isKnown ? `adjoint ${short(computation.adjoints[i])}` : partial);
     if (!this.#held.has(i)) {
-      const short = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
-      const line = node.element.isBrief && !node.grids.length ? short : (text) => text;
+      const briefly = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
+      const line = node.element.isBrief && !node.grids.length ? briefly : (text) => text;
       const [valued, adjoined] = node.grids.length ? [caption(value, "value", i), caption(adjoint, adjoint.match(/^(so far|\S*)/)[0], i)] : [value, adjoint];
-      if (node.value) write(node.value, line(valued), node.width - 14, COLUMN);
-      if (node.adjoint) write(node.adjoint, line(adjoined), node.width - 14, COLUMN);
+      if (node.value) write(node.value, line(valued), node.value.room, COLUMN);
+      if (node.adjoint) write(node.adjoint, line(adjoined), node.adjoint.room, COLUMN);
       const held = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);

@@ -28,10 +28,10 @@ function inFull(x) {
 }
 
 /** A number or an array as people read it: few digits, and of a large array its shape and range. */
-function brief(x) {
-  if (!Array.isArray(x)) return toDigits(x, record.digits);
+function brief(x, digits = Infinity) {
+  if (!Array.isArray(x)) return toDigits(x, Math.min(digits, record.digits));
   const all = x.flat(Infinity);
-  if (all.length <= record.largest) return `[${x.map(brief).join(", ")}]`;
+  if (all.length <= record.largest) return `[${x.map((element) => brief(element, digits)).join(", ")}]`;
   const [low, high] = all.some(Number.isNaN) ? [NaN, NaN] : [Math.min(...all), Math.max(...all)];
   const dimensions = shape(x).join("x");
   return low === high ? `${dimensions}, all ${brief(low)}` : `${dimensions} from ${brief(low)} to ${brief(high)}`;

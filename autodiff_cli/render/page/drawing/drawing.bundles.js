@@ -3,8 +3,8 @@
 const BUNDLED = 3; // variables that stand together, at least
 const TOGETHER = { gap: 5, room: 4 }; // between and around them
 
-/** What is shown, with such variables as one box; and `labels`, the size of the numbers on each arrow, null for none: those
- * that tell something, where few others end beside them. */
+/** What is `shown`, and the same with such variables as one box; each arrow with its `label`, the size of the numbers on it,
+ * null for none: those that tell something, where few others end beside them. */
 class Bundles {
   #lines = []; // of each arrow the number of the one that is drawn for it
 
@@ -30,7 +30,7 @@ class Bundles {
       const hasLabel = takesGradient(arrow.from) && !arrow.isBundle && into.get(arrow.to).length <= MOST_NUMBERS;
       arrow.label = hasLabel ? labelOf(arrow, folds.find((members) => members.at(-1) === arrow.to)) : null;
     }
-    this.labels = this.#lines.map((k) => this.arrows[k].label);
+    this.shown = { boxes, arrows: arrows.map((arrow, k) => ({ ...arrow, label: this.arrows[this.#lines[k]].label })) };
   }
 
   /** For each variable that stands with others all of these. */
@@ -71,7 +71,7 @@ class Bundles {
       });
       return place;
     });
-    return { ...found, places, routes: this.#lines.map((k) => found.routes[k]), bundles };
+    return { ...found, ...this.shown, places, routes: this.#lines.map((k) => found.routes[k]), bundles };
   }
 }
 

@@ -6,15 +6,15 @@ const LOWEST = 640; // pixels of a window; in a lower one, as when the page is e
 const HEIGHTS = [0.9, 1.1]; // of the drawing, in those of the window: where there is less room than it takes
 const TALLER = [1.5, 2, 2.7]; // where there is nothing to fold, or nothing more
 const NARROW = 600; // pixels of a panel in which drawings are high anyway
-const OPENED = { narrow: 1.8, wide: 1.3 }; // of the window, what a small graph may take before anything is folded
-const FEW = 20; // boxes, that are folded only where they would be far higher than the window
+const OPENED = 1.8; // of the window, what a small graph may take in a narrow panel before anything is folded
+const FEW = 20; // boxes, that are a small graph
 const FEWEST = 6; // boxes less, for which it is worth to fold more
 const FEWER = [18, 12, 8, 5]; // boxes besides variables, where more cannot be read
 
-/** Fold nothing, or as little as can be read at once: of a small graph rather nothing in a higher drawing. */
+/** Fold nothing, or as little as can be read at once: of a small graph in a narrow panel rather nothing in a higher drawing. */
 function openFor(parts, stage) {
   const { length } = parts.boxes;
-  const isSmall = length <= FEW && !record.isFolded;
+  const isRatherHigh = length <= FEW && !record.isFolded && stage.clientWidth < NARROW;
   const ways = [
     ...(length > BOXES || record.isFolded ? [] : [() => parts.open()]),
     ...(parts.canFold ? [() => parts.fold()] : []),
@@ -25,8 +25,7 @@ function openFor(parts, stage) {
     return new Arrangements(parts.shown, sizeOf, labelOf);
   });
   const heights = [...roomFor(stage), ...HEIGHTS];
-  const isNarrow = stage.clientWidth < NARROW;
-  const opened = isSmall ? [...heights, isNarrow ? OPENED.narrow : OPENED.wide] : [];
+  const opened = isRatherHigh ? [...heights, OPENED] : roomFor(stage);
   const others = [...heights, ...(length > BOXES ? TALLER.slice(0, 1) : TALLER)];
   const tries = [...opened.map((height) => [1, height]), ...others.map((height) => [ways.length, height])];
   let found = -1; // the last, which is of the fewest boxes

@@ -1,7 +1,7 @@
 // Arrays as grids: numbers while they fit, shades beyond; and what is behind one of their elements.
 
 const CELL = { height: 15, small: 9, gap: 1 }; // pixels
-const NUMBERS = { columns: 4, rows: 6, digits: 3, letters: 6 }; // of a grid that is written in numbers
+const NUMBERS = { columns: 4, rows: 6, digits: 3 }; // of a grid that is written in numbers
 const SHADES = 24; // rows and columns of a grid in shades; of a larger array, some of each
 
 /** An array as rows of numbers: a vector is one row; of more axes the last makes the rows. */
@@ -9,18 +9,19 @@ function rowsOf(x) {
   return shape(x).length === 1 ? [x] : x.flat(shape(x).length - 2);
 }
 
-/** How a grid of an array in the shape of `x` is drawn: how many rows and columns, and in numbers or in shades. */
-function gridOf(x) {
+/** How a grid of an array in the shape of `x` is drawn: how many rows and columns, and in numbers of so many letters or in
+ * shades. */
+function gridOf(x, letters) {
   const rows = rowsOf(x);
   const [height, width] = [rows.length, rows[0]?.length ?? 0];
   if (height * width === 0) return null;
   const isWritten = width <= NUMBERS.columns && height <= NUMBERS.rows;
   const [down, across] = isWritten ? [height, width] : [Math.min(height, SHADES), Math.min(width, SHADES)];
-  const cell = isWritten ? { width: NUMBERS.letters * COLUMN + 4, height: CELL.height } : { width: CELL.small, height: CELL.small };
+  const cell = isWritten ? { width: letters * COLUMN + 4, height: CELL.height } : { width: CELL.small, height: CELL.small };
   // The rows and columns of the array that are drawn.
   const picked = (count, of) => Array.from({ length: count }, (_, k) => Math.floor((k * of) / count));
   return {
-    isWritten, cell, rows: picked(down, height), columns: picked(across, width), isVector: shape(x).length === 1,
+    isWritten, letters, cell, rows: picked(down, height), columns: picked(across, width), isVector: shape(x).length === 1,
     width: across * (cell.width + CELL.gap), height: down * (cell.height + CELL.gap),
   };
 }
@@ -48,14 +49,14 @@ function fillGrid(element, x) {
     const [room, text] = cell.children;
     room.style.fillOpacity = number === undefined ? 0 : Number.isFinite(number) ? 0.06 + 0.84 * Math.abs(number / largest) * (text ? 0.3 : 1) : 1;
     room.classList.toggle("negative", number < 0);
-    if (text) write(text, number === undefined ? "" : inCell(number), element.grid.cell.width - 2, COLUMN);
+    if (text) write(text, number === undefined ? "" : inCell(number, element.grid.letters), element.grid.cell.width - 2, COLUMN);
   }
 }
 
-/** A number with as many digits as a cell has room for. */
-function inCell(number) {
+/** A number with as many digits as so many letters have room for. */
+function inCell(number, letters) {
   const ways = [NUMBERS.digits, 2, 1].map((digits) => toDigits(number, digits));
-  return ways.find((text) => text.length <= NUMBERS.letters) ?? ways.at(-1);
+  return ways.find((text) => text.length <= letters) ?? ways.at(-1);
 }
 
 /** What is behind an element of a node's value, or of its adjoint: cells of other nodes, and a sentence; null for none. */
@@ -119,10 +120,10 @@ function behindAdjoint(i, at) {
 }
 
 /** A number; of more only how many, for where there is little room. */
-function compact(x) {
-  if (!Array.isArray(x)) return brief(x);
+function compact(x, digits) {
+  if (!Array.isArray(x)) return brief(x, digits);
   const numbers = x.flat(Infinity);
-  if (numbers.length <= 1) return numbers.map(brief).join();
+  if (numbers.length <= 1) return numbers.map((one) => brief(one, digits)).join();
   return shape(x).length === 1 ? `${x.length} numbers` : shape(x).join("x");
 }
 

@@ -5,6 +5,14 @@ const TEXT = 12; // pixels, of what is drawn at scale 1
 const ENOUGH = 1; // beyond this a larger scale is no better
 const READABLE = LEAST_TEXT / TEXT;
 const SIDEWAYS = 0.08; // how much worse it is when one goes on at the top than at the left
+const DETAILS = {
+  // How much is said, the most first: how much worse less is, in how many digits, of an array in how many letters, and how far
+  // what is drawn keeps apart. What is `flat` has value and adjoint beside each other, and where layers go down both numbers of an edge on one line.
+  roomy: { less: 0, digits: Infinity, letters: 6, apart: 1, isFlat: false },
+  brief: { less: 0.1, digits: Infinity, letters: 6, apart: 1, isFlat: false },
+  tight: { less: 0.15, digits: 4, letters: 5, apart: 0.5, isFlat: false },
+  flat: { less: 0.2, digits: 4, letters: 5, apart: 0.5, isFlat: true },
+};
 const MOST_LAYERED = 60; // boxes for which there is time to compare arrangements in layers; more stand in a column
 const MOST_BANDS = 12;
 const GAPS = {
@@ -16,15 +24,13 @@ const FRAME = { title: 18, room: 9 };
 const LANE = { first: 12, each: 7 }; // of edges that go on in the next band
 const STUB = 8; // of an edge before it turns
 
-/** Ways to arrange what is shown: across or down, in one band or more, in full or brief, with `size(box, isBrief)` and
- * `labelOf(arrow, members)`, the size of the numbers on an arrow, into a fold of these members. */
+/** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail)` and
+ * `labelOf(arrow, members, digits, isOneLine)`, the size of the numbers on an arrow, into a fold of these members. */
 class Arrangements {
   #found = new Map();
 
   constructor(shown, size, labelOf) {
-    this.joined = new Bundles(shown, labelOf);
-    this.shown = { ...shown, arrows: shown.arrows.map((arrow, k) => ({ ...arrow, label: this.joined.labels[k] })) };
-    this.size = size;
+    Object.assign(this, { shown, size, labelOf });
   }
 
   /** The one that is drawn largest in a panel, as far as that helps; rather one that can be read. */
@@ -36,8 +42,8 @@ class Arrangements {
       if (best === null || merit > best.merit) best = { ...found, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
-    for (const isBrief of isLarge ? [] : [false, true]) {
-      this.#all(isBrief, () => this.#made(isBrief)).forEach(compare);
+    for (const detail of isLarge ? [] : Object.keys(DETAILS)) {
+      this.#all(detail, () => this.#made(detail)).forEach(compare);
       if (best.scale >= 1) break;
     }
     if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).forEach(compare);
@@ -46,12 +52,13 @@ class Arrangements {
 
   /** Columns in a panel of this width, with less and less room for variables that stand together. */
   *#columns(width) {
-    const { shown, joined } = this;
-    const sizes = new Map(shown.boxes.map((box) => [box.id, this.size(box, true)]));
+    const detail = "brief";
+    const joined = this.#joined(detail, false);
+    const sizes = this.#sizes(detail);
     for (const share of [0.95, 0.88, 0.8, 0.7]) {
       const room = (share * width) / READABLE;
       const placed = inColumn(joined, joined.sizes(sizes, room), share * width);
-      yield { ...joined.spread(placed, sizes, room), isBrief: true, isColumn: true, bands: 1 };
+      yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
     }
   }
 
@@ -60,35 +67,44 @@ class Arrangements {
     return this.#found.get(key);
   }
 
-  *#made(isBrief) {
-    const { shown, joined } = this;
-    const sizes = new Map(shown.boxes.map((box) => [box.id, this.size(box, isBrief)]));
+  #sizes(detail) {
+    return new Map(this.shown.boxes.map((box) => [box.id, this.size(box, detail)]));
+  }
+
+  #joined(detail, isDown) {
+    const { digits, isFlat } = DETAILS[detail];
+    return new Bundles(this.shown, (arrow, members) => this.labelOf(arrow, members, digits, isDown && isFlat));
+  }
+
+  *#made(detail) {
+    const sizes = this.#sizes(detail);
     for (const isDown of [false, true]) {
+      const joined = this.#joined(detail, isDown);
       const room = isDown ? BUNDLE.down : BUNDLE.across;
-      const placed = layered(joined, joined.sizes(sizes, room), isDown);
+      const placed = layered(joined, joined.sizes(sizes, room), isDown, DETAILS[detail].apart);
       for (let bands = 1; bands <= Math.min(MOST_BANDS, placed.layers.length); bands++) {
-        yield { ...joined.spread(bands === 1 ? placed : wrapped(placed, bands), sizes, room), isBrief, bands };
+        yield { ...joined.spread(bands === 1 ? placed : wrapped(placed, bands), sizes, room), detail, bands };
       }
     }
   }
 }
 
 /** How much smaller a drawing might be to be preferred to this one. */
-function demerit({ bands, isBrief, isDown, isColumn }) {
-  return 0.05 * (bands - 1) + (isBrief && !isColumn ? 0.1 : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
+function demerit({ bands, detail, isDown, isColumn }) {
+  return 0.05 * (bands - 1) + (isColumn ? 0 : DETAILS[detail].less) + (isDown && bands > 1 ? SIDEWAYS : 0);
 }
 
 /** A drawing in layers: the place of every box, the points of every edge, and the layers in their order. */
-function layered({ boxes, arrows, frames }, sizes, isDown) {
+function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
   const graph = new dagre.graphlib.Graph({ compound: true, multigraph: true });
   const gaps = isDown ? GAPS.down : GAPS.across;
   const used = frames.filter(({ members }) => members.length);
   const within = used.length ? FRAME.room : 0;
   graph.setGraph({
     rankdir: isDown ? "TB" : "LR",
-    ranksep: arrows.some(({ label }) => label) ? gaps.layers : gaps.unlabelled,
-    nodesep: gaps.boxes + within,
-    edgesep: gaps.edges,
+    ranksep: apart * (arrows.some(({ label }) => label) ? gaps.layers : gaps.unlabelled),
+    nodesep: apart * gaps.boxes + within,
+    edgesep: apart * gaps.edges,
   });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const { id } of boxes) graph.setNode(String(id), { ...sizes.get(id) });

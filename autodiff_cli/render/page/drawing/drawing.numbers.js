@@ -3,31 +3,35 @@
 const LEAST_LABEL = 40; // pixels
 const widest = new Map(); // of edges, in pixels, what their numbers have taken where that was more than at first
 
-/** How much room the numbers on an edge take, as far as can be known: those that the page came with. */
-function labelOf(arrow, members) {
+/** How much room the numbers on an edge take, below each other or on one line, as far as can be known: those that the page
+ * came with. */
+function labelOf(arrow, members, digits, isOneLine) {
   const { computation } = walk;
   const given = members ? { local: computation.rate(members, arrow.from) } : computation.handed(arrow.to, arrow.position);
-  return { width: Math.max(widthOf(...numbersOf(given)), widest.get(edgeName(arrow)) ?? LEAST_LABEL), height: 2 * LINE - 4 };
+  const manner = { digits, isOneLine };
+  const width = Math.max(widthOf(numbersOf(given, manner), manner), widest.get(edgeName(arrow, manner)) ?? LEAST_LABEL);
+  return { width, height: isOneLine ? LINE - 2 : 2 * LINE - 4, ...manner };
 }
 
-function edgeName({ from, to, position }) {
-  return [from, to, position].join(" ");
+function edgeName({ from, to, position }, { digits, isOneLine }) {
+  return [from, to, position, digits, isOneLine].join(" ");
 }
 
 /** The two lines on an edge: the local derivative, and what was handed back. */
-function numbersOf(given) {
+function numbersOf(given, { digits }) {
   if (!given || given.local === null) return ["", ""];
-  return [compact(given.local), given.amount === undefined ? "" : `← ${compact(given.amount)}`];
+  return [compact(given.local, digits), given.amount === undefined ? "" : `← ${compact(given.amount, digits)}`];
 }
 
-function widthOf(...lines) {
-  return Math.max(...lines.map((line) => line.length)) * COLUMN + 4;
+function widthOf(lines, { isOneLine }) {
+  const lengths = isOneLine ? [lines.filter(Boolean).join(" ").length] : lines.map((line) => line.length);
+  return Math.max(...lengths) * COLUMN + 4;
 }
 
 /** What is known of an edge, in words. */
 function edgeTitle({ from, to }, given) {
   const way = `${record.nodes[from].label} → ${record.nodes[to].label}`;
-  const local = numbersOf(given)[0] ? [`local derivative ${brief(given.local)}`] : [];
+  const local = given && given.local !== null ? [`local derivative ${brief(given.local)}`] : [];
   const amount = given?.amount === undefined ? [] : [`handed back ${brief(given.amount)}`];
   return local.length + amount.length ? `${way}: ${[...local, ...amount].join(", ")}` : way;
 }
@@ -38,7 +42,7 @@ function drawnEdge(element) {
   const place = room ? placeOf(room) : { width: 0 };
   const middle = room ? { x: place.x + place.width / 2, y: place.y + place.height / 2 } : null;
   return {
-    element, title, path, label, room, width: place.width, place: middle,
+    element, title, path, label, room, width: place.width, place: middle, manner: element.label,
     from: Number(from), to: Number(to), position: position === undefined ? undefined : Number(position),
   };
 }
@@ -47,17 +51,22 @@ function drawnEdge(element) {
 function writeNumbers(edge, given) {
   edge.title.textContent = edgeTitle(edge, given);
   if (!edge.label) return true;
-  const [local, amount] = numbersOf(given);
-  write(edge.label, local, edge.width, COLUMN);
-  if (amount && !edge.amount) {
-    edge.amount = textShape("", edge.place.x, edge.place.y + 7, "local amount");
-    edge.element.append(edge.amount);
+  const [local, amount] = numbersOf(given, edge.manner);
+  if (edge.manner.isOneLine) {
+    write(edge.label, [local, amount].filter(Boolean).join(" "), edge.width, COLUMN);
+    edge.label.replaceChildren(local, ...(amount ? [" ", drawnShape("tspan", { class: "amount" }, [amount])] : []));
+  } else {
+    write(edge.label, local, edge.width, COLUMN);
+    if (amount && !edge.amount) {
+      edge.amount = textShape("", edge.place.x, edge.place.y + 7, "local amount");
+      edge.element.append(edge.amount);
+    }
+    if (edge.amount) write(edge.amount, amount, edge.width, COLUMN);
   }
-  if (edge.amount) write(edge.amount, amount, edge.width, COLUMN);
-  const width = widthOf(local, amount);
+  const width = widthOf([local, amount], edge.manner);
   tell(edge.room, "x", edge.place.x - Math.min(width, edge.width) / 2);
   tell(edge.room, "width", Math.min(width, edge.width));
   edge.room.classList.toggle("empty", !local);
-  if (width > edge.width) widest.set(edgeName(edge), width);
+  if (width > edge.width) widest.set(edgeName(edge, edge.manner), width);
   return width <= edge.width;
 }

@@ -5,7 +5,8 @@ const COLUMN = 7.3; // the width of a character, see STYLE
 const LINE = 17; // the height of a line
 const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
-const ROOM = 9; // characters kept for a number that may change
+const APART = 8; // between what stands on one line
+const ROOM = { most: 9, beside: 3 }; // characters kept for a number that may change: at most, and besides its digits
 const LONGEST = { roomy: 30, brief: 15 }; // characters of a box's title
 const MOST_NUMBERS = 5; // on edges into one box, to be always seen
 const STRETCH = 100; // pixels
@@ -13,7 +14,7 @@ const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35,
 const MOST_AVOIDED = 60; // that numbers keep away from, when there is time for it
 const DOT = 10; // pixels of a line
 const DOUBLE = 4; // between the two borders of the output, and the two sides of what is folded
-const BESIDE = { roomy: ["value ", "adjoint "], brief: ["= ", "∂ "] }; // what stands before a number
+const BESIDE = { value: { roomy: "value ", brief: "= " }, adjoint: { roomy: "adjoint ", brief: "∂ " } }; // what stands before a number
 
 /** A new shape. */
 function drawnShape(tag, attributes = {}, children = []) {
@@ -38,32 +39,46 @@ function cut(text, most) {
   return letters.length <= most ? text : `${letters.slice(0, half).join("")}…${letters.slice(-half + 1).join("")}`;
 }
 
-/** What a box says: its title, how much it stands for, and whether lines for value and adjoint follow. */
-function said({ id, title, short, inside }, isBrief) {
-  const lines = [isBrief ? cut(short, LONGEST.brief) : cut(title, LONGEST.roomy)];
-  if (inside) lines.push(isBrief ? `${inside} inside` : `${inside} nodes inside`);
+/** What a box says: its title and how much it stands for, then its fields, value and adjoint, with the room of each; how
+ * large all of it is. */
+function said({ id, title, short, inside }, detail) {
+  const manner = detail === "roomy" ? "roomy" : "brief";
+  const lines = [cut({ roomy: title, brief: short }[manner], LONGEST[manner])];
+  if (inside) lines.push(`${inside} ${{ roomy: "nodes ", brief: "" }[manner]}inside`);
+  const room = Math.min(ROOM.most, DETAILS[detail].digits + ROOM.beside);
   const isItsValue = record.nodes[id].op === "constant" && !inside;
-  const grid = Array.isArray(record.nodes[id].value) ? gridOf(record.nodes[id].value) : null;
-  return { lines, hasValue: !isItsValue, hasAdjoint: takesGradient(id), grid };
-}
-
-/** How large a box is. */
-function sizeOf(box, isBrief) {
-  const { lines, hasValue, hasAdjoint, grid } = said(box, isBrief);
-  const before = BESIDE[isBrief ? "brief" : "roomy"];
-  const numbers = [hasValue, hasAdjoint].map((has, k) => (has ? before[k].length + (grid ? 5 : ROOM) : 0));
-  const columns = Math.max(...lines.map((line) => [...line].length), ...numbers);
-  const beside = { input: 1.6 * PADDING, output: PADDING + DOUBLE, folded: PADDING + DOUBLE }[box.role] ?? PADDING;
-  const count = lines.length + Number(hasValue) + Number(hasAdjoint);
-  const grids = grid ? (Number(hasValue) + Number(hasAdjoint)) * (grid.height + 2) : 0;
+  const grid = Array.isArray(record.nodes[id].value) ? gridOf(record.nodes[id].value, DETAILS[detail].letters) : null;
+  const kinds = [...(isItsValue ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
+  const fields = kinds.map((kind) => ({
+    kind,
+    grid,
+    width: Math.max((BESIDE[kind][manner].length + (grid ? 5 : room)) * COLUMN, grid?.width ?? 0),
+    height: LINE + (grid ? grid.height + 2 : 0),
+  }));
+  const isFlat = DETAILS[detail].isFlat && fields.length > 1;
+  const [widths, heights] = [fields.map(({ width }) => width), fields.map(({ height }) => height)];
   return {
-    width: Math.max(columns * COLUMN, grid?.width ?? 0) + 2 * beside,
-    height: count * LINE + grids + PADDING + (box.role === "output" ? 2 * DOUBLE : 0),
+    lines,
+    fields,
+    isFlat,
+    width: Math.max(...lines.map((line) => [...line].length * COLUMN), isFlat ? added(widths) + APART : Math.max(0, ...widths)),
+    height: lines.length * LINE + (isFlat ? Math.max(...heights) : added(heights)),
   };
 }
 
+function added(numbers) {
+  return numbers.reduce((a, b) => a + b, 0);
+}
+
+/** How large a box is. */
+function sizeOf(box, detail) {
+  const { width, height } = said(box, detail);
+  const beside = { input: 1.6 * PADDING, output: PADDING + DOUBLE, folded: PADDING + DOUBLE }[box.role] ?? PADDING;
+  return { width: width + 2 * beside, height: height + PADDING + (box.role === "output" ? 2 * DOUBLE : 0) };
+}
+
 /** The drawing of an arrangement. */
-function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, isBrief, isDown }) {
+function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
   const lines = arrows.map((_, k) => drawnShape("path", { d: curve(routes[k], isDown) }));
   const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
   return drawnShape("svg", {
@@ -72,7 +87,7 @@ function picture({ boxes, arrows, places, routes, rectangles, bundles, width, he
     ...rectangles.map(frameShape),
     ...bundles.map((place) => rectangle("bundle", place, 8)),
     ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k], isDown, spots)),
-    ...boxes.map((box) => boxShape(box, places.get(box.id), isBrief)),
+    ...boxes.map((box) => boxShape(box, places.get(box.id), detail)),
   ]);
 }
 
@@ -85,28 +100,31 @@ function frameShape(frame) {
   }, [title, rectangle("enclosure", frame, 8), label]);
 }
 
-function boxShape(box, place, isBrief) {
+function boxShape(box, place, detail) {
   const { id, role, isLit } = box;
-  const { lines, hasValue, hasAdjoint, grid } = said(box, isBrief);
+  const { lines, fields, isFlat, height } = said(box, detail);
   const radius = { input: 16, operation: 3 }[role] ?? 0;
   const shapes = [drawnShape("title", {}, [role === "folded" ? box.title : record.nodes[id].label]), rectangle("outline", place, radius)];
   const [less, lower] = { output: [DOUBLE, DOUBLE], folded: [DOUBLE, 0] }[role] ?? [0, 0];
   if (less) shapes.push(rectangle("frame", { ...place, width: place.width - 2 * less, height: place.height - 2 * lower }));
-  const count = lines.length + Number(hasValue) + Number(hasAdjoint);
-  const kinds = [...lines.map((_, k) => (k ? "" : "first")), ...(hasValue ? ["value"] : []), ...(hasAdjoint ? ["adjoint"] : [])];
-  const grids = grid ? count - lines.length : 0;
-  let y = place.y - (count * LINE + (grid ? grids * (grid.height + 2) : 0)) / 2;
-  kinds.forEach((kind, k) => {
-    shapes.push(textShape(lines[k] ?? "", place.x, y + LINE / 2, `middle ${kind}`));
+  let y = place.y - height / 2;
+  lines.forEach((line, k) => {
+    shapes.push(textShape(line, place.x, y + LINE / 2, `middle ${k ? "" : "first"}`));
     y += LINE;
-    if (!grid || k < lines.length) return;
-    shapes.push(gridShape(grid, place.x - grid.width / 2, y, kind));
-    y += grid.height + 2;
   });
+  let left = place.x - (added(fields.map(({ width }) => width)) + APART) / 2; // of the fields that stand beside each other
+  for (const { kind, grid, width, height: own } of fields) {
+    const x = isFlat ? left + width / 2 : place.x;
+    const text = textShape("", x, y + LINE / 2, `middle ${kind}`);
+    text.room = isFlat ? width : place.width - 14;
+    shapes.push(text, ...(grid ? [gridShape(grid, x - grid.width / 2, y + LINE, kind)] : []));
+    if (isFlat) left += width + APART;
+    else y += own;
+  }
   const element = drawnShape("g", {
     class: `node ${role}${isLit ? " lit" : ""}`, "data-node": id, role: "button", tabindex: -1,
   }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one
-  element.isBrief = isBrief;
+  Object.assign(element, { isBrief: detail !== "roomy", digits: DETAILS[detail].digits });
   return element;
 }
 
@@ -118,7 +136,8 @@ function edgeShape({ from, to, position, isLit, label }, line, route, isDown, sp
   const element = drawnShape("g", { class: `edge${isLit ? " lit" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
   const spot = label && spots.beside(line, label, route.find((at) => at.label));
-  if (spot) element.append(rectangle("room empty", spot), textShape("", spot.x, spot.y - 8, "local"));
+  if (spot) element.append(rectangle("room empty", spot), textShape("", spot.x, spot.y - (spot.isOneLine ? 0 : 8), "local"));
+  element.label = label;
   element.classList.toggle("crowded", takesGradient(from) && !spot);
   return element;
 }
