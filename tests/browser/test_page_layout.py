@@ -54,6 +54,11 @@ PAGES = {
     "extreme": ["a*b + exp(c)*a", "--a", "1e-300", "--b", "1e300", "--c", "300"],
     "none": ["log(x)*y + 1/z + exp(x)", "--x=-1", "--y", "2", "--z", "0"],
     "chain": ["sin(" * 25 + "x" + ")" * 25, "--x", "1"],
+    "reuse": ["c = a + b; d = a*b + b^3; e = c - d; f = e^2; g = f/2; g + 10/f", "--a=-4", "--b", "2"],
+    "attention": [
+        *["s = softmax(Q @ k/sqrt(2)); sum(s*v)", "--Q", "[[1, 2], [3, 4], [0.1, 0.2]]"],
+        *["--k", "[0.3, 0.4]", "--v", "[1, 2, 3]"],
+    ],
     "sum": ["+".join(f"sin({k}*x)^2*y" for k in range(12)), "--x", "1", "--y", "2"],
 }
 NUMBERS = """() => {
@@ -111,10 +116,12 @@ def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, tmp_path: Path, 
         assert labels["onBoxes"] == labels["onNumbers"] == 0, width
 
 
-@pytest.mark.parametrize("name", ["xy", "xor", "softmax", "mlp", "polynomial", "dead", "chain"])
-def test_controls_drawing_and_sentence_are_seen_together(page: Page, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
+def test_controls_drawing_and_sentence_are_seen_together(page: Page, tmp_path: Path, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
-    opened(page, tmp_path, PAGES[name])
+    document = opened(page, tmp_path, words)
+    if len(document["nodes"]) <= 17:
+        assert page.locator("#stage .folded").count() == 0
     press(page, "Backward pass")
     bottoms = page.evaluate(
         """["stage", "status", "step"].map((id) => document.getElementById(id).getBoundingClientRect().bottom)"""
