@@ -150,7 +150,7 @@ def test_the_drawing_is_walked_by_keyboard(page: Page, tmp_path: Path) -> None:
 
 
 def test_named_parts_are_folded_and_opened_by_keyboard(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, NAMED)
+    opened(page, tmp_path, ["f(t) = t^2 + 1; b = relu(f(x) - y); b*f(y)", "--x", "2", "--y", "3"])
     count = len(numbers(page))
     page.get_by_role("button", name=re.compile("^Fold b")).press("Enter")
     assert len(numbers(page)) < count
