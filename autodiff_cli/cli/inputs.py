@@ -14,6 +14,7 @@ from autodiff_cli.cli.call import Call
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.errors import BadInput
 from autodiff_cli.cli.options import HELP, close_option
+from autodiff_cli.explain.digits.right import unheld
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula.formula import Formula
@@ -155,7 +156,7 @@ def traced(context: typer.Context, expression: Formula, given: Mapping[str, str]
         MissingValueError: naming all variables without a value.
         BadInput: for a value that is not a constant expression.
     """
-    return trace(expression, point(context, expression, given), wrt)
+    return trace(expression, point(context, expression, given), wrt, unheld_values(expression, given))
 
 
 def point(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
@@ -163,6 +164,14 @@ def point(context: typer.Context, expression: Formula, given: Mapping[str, str])
     check_all_given(context, expression, given)
     values = constant_values(given)
     return {name: values[name] for name in expression.variables}
+
+
+def unheld_values(expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
+    """Those of the values that no float holds, as `1e-400`, with all their digits."""
+    found = {
+        name: unheld(constant_expression(f"`{name}`", given[name])) for name in expression.variables if name in given
+    }
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def graphs(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Node]:

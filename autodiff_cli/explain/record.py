@@ -91,6 +91,7 @@ class Trace:
         handed: what every node hands on, to each input that takes a gradient.
         absent: of an array that something arrives at, the elements at which structurally nothing does, as booleans; by
             node, where there are any.
+        unheld: of `point`, the numbers that were given and that no float holds, as fractions or balls.
         warnings: where the value or the derivative is not what a reader may assume.
     """
 
@@ -102,6 +103,7 @@ class Trace:
     arrived: list[Any]
     handed: list[tuple[Handed, ...]]
     absent: Mapping[int, Any] = field(default_factory=dict)
+    unheld: Mapping[str, Any] = field(default_factory=dict)
     warnings: list[Caveat] = field(default_factory=list)
 
     @cached_property

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from autodiff_cli.autodiff.forward import forward
 from autodiff_cli.autodiff.reverse import reverse
-from autodiff_cli.explain.digits.right import VALUE, checked_right
+from autodiff_cli.explain.digits.right import VALUE, checked_right, of_unheld
 from autodiff_cli.explain.record import Given, Trace, added_up
 from autodiff_cli.explain.warnings import caveats
 from autodiff_cli.formula.formula import Formula
@@ -17,12 +19,18 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats.table import FLOATS
 
 
-def trace(expression: Formula, point: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Trace:
+def trace(
+    expression: Formula,
+    point: Mapping[str, Any],
+    wrt: Iterable[str] | None = None,
+    unheld: Mapping[str, Any] = MappingProxyType({}),
+) -> Trace:
     """Run both passes at a point.
 
     Args:
         point: a value for every variable of the expression.
         wrt: the variables to differentiate towards; all by default. The others count as constants.
+        unheld: those of the values, numbers, that no float holds, as fractions or balls.
 
     Raises:
         KeyError: for a name in `wrt` that the expression lacks.
@@ -46,6 +54,7 @@ def trace(expression: Formula, point: Mapping[str, Any], wrt: Iterable[str] | No
             from autodiff_cli.explain.passes import trace_of_arrays
 
             found, slopes = trace_of_arrays(expression, point, chosen)
+        found = replace(found, unheld=unheld) if unheld else found
         found.warnings.extend(caveats(found))
         if found.is_scalar:
             found.warnings[:] = checked_right(found)
@@ -53,6 +62,7 @@ def trace(expression: Formula, point: Mapping[str, Any], wrt: Iterable[str] | No
             from autodiff_cli.explain.digits.right_arrays import checked_arrays
 
             found.warnings[:] = checked_arrays(found, {VALUE: expression.output, **slopes})
+        found.warnings.extend(of_unheld(found))
         return found
 
 

@@ -46,7 +46,8 @@ def report(
         return further_formulas_report(formula, _formulas(formula, names, asked), spelt)
     point = inputs.point(context, formula, given)
     is_array = bool(further.output_shape(formula, formula.sizes(formula.at(point))))
-    traced = None if asked.jacobian and is_array else trace(formula, point, names)
+    unheld = inputs.unheld_values(formula, given)
+    traced = None if asked.jacobian and is_array else trace(formula, point, names, unheld)
     found = _numbers(formula, point, traced, names, asked)
     if asked.jacobian:
         return further_report(formula, point, traced, found, digits, _of_outputs(formula, point, found, asked))
@@ -65,7 +66,7 @@ def _checked(traced: Trace, found: Further) -> list[Caveat]:
     """The warnings of a trace, with the right digits of what is spoilt beyond the gradient."""
     output = traced.tape.outputs[0]
     if traced.is_scalar:
-        right = right_further(traced.expression, traced.point, found)
+        right = right_further(traced.expression, traced.point, found, traced.unheld)
         return with_right(traced.warnings, right, output, traced.labels[output])
     from autodiff_cli.explain.digits.right_further_arrays import spoilt_further
 

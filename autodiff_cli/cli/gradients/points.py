@@ -130,7 +130,7 @@ def _gradients(
     values, names = inputs.constant_values(fixed), inputs.chosen(formula, wrt)
     gradients = Gradients(formula, columns, values, names)
     values = {name: value for name, value in values.items() if name in formula.leaves}
-    return gradients, RightRows(formula, values, columns, names)
+    return gradients, RightRows(formula, values, columns, names, inputs.unheld_values(formula, fixed))
 
 
 def value_range(name: str, text: str) -> Range:

@@ -9,7 +9,8 @@ are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from autodiff_cli.autodiff.forward import forward
@@ -36,10 +37,10 @@ def checked_right(trace: Trace) -> list[Caveat]:
     # Arrays that are declared, and that nothing of the output is made of, have zeros for ever.
     point = {name: x for name, x in trace.point.items() if not shape_of(x)}
     found = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
-    doubtful = in_doubt(found, _computation(trace))
+    doubtful = [*found] if trace.unheld else in_doubt(found, _computation(trace))
     right: dict[str, str] = {}
     if doubtful:
-        right = right_numbers(trace.expression, point, {name: found[name] for name in doubtful})
+        right = right_numbers(trace.expression, point, {name: found[name] for name in doubtful}, trace.unheld)
     if any(caveat.kind in ("singular", "domain") for caveat in trace.warnings):
         right = {name: text for name, text in right.items() if text != "nan"}  # of an edge that floats round across
     warnings = trace.warnings
@@ -48,6 +49,33 @@ def checked_right(trace: Trace) -> list[Caveat]:
     if not right:
         return warnings  # nothing needs to be called by its label
     return with_right(warnings, right, trace.tape.outputs[0], trace.labels[trace.tape.outputs[0]])
+
+
+def unheld(value: Formula) -> Any:
+    """What a formula without variables is, with all digits, if it is a number beyond the range of floats, as `1e-400`;
+    else None."""
+    found = value.value()
+    if not value.is_scalar or not isinstance(found, float) or TINY <= abs(found) < math.inf:
+        return None
+    if not in_doubt({VALUE: found}, lambda kind: {VALUE: forward(value.tape, kind, {})[-1]}):
+        return None
+    from autodiff_cli.autodiff.digits import evaluate
+    from autodiff_cli.numbers.balls.number import is_finite, is_zero, nearest
+
+    (exact,) = evaluate([value.output], 3 * SHOWN).known
+    if exact is None or not is_finite(exact) or is_zero(exact) or TINY <= abs(nearest(exact)) < math.inf:
+        return None
+    return None if _is_near(_decimals({VALUE: found})[VALUE], exact) else exact
+
+
+def of_unheld(trace: Trace) -> Iterator[Caveat]:
+    """A warning for every value that no float holds."""
+    for name, exact in trace.unheld.items():
+        from autodiff_cli.numbers.balls.number import short_text
+
+        i = trace.tape.index.get(trace.expression.leaves[name], trace.tape.outputs[0])
+        text, taken = short_text(exact, SHOWN), trace.point[name]
+        yield Caveat(i, "precision", f"{name}: what was given is {text}; as a float it is {taken:.15g}")
 
 
 def with_right(warnings: Sequence[Caveat], right: Mapping[str, str], node: int, label: str) -> list[Caveat]:
@@ -117,7 +145,9 @@ def in_doubt(found: Numbers, compute: Callable[[Kind[float]], Numbers]) -> list[
     return [*doubtful]
 
 
-def right_numbers(expression: Formula, point: Mapping[str, Any], found: Numbers) -> dict[str, str]:
+def right_numbers(
+    expression: Formula, point: Mapping[str, Any], found: Numbers, unheld: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, str]:
     """The right digits of those among the value and the gradient that have fewer than 12.
 
     A number is right if it is that at the floats that the values are, or at the decimals that these are written as:
@@ -125,6 +155,7 @@ def right_numbers(expression: Formula, point: Mapping[str, Any], found: Numbers)
 
     Args:
         found: what floats give, by the name of the variable, and `VALUE`.
+        unheld: as for `corrected`.
     """
     from autodiff_cli.autodiff.digits import evaluate
     from autodiff_cli.graph.gradient import gradient_nodes
@@ -138,14 +169,14 @@ def right_numbers(expression: Formula, point: Mapping[str, Any], found: Numbers)
         chosen = {name: graphs[name] for name in names}
         return dict(zip(chosen, evaluate([*chosen.values()], SHOWN, leaves=leaves).known, strict=True))
 
-    return corrected(found, point, exact)
+    return corrected(found, point, exact, unheld)
 
 
 def _as_written(trace: Trace, point: Mapping[str, float]) -> bool:
     """Whether the value is also that at the decimals that the values are written as, although digits cancel."""
     from autodiff_cli.autodiff.digits import evaluate
 
-    (exact,) = evaluate([trace.expression.output], SHOWN, leaves=_decimals(point)).known
+    (exact,) = evaluate([trace.expression.output], SHOWN, leaves={**_decimals(point), **trace.unheld}).known
     return _is_right(trace.value, exact)
 
 
@@ -160,6 +191,7 @@ def corrected(
     found: Numbers,
     point: Mapping[str, float],
     exact: Callable[[Mapping[str, Any], Iterable[str]], Mapping[str, Any]],
+    unheld: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, str]:
     """The right digits of those numbers that have fewer than 12 of them, be it at the floats that the values are or at
     the decimals that these are written as.
@@ -168,14 +200,15 @@ def corrected(
         found: the numbers as floats, at `point`.
         exact: gives those of some names with proven digits, at fractions or balls by the names of the variables;
             None for one of which nothing is known.
+        unheld: what stands in the place of values that are not those which were given, as no float holds these.
     """
     from autodiff_cli.numbers.balls.number import of_float, short_text
 
-    at_floats = exact({name: of_float(x) for name, x in point.items()}, found)
+    at_floats = exact({**{name: of_float(x) for name, x in point.items()}, **unheld}, found)
     spoilt = {name: number for name, number in at_floats.items() if not _is_right(found[name], number)}
     if not spoilt:
         return {}
-    at_decimals = exact(_decimals(point), spoilt)
+    at_decimals = exact({**_decimals(point), **unheld}, spoilt)
     return {
         name: UNKNOWN if number is None else short_text(number, SHOWN)
         for name, number in spoilt.items()
@@ -184,7 +217,7 @@ def corrected(
 
 
 def _is_right(found: float, exact: Any) -> bool:
-    from autodiff_cli.numbers.balls.number import is_finite, nearest, of_float, relative_size
+    from autodiff_cli.numbers.balls.number import is_finite, nearest, of_float
 
     if exact is None:
         return False
@@ -193,4 +226,10 @@ def _is_right(found: float, exact: Any) -> bool:
         return not is_finite(exact) and math.isnan(found) == math.isnan(nearest(exact)) and not math.isfinite(found)
     if found == nearest(exact) and abs(found) >= TINY:
         return True
-    return relative_size(of_float(found) - exact, exact) <= -DIGITS
+    return _is_near(of_float(found), exact)
+
+
+def _is_near(x: Any, exact: Any) -> bool:
+    from autodiff_cli.numbers.balls.number import is_finite, relative_size
+
+    return is_finite(x) and is_finite(exact) and relative_size(x - exact, exact) <= -DIGITS

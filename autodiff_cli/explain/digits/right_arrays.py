@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def checked_arrays(trace: Trace, graphs: Mapping[str, Node]) -> list[Caveat]:
         graphs: the value (`VALUE`), and the derivative towards each variable, by its name.
     """
     found = {name: trace.value if name == VALUE else trace.gradient[name] for name in graphs}
-    spoilt = spoilt_numbers(graphs, found, trace.point, trace.expression.leaves)
+    spoilt = spoilt_numbers(graphs, found, trace.point, trace.expression.leaves, trace.unheld)
     if any(caveat.kind in ("singular", "domain") for caveat in trace.warnings):
         # of an edge that floats round across
         spoilt = spoilt._replace(right={name: text for name, text in spoilt.right.items() if text != "nan"})
@@ -74,7 +75,11 @@ def checked_arrays(trace: Trace, graphs: Mapping[str, Node]) -> list[Caveat]:
 
 
 def spoilt_numbers(
-    graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any], leaves: Mapping[str, Node]
+    graphs: Mapping[str, Node],
+    found: Mapping[str, Any],
+    place: Mapping[str, Any],
+    leaves: Mapping[str, Node],
+    unheld: Mapping[str, Any] = MappingProxyType({}),
 ) -> Spoilt:
     """What rounding has spoilt of the values of graphs at numbers and arrays.
 
@@ -83,14 +88,17 @@ def spoilt_numbers(
         found: their values as floats give them.
         place: the value of every leaf, by its name.
         leaves: by their names.
+        unheld: as for `corrected`.
     """
     moved_by = _moved_by(graphs, found, place)
     doubtful = {
         name: ~(far <= DOUBT * np.abs(found[name])) | np.isinf(far) for name, far in moved_by.items() if far.any()
     }
     doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
+    if unheld:
+        doubtful = {name: np.ones(np.shape(found[name]), dtype=bool) for name in graphs}
     finer: dict[str, Any] = {}
-    if doubtful and _count(place) >= _SMALL:
+    if doubtful and not unheld and _count(place) >= _SMALL:
         finer = _in_long_floats({name: graphs[name] for name in doubtful}, place)
         for name, fine in finer.items():
             doubtful[name] &= ~_is_cleared(found[name], fine, moved_by[name])
@@ -112,7 +120,7 @@ def spoilt_numbers(
         for index in map(tuple, np.argwhere(mask)):
             label = called[index].text
             exact[label], shown[label] = np.broadcast_to(array, mask.shape)[index], float(floats[index])
-    return Spoilt(corrected(shown, point_of(numbers, place), with_balls(exact)), 0)
+    return Spoilt(corrected(shown, point_of(numbers, place), with_balls(exact), unheld), 0)
 
 
 def written_out(

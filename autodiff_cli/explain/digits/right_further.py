@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from autodiff_cli.autodiff.forward import forward, tangents
@@ -20,23 +21,29 @@ N = TypeVar("N")
 Computation = Callable[[Kind[Any], Mapping[str, Any]], dict[str, Any]]
 
 
-def right_further(formula: Formula, point: Mapping[str, float], further: Further) -> dict[str, str]:
+def right_further(
+    formula: Formula,
+    point: Mapping[str, float],
+    further: Further,
+    unheld: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, str]:
     """The right digits of what has fewer than 12 of them: by `derivative`, `directional`, and `hessian.x.y`.
 
     Args:
         formula: of numbers.
         point: a value for every variable.
         further: what floats give.
+        unheld: as for `corrected`.
     """
     right: dict[str, str] = {}
     point = {
         name: x for name, x in point.items() if not shape_of(x)
     }  # what is made of arrays is 0, as in `checked_right`
     for found, compute in _computations(formula, further, point):
-        doubtful = in_doubt(found, lambda kind, compute=compute: compute(kind, point))  # type: ignore[misc]
+        doubtful = [*found] if unheld else in_doubt(found, lambda kind, compute=compute: compute(kind, point))  # type: ignore[misc]
         if doubtful:
             chosen = {name: found[name] for name in doubtful}
-            right |= corrected(chosen, point, settled(compute))
+            right |= corrected(chosen, point, settled(compute), unheld)
     return right
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,27 @@ class RightRows:
         fixed: the values of the variables that are the same in all rows.
         columns: the variables, numbers, that vary.
         wrt: the variables, numbers, of the derivatives that are looked at.
+        unheld: as for `corrected`.
 
     Attributes:
         unseen: how many rows are in doubt beyond those whose right digits have been computed.
     """
 
-    def __init__(self, formula: Formula, fixed: Mapping[str, Any], columns: Sequence[str], wrt: Sequence[str]) -> None:
+    def __init__(
+        self,
+        formula: Formula,
+        fixed: Mapping[str, Any],
+        columns: Sequence[str],
+        wrt: Sequence[str],
+        unheld: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self._leaves = formula.leaves
         self._place = {**fixed, **dict.fromkeys(columns, 0.0)}
         self._fixed = with_ways(fixed)
         slopes = gradient_nodes(formula.output, [formula.leaves[name] for name in wrt], formula.sizes(self._place))
         self._graphs = dict(zip([VALUE, *wrt], [formula.output, *slopes], strict=True))
         self._tape = Tape([*self._graphs.values()])
+        self._unheld = unheld
         self._seen = 0
         self.unseen = 0
 
@@ -65,7 +75,7 @@ class RightRows:
             self._seen += 1
             point = {**self._numbers[1], **{name: float(column[row]) for name, column in columns.items()}}
             numbers = dict(zip(self._graphs, found[:, row].tolist(), strict=True))
-            if right := corrected(numbers, point, with_balls(self._numbers[0])):
+            if right := corrected(numbers, point, with_balls(self._numbers[0]), self._unheld):
                 spoilt[row] = right
         return spoilt
 
@@ -88,7 +98,7 @@ class RightRows:
         return min(MOST_ROWS, 1 + _MOST_OPERATIONS // len(Tape([*graphs.values()]))) if graphs else 0
 
     def _rows_in_doubt(self, columns: Mapping[str, Array], found: Array) -> Iterator[int]:
-        doubtful = np.zeros(found.shape[1], dtype=bool)
+        doubtful = np.full(found.shape[1], bool(self._unheld))
         with quiet():
             for way in WAYS:
                 values = forward(self._tape, start_array_moves(way), {**self._fixed, **columns})

@@ -60,6 +60,28 @@ def test_numbers_in_the_text_that_no_float_holds() -> None:
     assert "row 3: with all digits the value is 2e-400, d/dx is 1e-400" in run_cli('grad "1e-400*x" --x 0:2:3').stderr
 
 
+def test_values_that_no_float_holds() -> None:
+    found = right('"5*x^2" --x 1e-400 --order 1 --hessian --direction x=1')
+    assert {name: found.get(name) for name in ("value", "x", "derivative", "directional", "hessian.x.x")} == {
+        "value": "5e-800",
+        "x": "1e-399",
+        "derivative": "1e-399",
+        "directional": "1e-399",
+        "hessian.x.x": None,  # 10
+    }
+    assert right('"sum([1, 2]*x)" --x 1e400') == {"value": "3e+400"}
+    assert right('"3*x" --x "exp(-800)"') == {"value": "1.10036237525331e-347"}
+    assert "row 3: with all digits the value is 3e-400" in run_cli('grad "3*x*y" --x 1e-400 --y 0:1:3').stderr
+    said = "x: what was given is 1e-400; as a float it is 0"
+    assert said in [warning["message"] for warning in run_cli('grad "x + 1" --x 1e-400 --json').json["warnings"]]
+    assert said in run_cli('trace "x + 1" --x 1e-400')
+
+
+def test_nothing_is_said_of_values_that_floats_hold() -> None:
+    for value in ("pi/4", "0.1", "1/3", "1e-300", "1.1e-320", "inf", "0", "-1e300", "sum([0, 0])"):
+        assert "precision" not in run_cli(f'grad "x + 1" --x={value}')
+
+
 def test_rows_that_are_spoilt_are_named() -> None:
     answer = run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3')
     assert "row 1: with all digits the value is 0.5, d/dx is -8.33333333333333e-10" in answer.stderr
