@@ -83,6 +83,20 @@ def test_all_text_stands_out(page: Page, tmp_path: Path, scheme: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_print_stands_out_on_paper(page: Page, tmp_path: Path, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    opened(page, tmp_path, NAMED)
+    press(page, "Backward pass")
+    page.emulate_media(color_scheme=scheme, media="print", reduced_motion="reduce")
+    page.locator("table").wait_for(state="visible")
+    texts = page.evaluate(TEXTS)
+    assert len(texts) > 40
+    assert {behind for _, _, behind in texts} >= {"rgb(255, 255, 255)"}
+    assert [text for text in texts if contrast(text[1], text[2]) < 4.5] == []
+    assert [text for text in texts if luminance(text[2]) < 0.5] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_light_or_dark_as_the_reader_has_it(page: Page, tmp_path: Path, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     opened(page, tmp_path, XY)

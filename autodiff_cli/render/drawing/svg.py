@@ -267,7 +267,7 @@ STYLE = """
 .autodiff .lit .outline{stroke:#b04a00;stroke-width:3.2}
 .autodiff .edge.lit path{stroke:#b04a00;stroke-width:3}
 .autodiff .edge.lit .head{fill:#b04a00}
-@media (prefers-color-scheme:dark){
+@media screen and (prefers-color-scheme:dark){
 .autodiff text{fill:#ececec}
 .autodiff .paper,.autodiff .room{fill:#16181c}
 .autodiff .legend{fill:#a8a8a8}

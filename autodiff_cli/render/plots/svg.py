@@ -24,7 +24,7 @@ _LONGEST = 90  # characters of a title
 # Colours are attributes, for readers that know no style sheets; these take their place in the dark.
 _STYLE = """
 .plot text{font-family:system-ui,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif}
-@media (prefers-color-scheme:dark){
+@media screen and (prefers-color-scheme:dark){
 .plot .paper{fill:#16181c}.plot text{fill:#e6e6e6}.plot .faint{fill:#a8a8a8}
 .plot .grid{stroke:#33363c}.plot .axis{stroke:#8a8a8a}.plot .reference{stroke:#9a9a9a}
 .plot .point{fill:#c9ccd1}.plot .band{fill:#7a3530}.plot .curve0{stroke:#ff8a80}.plot .curve1{stroke:#8ab8ff}}
