@@ -7,6 +7,7 @@ that people read in their place has another value (`log(0)` in the slope of `0^x
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -43,6 +44,12 @@ def is_read_right(trace: Trace, i: int, given: Handed) -> bool:
     """Whether a local derivative is a number, and the one that its formula comes to."""
     local, read = given.local, value_as_read(trace, i, given)
     return local == local and (read is None or math.isclose(read, local, rel_tol=NEAR))
+
+
+def comes_to(formula: Node, point: Mapping[str, float], number: float) -> bool:
+    """Whether a formula of numbers, as people read it, has this value at a point: is an equation there."""
+    tape = Tape([without_helpers([formula])[formula]])
+    return math.isclose(float(forward(tape, FLOATS, point)[tape.outputs[0]]), number, rel_tol=NEAR)
 
 
 def is_at_kink(trace: Trace, i: int) -> bool:

@@ -126,6 +126,13 @@ def test_a_derivative_without_a_value_has_no_formula() -> None:
     assert r"\frac{\partial f}{\partial x} &= \text{undefined}" in source
 
 
+def test_a_derivative_whose_formula_has_another_value_there_is_a_number_alone() -> None:
+    source = worked_solution(trace(ad.parse("x^y"), {"x": 0.0, "y": 0.0}))
+    assert r"\frac{\partial f}{\partial x} &= 0" in source
+    source = worked_solution(trace(ad.parse("x^y"), {"x": 2.0, "y": 3.0}))
+    assert r"\frac{\partial f}{\partial x} &= y \, x^{y - 1}" in source
+
+
 @pytest.mark.parametrize("options", ["--format latex", "-o solution.tex"])
 def test_the_command(options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

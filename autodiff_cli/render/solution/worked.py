@@ -8,7 +8,6 @@ operations.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from autodiff_cli.algebra.readable import readable
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.explain.labels import is_constant_name
 from autodiff_cli.explain.record import Handed, Trace, shape_of
-from autodiff_cli.explain.slopes import is_at_kink, is_read_right
+from autodiff_cli.explain.slopes import comes_to, is_at_kink, is_read_right
 from autodiff_cli.export.latex import for_reading
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.helpers import without_helpers
@@ -283,7 +282,7 @@ class _Solution:
             fresh = (f"t_{{{k}}}" for k in itertools.count(1))
             for name, slope in zip(trace.wrt, for_reading([output, *slopes], True)[1:], strict=True):
                 text, parts = formula(slope, known, lambda _: next(fresh), WIDEST - _WHERE)
-                if len(parts) <= _MOST_PARTS and not math.isnan(trace.gradient[name]):
+                if len(parts) <= _MOST_PARTS and comes_to(slope, trace.point, trace.gradient[name]):
                     rows = [f"&= {text}"] if not slope.is_constant else []
                     formulas[name] = [*rows, *(rf"&\qquad \text{{where }} {part} = {of}" for part, of in parts)]
         yield f"{self._output} &= {number(trace.value, self._full).text}"
