@@ -17,10 +17,11 @@ from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming.growing import Growing
 from autodiff_cli.data.streaming.pieces import Raw, coded
 from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, as_they_are
-from autodiff_cli.data.texts import NotPlain, TextColumns
+from autodiff_cli.data.texts import NotPlain, TextColumns, numbers_as_text
 
 _BYTES = 1 << 22  # of lines that are read at a time
 _ROWS = 1 << 18  # that become columns at a time
+_TEXT_ROWS = 1 << 15  # that become text at a time
 _LONGEST_TYPE = 60  # characters that are shown
 _DEEPEST = 100  # nesting of a line of JSON, in which only numbers and texts are of use
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -143,8 +144,15 @@ class ArrowColumns(abc.ABC):
 
     def texts(self) -> Generator[TextColumns]:
         """See `ColumnFormat.texts`."""
-        raise NotPlain
-        yield
+        import pyarrow as pa
+
+        if len({*self.header}) < len(self.header):  # names do not say which
+            raise NotPlain
+        with self._opened() as stream:
+            for table in self._tables(stream, self.header, _TEXT_ROWS):
+                for batch in table.combine_chunks().to_batches():
+                    cells = [_as_text(column) for column in batch.columns]
+                    yield TextColumns(pa.RecordBatch.from_arrays(cells, names=batch.schema.names))
 
     def records(self) -> Generator[Record]:
         """See `ColumnFormat.records`."""
@@ -331,6 +339,23 @@ class JsonLines(ArrowColumns):
             if not isinstance(found, dict):
                 raise DataError(f"{self._source.name}: line {number}: an object with a value for each column is needed")
             yield found
+
+
+def _as_text(cells: Any) -> Any:
+    """The text of each cell as Python writes it, in bytes, as an Arrow array. Raises NotPlain for what has more than
+    one way of writing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if cells.type in (pa.float32(), pa.float64()):
+        floats = as_floats(pa.chunked_array([cells.cast(pa.float64())]))
+        texts = pc.if_else(cells.is_valid(), numbers_as_text(floats, str), "")
+    elif pa.types.is_integer(cells.type) or cells.type == pa.string():
+        cells.validate(full=True)  # a text may be no UTF-8
+        texts = cells.cast(pa.string())
+    else:
+        raise NotPlain
+    return texts.fill_null("").cast(pa.binary())
 
 
 def _checked(cells: Any) -> Any:

@@ -141,17 +141,24 @@ def as_labels(values: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.bo
     if array.ndim != 1:
         raise DataError(f"column `{name}` has the shape {array.shape}; one label per row is needed")
     if array.dtype.kind in "bi" or (array.dtype.kind == "u" and np.all(array < _LARGEST_LABEL)):
-        return array.astype(np.int64), np.zeros(len(array), dtype=np.bool_)
+        return array.astype(np.int64, copy=False), np.zeros(len(array), dtype=np.bool_)
     if array.dtype.kind in "fu":
         return _whole(array.astype(np.float64), name)
-    cells = array.tolist()
-    gone = [_is_gone(cell) for cell in cells]
-    missing = np.array(gone, dtype=np.bool_)
-    if all(absent or isinstance(cell, int | float) for cell, absent in zip(cells, gone, strict=True)):
-        return _whole(np.array([math.nan if absent else cell for cell, absent in zip(cells, gone, strict=True)]), name)
-    texts = ["" if absent else str(cell) for cell, absent in zip(cells, gone, strict=True)]
+    missing = np.concatenate([np.empty(0, np.bool_), *([*map(_is_gone, cells)] for cells in _blocks(array))])
+    kinds = {type(cell) for cells in _blocks(array) for cell in cells if not _is_gone(cell)}
+    if all(issubclass(kind, int | float) for kind in kinds):
+        return _whole(np.where(missing, math.nan, array).astype(np.float64), name)[0], missing
+    texts = np.empty(len(array), dtype=object)
+    for start, cells in zip(range(0, len(array), _BLOCK), _blocks(array), strict=True):
+        texts[start : start + _BLOCK] = ["" if _is_gone(cell) else str(cell) for cell in cells]
     _check_unicode(texts, name)
-    return np.array(texts), missing
+    return texts, missing
+
+
+def _blocks(array: NDArray[Any]) -> Iterator[list[Any]]:
+    """The values, some at a time."""
+    for start in range(0, len(array), _BLOCK):
+        yield array[start : start + _BLOCK].tolist()
 
 
 def _is_gone(cell: Any) -> bool:
@@ -161,13 +168,23 @@ def _is_gone(cell: Any) -> bool:
         return True
 
 
-def written_numbers(texts: NDArray[np.object_]) -> NDArray[Any]:
-    """The same as numbers, nan where one is missing, if all of them are written as numbers."""
-    found = [math.nan if text is None else number(str(text)) for text in texts.tolist()]
-    return texts if None in found else np.array(found, dtype=np.float64)
+def written_numbers(cells: NDArray[Any]) -> NDArray[Any]:
+    """Cells as floats of their own, nan where one is missing, if all are written as numbers; else as they are."""
+    if cells.dtype != object:
+        return cells
+    found, done = np.empty(len(cells)), 0
+    known: dict[Any, float | None] = {None: math.nan}
+    for block in _blocks(cells):
+        for cell in {*block} - known.keys():
+            known[cell] = number(str(cell))
+        if None in known.values():
+            return cells
+        found[done : done + len(block)] = [known[cell] for cell in block]
+        done += len(block)
+    return found
 
 
-def _check_unicode(texts: Sequence[str], name: str) -> None:
+def _check_unicode(texts: Iterable[str], name: str) -> None:
     """Raise DataError for a text that no file can hold."""
     for row, text in enumerate(texts, 1):
         try:
@@ -177,14 +194,20 @@ def _check_unicode(texts: Sequence[str], name: str) -> None:
 
 
 def _whole(array: Array, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    missing = ~np.isfinite(array)
-    broken = ~missing & ((array != np.round(array)) | (np.abs(array) >= _LARGEST_LABEL))
-    if broken.any():
-        row = int(np.argmax(broken))
-        raise DataError(
-            f"row {row + 1}, column `{name}`: a label is a whole number below 2^63 or a text, not {array[row]:g}"
-        )
-    return np.where(missing, 0, array).astype(np.int64), missing
+    """Floats as whole numbers, which take their places in memory."""
+    missing, found = np.empty(len(array), np.bool_), array.view(np.int64)
+    for start in range(0, len(array), _BLOCK):
+        part = array[start : start + _BLOCK]
+        gone = missing[start : start + _BLOCK] = ~np.isfinite(part)
+        broken = ~gone & ((part != np.round(part)) | (np.abs(part) >= _LARGEST_LABEL))
+        if broken.any():
+            row = int(np.argmax(broken))
+            raise DataError(
+                f"row {start + row + 1}, column `{name}`: "
+                f"a label is a whole number below 2^63 or a text, not {part[row]:g}"
+            )
+        found[start : start + _BLOCK] = np.where(gone, 0, part).astype(np.int64)
+    return found, missing
 
 
 def numbers(values: ArrayLike, what: str) -> Array:
@@ -254,11 +277,13 @@ def as_they_are(cells: Any) -> NDArray[Any] | None:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
-def as_texts(cells: Any) -> NDArray[np.object_]:
+def as_texts(cells: Any) -> NDArray[Any]:
     """Labels as they stand, without the blanks around them; None for those that are missing. Equal ones of a chunk are
-    one object."""
+    one object. Whole numbers stay what they are, if none is missing."""
     import pyarrow as pa
 
+    if pa.types.is_integer(cells.type) and not cells.null_count and (whole := as_they_are(cells)) is not None:
+        return whole
     found = [np.empty(0, dtype=object)]
     for chunk in cells.chunks:
         encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
@@ -275,7 +300,7 @@ def as_table(raw: RawColumns, drop_missing: bool, labels: str | None, where: str
     Args:
         where: what a message begins with.
     """
-    columns, named = dict(raw.columns), None
+    columns, named = raw.columns, None  # what is taken out is not kept
     if labels is not None:
         named = LabelColumn(labels, *as_labels(written_numbers(columns.pop(labels)), labels))
     for name in [name for name, cells in columns.items() if cells.dtype == object]:  # texts, for --where
@@ -304,8 +329,8 @@ def complete(
         rows: what each row is called in it; 1, 2 and so on by default.
     """
     count = len(next(iter(columns.values()))) if columns else 0
-    if count and labels is None and all(map(is_finite, columns.values())):
-        return Table(columns, count)
+    if count and all(map(is_finite, columns.values())) and not (labels is not None and labels.missing.any()):
+        return Table(columns, count, labels=None if labels is None else labels.values)
     missing = {name: ~np.isfinite(values) for name, values in columns.items()}
     if labels is not None:
         missing[labels.name] = labels.missing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -68,6 +68,22 @@ class TextColumns:
     def rows(self) -> list[list[str]]:
         """The same rows, cell by cell."""
         return [list(cells) for cells in zip(*map(_decoded, self.batch.columns), strict=True)]
+
+
+def numbers_as_text(column: NDArray[Any], written: Callable[[float], str]) -> Any:
+    """Floats as an Arrow array of texts.
+
+    Args:
+        written: the text of a number, in the fewest digits that read back.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # Arrow writes as many digits; where the point stands, or an exponent, all agree in this range.
+    size = np.abs(column)
+    odd = ~((size >= 1e-3) & (size < 1e10) & (column != np.rint(column)))
+    texts = pa.array(column).cast(pa.string())
+    return pc.replace_with_mask(texts, pa.array(odd), pa.array([*map(written, column[odd].tolist())], pa.string()))
 
 
 def whole_lines(stream: BinaryIO) -> Iterator[memoryview]:

@@ -8,11 +8,10 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.data.files import Cells
-from autodiff_cli.data.texts import TextColumns
+from autodiff_cli.data.texts import TextColumns, numbers_as_text
 from autodiff_cli.render.numbers import Show, in_full
 
 _MANY = 2000  # rows of a block for which pyarrow is loaded
@@ -75,13 +74,8 @@ def _at_once(cells: Sequence[Any], columns: Sequence[NDArray[Any]]) -> str | Non
 
 def _texts(column: NDArray[Any]) -> Any:
     """What `_shown` gives, as an Arrow array."""
+    if column.dtype.kind == "f":
+        return numbers_as_text(column, in_full)
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if column.dtype.kind != "f":
-        return pa.array(_shown(column, None))
-    # Both write the fewest digits that read back; where the point stands, or an exponent, they agree in this range.
-    size = np.abs(column)
-    odd = ~((size >= 1e-3) & (size < 1e10) & (column != np.rint(column)))
-    texts = pa.array(column).cast(pa.string())
-    return pc.replace_with_mask(texts, pa.array(odd), pa.array(_shown(column[odd], None), pa.string()))
+    return pa.array(_shown(column, None))

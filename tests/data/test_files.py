@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from autodiff_cli.data.files import DataFile
-from autodiff_cli.data.table import DataError, Table
+from autodiff_cli.data.table import Columns, DataError, Table
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -192,3 +192,27 @@ def test_parts_of_a_parquet_file_are_put_together(tmp_path: Path) -> None:
     assert columns["x"].dtype == np.int32
     assert np.array_equal(columns["x"], np.arange(rows))
     assert np.array_equal(columns["y"], np.arange(rows) / 8)
+
+
+def test_columns_of_types_as_text_are_written_as_python_writes_them() -> None:
+    odd = [0.1, -0.0, 3.0, 1e300, 1e-5, 1e10, 123456.789, float("nan"), float("inf"), None, 1 / 3, -2.5]
+    columns = {
+        "x": odd,
+        "y": pa.array(odd, pa.float32()),
+        "k": [*range(-6, 5), None],
+        "s": ["a", 'b "c"', "d,e", "", None, "é", "\n", " f ", "1", "nan", "g", "h"],
+    }
+    for content in (as_parquet(columns), as_arrow(columns)):
+        file = DataFile("-", io.BytesIO(content))
+        texts = [row for cells in file.format.texts() for row in cells.rows()]
+        assert texts == [record.cells for record in file.format.records()]
+        assert len(texts) == len(odd)
+
+
+@pytest.mark.parametrize(
+    "cells", [["b", "a", "b"], ["07", "x", "07"], [2, -1, 2], [2.0, -1.0, 2.0], [True, False, True]]
+)
+def test_labels_are_the_same_from_memory_and_from_files(cells: list[Any]) -> None:
+    labels = DataFile("-", io.BytesIO(as_parquet({"k": cells}))).load((), labels="k").labels
+    assert labels is not None
+    assert labels.tolist() == Columns({"k": cells}).load((), labels="k").labels.tolist()

@@ -79,8 +79,8 @@ def predict(
     from autodiff_cli.render.fits.predictions import predictions_report, undefined
     from autodiff_cli.training.opening.streamed import too_large
     from autodiff_cli.training.options import checked_level
-    from autodiff_cli.training.prediction.named import WantedColumns, named_predictions
-    from autodiff_cli.training.prediction.streamed import StreamedPredictions
+    from autodiff_cli.training.prediction.named import WantedColumns
+    from autodiff_cli.training.prediction.streamed import PredictionsInMemory, StreamedPredictions
     from autodiff_cli.training.result.model_file import load
 
     call = Call.of(context)
@@ -98,7 +98,7 @@ def predict(
         chunks: Callable[[], Iterable[NamedPredictions]]
         if why is None:
             table, columns = _read(file, numbers, texts, drop_missing)
-            chunks = [named_predictions(fit, columns, wanted)].__iter__
+            chunks = PredictionsInMemory(fit, columns, wanted).chunks
         else:
             streamed = StreamedPredictions(fit, file, numbers, texts, wanted, why)
             table, chunks = Table({}, streamed.rows), streamed.chunks

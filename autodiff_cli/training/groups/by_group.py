@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from autodiff_cli.language.lexer import canonical
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.fit import concluded, fitted_objective
 from autodiff_cli.training.groups.conclusions import Conclusions
-from autodiff_cli.training.groups.together import GroupedRows, Together, fit_together
+from autodiff_cli.training.groups.together import GroupedRows, Together, by_groups, fit_together
+from autodiff_cli.training.levels.indicators import coded
 from autodiff_cli.training.levels.shared import SharedRows
 from autodiff_cli.training.methods.loop import Epoch, Outcome
 from autodiff_cli.training.objective.loading import as_dataset
@@ -48,6 +49,7 @@ Order = NDArray[np.intp]
 
 _FEW = 4  # groups that are not worth fitting together
 _LARGE = 2**15  # rows of a group, on average: with more it takes time enough by itself
+_LARGEST = 2**20  # rows of any group
 _MOST = 30  # parameters of groups that are
 _SEEDS = 3  # groups whose poor fits are looked into, on behalf of the others
 _CLEARLY = 0.99  # of the sum of squares: the most that another start may leave to be preferred
@@ -125,22 +127,17 @@ def fit_groups(
         raise OptionError("there is nothing to fit: every parameter is fixed")
     method = chosen(asked.method, objective)
     asked.method.check_used(method)
-    labels, codes = np.unique(shared.labels[name], return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    sizes = np.bincount(codes)
-    ordered = objective.restricted(order)
-    ends = np.cumsum(sizes)
-
-    def part(which: int) -> Objective:
-        return ordered.restricted(slice(int(ends[which] - sizes[which]), int(ends[which])))
-
-    together = _Several(ordered, part, sizes, asked) if _fits_together(objective, method, asked, sizes) else None
+    labels, codes = coded(shared.labels.pop(name))  # what is known by its codes need not stay
+    order, sizes = by_groups(codes, len(labels))
+    del codes
+    rows = GroupedRows(objective, order, sizes)
+    together = _Several(objective, rows, asked) if _fits_together(objective, method, asked, sizes) else None
     groups: list[FittedGroup] = []
     # With many groups, most of what is made is kept.
     with contextlib.nullcontext() if together is None else collector_paused():
         for which, label in enumerate(labels.tolist()):
             fit = None if together is None else together.fitted(which)
-            groups.append(_group(label, part(which), asked) if fit is None else FittedGroup(label, fit))
+            groups.append(_group(label, rows.of_group(which), asked) if fit is None else FittedGroup(label, fit))
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
 
@@ -207,6 +204,7 @@ def _fits_together(objective: Objective, method: str, options: Options, sizes: N
         method == "lm"
         and len(sizes) >= _FEW
         and objective.rows <= _LARGE * len(sizes)
+        and max(sizes) <= _LARGEST
         and objective.kind is LossKind.SQUARES
         and objective.layout.size <= _MOST
         and not objective.model.array_parameters
@@ -223,22 +221,20 @@ def _fits_together(objective: Objective, method: str, options: Options, sizes: N
 class _Several:
     """Groups that are fitted together."""
 
-    def __init__(
-        self, ordered: Objective, part: Callable[[int], Objective], sizes: NDArray[np.intp], options: Options
-    ) -> None:
-        self._part, self._options, self._layout = part, options, ordered.layout
-        self._quantities = Quantities(options.report.derive, ordered.model, ordered.layout)
-        leaves = [ordered.model.program.leaves[name] for name in ordered.parameters]
-        names = linear(ordered.model.program.output, leaves, ordered.model.shapes)
-        self._rows = GroupedRows(ordered, sizes)
-        start = np.tile(ordered.start, (len(sizes), 1))
+    def __init__(self, objective: Objective, rows: GroupedRows, options: Options) -> None:
+        self._part, self._options, self._layout = rows.of_group, options, objective.layout
+        self._quantities = Quantities(options.report.derive, objective.model, objective.layout)
+        leaves = [objective.model.program.leaves[name] for name in objective.parameters]
+        names = linear(objective.model.program.output, leaves, objective.model.shapes)
+        self._rows = rows
+        start = np.tile(objective.start, (len(rows.sizes), 1))
         self._found = fit_together(self._rows, start)
-        variations = _variations(ordered, sizes)
-        self._enough = sizes * ordered.components > ordered.layout.size
+        variations = _variations(rows)
+        self._enough = rows.sizes * objective.components > objective.layout.size
         self._poor = ~self._found.converged | ~(self._squares() <= (1 - POOR) * variations)
         if len(names) < len(leaves):
             self._try_again(start, variations)
-        self._conclusions = Conclusions(ordered, self._rows, self._found, variations, options)
+        self._conclusions = Conclusions(objective, self._rows, self._found, variations, options)
 
     def fitted(self, which: int) -> FittedModel | None:
         """The fit of a group; None if it has to be fitted by itself."""
@@ -306,16 +302,15 @@ class _Several:
         self._found = Together(theta, triangles, converged, losses)
 
 
-def _variations(ordered: Objective, sizes: NDArray[np.intp]) -> Array:
+def _variations(rows: GroupedRows) -> Array:
     """The (weighted) sum of squares of each group's target about its mean."""
-    from autodiff_cli.training.rows.protocol import WEIGHT
-
-    target = ordered.per_row(ordered.kernels.target, np.zeros(ordered.layout.size))
-    weight = ordered.table.columns[WEIGHT] if ordered.weighted else np.ones(ordered.rows)
-    starts = np.cumsum(sizes) - sizes
-    total = np.add.reduceat(weight, starts)
-    with np.errstate(all="ignore"):
-        means = np.add.reduceat(target * weight, starts, axis=1) / total
-        apart = target - np.repeat(means, sizes, axis=1)
-        found: Array = np.add.reduceat(np.sum(weight * np.square(apart), axis=0), starts)
+    found = np.empty(len(rows.sizes))
+    for which in rows.batches():
+        target, weight, sizes = rows.target(which), rows.weights(which), rows.sizes[which]
+        starts = np.cumsum(sizes) - sizes
+        total = np.add.reduceat(weight, starts)
+        with np.errstate(all="ignore"):
+            means = np.add.reduceat(target * weight, starts, axis=1) / total
+            apart = target - np.repeat(means, sizes, axis=1)
+            found[which] = np.add.reduceat(np.sum(weight * np.square(apart), axis=0), starts)
     return found

@@ -26,7 +26,6 @@ from autodiff_cli.training.result.covariance import DEPENDENT
 from autodiff_cli.training.result.figures import of_squares
 from autodiff_cli.training.result.fit import FittedModel
 from autodiff_cli.training.result.statistics import ABSOLUTE, SCALED, SCALED_WEIGHTED
-from autodiff_cli.training.rows.protocol import WEIGHT
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,31 +40,32 @@ class Conclusions:
     """The fits of groups.
 
     Args:
-        ordered: the rows, group by group.
+        objective: of the rows of all groups.
+        rows: they, by groups.
         found: where the groups ended.
         variations: of each group, the sum of squares of the target about its mean.
     """
 
     def __init__(
-        self, ordered: Objective, rows: GroupedRows, found: Together, variations: Array, options: Options
+        self, objective: Objective, rows: GroupedRows, found: Together, variations: Array, options: Options
     ) -> None:
-        self._objective, self._options, self._found, self._variations = ordered, options, found, variations
-        self._sizes = rows.sizes
-        size = ordered.layout.size
-        self._components = ordered.components
+        self._objective, self._options, self._found, self._variations = objective, options, found, variations
+        self._rows, self._sizes = rows, rows.sizes
+        size = objective.layout.size
+        self._components = objective.components
         self._count = rows.sizes * self._components
         self._dof = self._count - size
         with quiet():
             squares = np.sum(np.square(found.triangles[:, :, -1]), axis=1)
             self._lengths = np.sqrt(squares)
             self._covariances, known = self._inverses(found.triangles[:, :size, :size])
-            self._quantiles, self._ratios = self._of_residuals(rows)
-        weights = ordered.table.columns[WEIGHT] if ordered.weighted else np.ones(ordered.rows)
-        self._weights = np.add.reduceat(weights, rows.ends - rows.sizes)
+            count = len(rows.sizes)
+            self._quantiles, self._ratios = np.empty((count, len(_SHARES))), np.empty(count)
+            self._weights, self._log_weights = np.empty(count), np.empty(count)
+            for which in rows.batches():
+                self._look_at(which)
         self.plain: Mask = known & (self._dof > 0) & (self._lengths > _LEAST) & (self._lengths < _MOST)
-        self.plain &= (weights > 0).all() & (ordered.family is None)
-        with quiet():
-            self._log_weights = np.add.reduceat(np.log(weights), rows.ends - rows.sizes) * self._components
+        self.plain &= np.isfinite(self._log_weights).all() & (objective.family is None)
         if self._has_twins():
             self.plain[:] = False
 
@@ -146,33 +146,35 @@ class Conclusions:
             found *= (np.square(self._lengths) / self._dof)[:, None, None]
         return found, known
 
-    def _of_residuals(self, rows: GroupedRows) -> tuple[Array, Array]:
-        """The quantiles of each group's residuals, and Durbin and Watson's figure, nan where it says nothing."""
-        residuals = rows.residuals(self._found.theta)
-        quantiles = np.empty((len(self._sizes), len(_SHARES)))
-        starts = rows.ends - rows.sizes
-        for some, places, inside in padded(self._sizes):
+    def _look_at(self, which: NDArray[np.intp]) -> None:
+        """Find what the rows of some groups say: the quantiles of residuals, Durbin and Watson's figure, weights."""
+        sizes, weights = self._sizes[which], self._rows.weights(which)
+        starts = np.cumsum(sizes) - sizes
+        self._weights[which] = np.add.reduceat(weights, starts)
+        self._log_weights[which] = np.add.reduceat(np.log(weights), starts) * self._components
+        residuals = self._rows.residuals(self._found.theta[which], which)
+        self._ratios[which] = self._neighbours(residuals, weights, which, starts)
+        for some, places, inside in padded(sizes):
             values = residuals[:, np.where(inside, starts[some, None] + places, 0)]
             values = np.where(inside, values, np.inf).transpose(1, 0, 2).reshape(len(some), -1)
             values.sort(axis=1)
-            last = self._count[some] - 1
+            last = self._count[which[some]] - 1
             for k, share in enumerate(_SHARES):
                 below = np.floor(share * last).astype(np.intp)
                 above = np.minimum(below + 1, last)
                 part = share * last - below
                 one, other = (values[np.arange(len(some)), place] for place in (below, above))
-                quantiles[some, k] = one + part * (other - one)
-        return quantiles, self._neighbours(residuals, starts)
+                self._quantiles[which[some], k] = one + part * (other - one)
 
-    def _neighbours(self, residuals: Array, starts: NDArray[np.intp]) -> Array:
+    def _neighbours(self, residuals: Array, weights: Array, which: NDArray[np.intp], starts: NDArray[np.intp]) -> Array:
+        """Durbin and Watson's figure for some groups, nan where it says nothing."""
         objective = self._objective
-        nothing = np.full(len(self._sizes), math.nan)
+        nothing = np.full(len(which), math.nan)
         predictors = objective.model.predictors()
         if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.data.names:
             return nothing
-        root = np.sqrt(objective.table.columns[WEIGHT]) if objective.weighted else 1.0
-        scaled = residuals[0] * root
-        steps, apart = np.diff(objective.table.columns[predictors[0]]), np.square(np.diff(scaled))
+        scaled = residuals[0] * np.sqrt(weights)
+        steps, apart = np.diff(self._rows.column(predictors[0], which)), np.square(np.diff(scaled))
         between = np.zeros(len(scaled), dtype=np.bool_)
         between[starts[1:] - 1] = True  # the last row of each group but the last
         steps[between[:-1]] = 0
@@ -189,8 +191,7 @@ class Conclusions:
         good = np.flatnonzero(self._found.converged)
         asked: Sequence[int] = good[np.linspace(0, len(good) - 1, min(_ASKED, len(good))).astype(np.intp)].tolist()
         for which in asked:
-            end = int(np.cumsum(self._sizes)[which])
-            part = self._objective.restricted(slice(end - int(self._sizes[which]), end))
+            part = self._rows.of_group(which)
             with quiet():
                 if Waves(part).quarter(theta[which]):
                     return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _ROWS = 2**17  # that are looked at together, about
+_SORTED = 2**18  # that are sorted together
+_COPIED = 2**20  # rows of a group that are worth a copy
 _STEPS = 200
 _TOLERANCE = 1e-14  # of the reduction of the sum of squares, and of steps
 _FIRST = 1e-3  # damping, beside the scale of each parameter
@@ -51,43 +54,78 @@ class Together:
 
 
 class GroupedRows:
-    """The rows of an objective, which lie group by group.
+    """The rows of an objective, by groups. They stay where they are, and are gathered some groups at a time.
 
     Args:
         objective: all of whose free parameters are numbers.
+        order: the numbers of the rows, group by group.
         sizes: how many rows each group has.
     """
 
-    def __init__(self, objective: Objective, sizes: NDArray[np.intp]) -> None:
+    def __init__(self, objective: Objective, order: NDArray[Any], sizes: NDArray[np.intp]) -> None:
         self._objective = objective
+        self._order = order
         self.sizes = sizes
-        self.ends = np.cumsum(sizes)
+        self._ends = np.cumsum(sizes)
         self._kernel: RowKernel = objective.kernels.residuals_and_slopes_of_groups
         columns = objective.table.columns
         self._columns = {name: columns[name] for name in self._kernel.names.intersection(columns)}
-        self._root = np.sqrt(columns[WEIGHT]) if objective.weighted else None
 
     def some(self, which: NDArray[np.intp]) -> GroupedRows:
         """Some of the groups."""
+        return GroupedRows(self._objective, self.numbers(which), self.sizes[which])
+
+    def numbers(self, which: NDArray[np.intp]) -> NDArray[Any]:
+        """The numbers of the rows of some groups, one group after the other."""
         sizes = self.sizes[which]
-        rows = _ranges(self.ends[which] - sizes, sizes)
-        return GroupedRows(self._objective.restricted(rows), sizes)
+        return self._order[_ranges(self._ends[which] - sizes, sizes)]
+
+    def of_group(self, which: int) -> Objective:
+        """The objective of the rows of one group. Many of them stay where they are too."""
+        end = int(self._ends[which])
+        rows = self._order[end - int(self.sizes[which]) : end]
+        if len(rows) <= _COPIED:
+            return self._objective.restricted(rows)
+        chosen = np.zeros(self._objective.rows, np.bool_)
+        chosen[rows] = True
+        return self._objective.restricted(chosen)
+
+    def batches(self, which: NDArray[np.intp] | None = None) -> list[NDArray[np.intp]]:
+        """All groups, or some, as parts that have few rows each."""
+        chosen = np.arange(len(self.sizes)) if which is None else which
+        number = np.cumsum(self.sizes[chosen]) // _ROWS
+        return np.split(chosen, np.flatnonzero(np.diff(number)) + 1)
+
+    def column(self, name: str, which: NDArray[np.intp]) -> Array:
+        """A column of the rows of some groups."""
+        found: Array = self._objective.table.columns[name][self.numbers(which)]
+        return found
+
+    def weights(self, which: NDArray[np.intp]) -> Array:
+        """How much each of these rows counts."""
+        return self.column(WEIGHT, which) if self._objective.weighted else np.ones(int(self.sizes[which].sum()))
+
+    def target(self, which: NDArray[np.intp]) -> Array:
+        """The target in these rows, of shape (components, rows)."""
+        part = self._objective.restricted(self.numbers(which))
+        return part.per_row(part.kernels.target, np.zeros(part.layout.size))
 
     def triangles(self, theta: Array, which: NDArray[np.intp]) -> Array:
         """The triangles of [J | r] of some groups, at the parameters of each, of shape (which, P+1, P+1)."""
-        number = np.cumsum(self.sizes[which]) // _ROWS
-        cuts = np.flatnonzero(np.diff(number)) + 1
-        parts = zip(np.split(theta, cuts), np.split(which, cuts), strict=True)
-        return np.concatenate([self._triangles(*part) for part in parts])
+        found, done = np.empty((len(which), *[self._objective.layout.size + 1] * 2)), 0
+        for part in self.batches(which):
+            end = done + len(part)
+            found[done:end] = self._triangles(theta[done:end], part)
+            done = end
+        return found
 
     def _triangles(self, theta: Array, which: NDArray[np.intp]) -> Array:
         """The same of groups that have few rows in all."""
         width, count = self._objective.layout.size + 1, self._objective.components
         sizes = self.sizes[which]
-        rows = None if len(which) == len(self.sizes) else _ranges(self.ends[which] - sizes, sizes)
-        values = self._values(theta, sizes, rows)
-        if self._root is not None:
-            values *= self._root if rows is None else self._root[rows]
+        values = self._values(theta, which)
+        if self._objective.weighted:
+            values *= np.sqrt(self.weights(which))
         by_row = np.ascontiguousarray(values.reshape(count, width, -1).transpose(2, 0, 1))
         starts = np.cumsum(sizes) - sizes
         found = np.empty((len(which), width, width))
@@ -97,18 +135,18 @@ class GroupedRows:
             found[some] = _triangles(taken.reshape(len(some), -1, width))
         return found
 
-    def residuals(self, theta: Array) -> Array:
-        """The residuals of all rows without their weights, of shape (components, rows)."""
-        values = self._values(theta, self.sizes, None)
+    def residuals(self, theta: Array, which: NDArray[np.intp]) -> Array:
+        """The residuals of the rows of some groups without their weights, of shape (components, rows)."""
+        values = self._values(theta, which)
         width = self._objective.layout.size + 1
         found: Array = values.reshape(self._objective.components, width, -1)[:, -1]
         return found
 
-    def _values(self, theta: Array, sizes: NDArray[np.intp], rows: NDArray[np.intp] | None) -> Array:
-        """What the kernel gives for rows, None for all of them, at the parameters of their groups."""
-        own = self._columns
-        columns = own if rows is None else {name: values[..., rows] for name, values in own.items()}
-        by_row = np.ascontiguousarray(np.repeat(theta, sizes, axis=0).T)
+    def _values(self, theta: Array, which: NDArray[np.intp]) -> Array:
+        """What the kernel gives for the rows of some groups, at the parameters of each."""
+        rows = self.numbers(which)
+        columns = {name: values[..., rows] for name, values in self._columns.items()}
+        by_row = np.repeat(theta.T, self.sizes[which], axis=1)
         point = dict(zip(self._objective.parameters, by_row, strict=True))
         values = np.empty((self._kernel.numbers, by_row.shape[1]))
         prepared = self._kernel.prepare({**self._objective.fixed, **self._objective.settings})
@@ -123,6 +161,29 @@ def padded(sizes: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], NDArray[
         some = np.flatnonzero(lengths == length)
         places = np.arange(length if (sizes[some] != sizes[some[0]]).any() else sizes[some[0]])
         yield some, places, places < sizes[some, None]
+
+
+def by_groups(codes: NDArray[np.int32], count: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The numbers of the rows, group by group and otherwise in order, and how many each group has.
+
+    Args:
+        codes: the group of each row, from 0 on.
+
+    >>> by_groups(np.array([1, 0, 1], np.int32), 2)
+    (array([1, 0, 2], dtype=int32), array([1, 2]))
+    """
+    parts = [(start, codes[start : start + _SORTED]) for start in range(0, len(codes), _SORTED)]
+    sizes = np.zeros(count, np.intp)
+    for _, part in parts:
+        sizes += np.bincount(part, minlength=count)
+    places = np.cumsum(sizes) - sizes
+    order = np.empty(len(codes), np.int32 if len(codes) < 2**31 else np.int64)
+    for start, part in parts:
+        rows = np.argsort(part, kind="stable")
+        own = np.bincount(part, minlength=count)
+        order[np.repeat(places - (np.cumsum(own) - own), own) + np.arange(len(part))] = start + rows
+        places += own
+    return order, sizes
 
 
 def _ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from autodiff_cli.language.errors import in_brief
 from autodiff_cli.numbers.given import given_labels
 
 Array = NDArray[np.float64]
+
+_BLOCK = 65_536  # labels that are looked at together
 
 
 def load_with_labels(
@@ -33,7 +36,7 @@ def load_with_labels(
             tables[other] = dataset.load((), drop_missing=drop_missing, labels=other)
     table = tables[first]
     if len(tables) == 1:
-        return table, {} if first is None else {first: _labels(table)}
+        return dataclasses.replace(table, labels=None), {} if first is None else {first: _labels(table)}
     masks = {name: _all(one) if one.kept is None else one.kept for name, one in tables.items()}
     total = len(masks[first])
     for name, mask in masks.items():
@@ -57,13 +60,33 @@ def _labels(table: Table) -> NDArray[Any]:
     return table.labels
 
 
+def coded(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """The different labels, sorted, and of each row the position of its label among them.
+
+    >>> coded(np.array(["b", "a", "b"]))
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
+    """
+    codes = np.empty(len(labels), np.int32)
+    parts = [slice(start, start + _BLOCK) for start in range(0, len(labels), _BLOCK)]
+    if labels.dtype != object:
+        found = np.unique(np.concatenate([labels[:0], *(np.unique(labels[part]) for part in parts)]))
+        for part in parts:
+            codes[part] = np.searchsorted(found, labels[part])
+        return found, codes
+    texts = sorted({text for part in parts for text in labels[part].tolist()})
+    places = {text: place for place, text in enumerate(texts)}
+    for part in parts:
+        codes[part] = [places[text] for text in labels[part].tolist()]
+    return np.array(texts), codes
+
+
 def levels_of(labels: NDArray[Any]) -> tuple[Any, ...]:
     """The levels that occur, sorted.
 
     >>> levels_of(np.array(["b", "a", "b"]))
     ('a', 'b')
     """
-    return tuple(np.unique(labels).tolist())
+    return tuple(coded(labels)[0].tolist())
 
 
 def indicators(matches: Mapping[str, Match], labels: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
@@ -72,8 +95,13 @@ def indicators(matches: Mapping[str, Match], labels: Mapping[str, NDArray[Any]])
     >>> indicators({"m": Match("group", "b")}, {"group": np.array(["b", "a"])})
     {'m': array([1., 0.])}
     """
-    texts = {column: values.astype(str) for column, values in labels.items()}
-    return {name: (texts[match.column] == match.text).astype(np.float64) for name, match in matches.items()}
+    known = {column: coded(values.ravel()) for column, values in labels.items()}
+    found = {}
+    for name, match in matches.items():
+        levels, codes = known[match.column]
+        holds = (levels.astype(str) == match.text).astype(np.float64)
+        found[name] = holds[codes].reshape(labels[match.column].shape)
+    return found
 
 
 def labelled(values: ArrayLike, name: str, levels: Sequence[Any] | None) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.data.table import DataError
+from autodiff_cli.training.levels.indicators import coded
 
 Array = NDArray[np.float64]
 Classes: TypeAlias = tuple[int, ...] | tuple[str, ...]
@@ -26,7 +27,7 @@ def encoded(labels: NDArray[Any], name: str) -> tuple[Classes, Array]:
     Raises:
         DataError: if there is only one class, or if there are so many that they are hardly classes.
     """
-    found, codes = np.unique(labels, return_inverse=True)
+    found, codes = coded(labels)
     return checked_classes(found, len(labels), name), codes.astype(np.float64)
 
 

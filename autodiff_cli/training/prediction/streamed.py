@@ -1,9 +1,11 @@
-"""Predictions for rows that are streamed, chunk by chunk."""
+"""Predictions for many rows, chunk by chunk: streamed, and in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from autodiff_cli.data.files import DataFile
 from autodiff_cli.data.several import SeveralFiles
@@ -12,6 +14,29 @@ from autodiff_cli.training.prediction.named import NamedPredictions, WantedColum
 
 if TYPE_CHECKING:
     from autodiff_cli.training.result.fit import FittedModel
+
+
+_CHUNK = 1 << 17  # rows that are predicted together
+
+
+class PredictionsInMemory:
+    """What is predicted for each row of columns, made again whenever it is asked for, unless rows are few."""
+
+    def __init__(self, fit: FittedModel, columns: Mapping[str, NDArray[Any]], wanted: WantedColumns) -> None:
+        self._fit, self._columns, self._wanted = fit, columns, wanted
+        self._rows = len(next(iter(columns.values())))
+        self._known: list[NamedPredictions] = []
+
+    def chunks(self) -> Iterator[NamedPredictions]:
+        """The predictions of all rows, in order. Raises as `named_predictions`."""
+        if self._rows > _CHUNK:
+            return (self._of(start) for start in range(0, self._rows, _CHUNK))
+        self._known = self._known or [self._of(0)]
+        return iter(self._known)
+
+    def _of(self, start: int) -> NamedPredictions:
+        columns = {name: values[start : start + _CHUNK] for name, values in self._columns.items()}
+        return named_predictions(self._fit, columns, self._wanted)
 
 
 class StreamedPredictions:

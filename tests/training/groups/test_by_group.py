@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -173,3 +174,37 @@ def test_from_python_groups_have_summaries_and_labels_of_any_kind() -> None:
         found[1]
     with pytest.raises(DataError, match="no label"):
         ad.fit_by("y ~ a*x", {**data, "t": [None, "u", "u", "v", "v", "v"]}, "t")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("as_text", [False, True])
+def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
+    rows, count = 2_000_000, 500
+    generator = np.random.default_rng(1)
+    group, x = generator.integers(0, count, rows), generator.uniform(1, 2, rows)
+    y = group * x + generator.normal(size=rows)
+    names = np.array([f"g{k:03d}" for k in range(count)], dtype=object)
+    columns = {"x": x, "y": y, "group": names[group] if as_text else group}
+    fit_groups("y ~ a*x", {name: column[:20_000] for name, column in columns.items()}, "group")
+    tracemalloc.start()
+    try:
+        found = fit_groups("y ~ a*x", columns, "group")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found) == count
+    assert found["g007" if as_text else 7].parameters["a"] == pytest.approx(7, abs=0.1)
+    assert peak < 64_000_000  # the columns have 48 million bytes; ten times as many were taken
+
+
+def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = decays([40, 30, 500])
+    wanted = fit_groups("y ~ a*exp(-b*x)", data, "group")
+    for name, most in (("together._COPIED", 100), ("by_group._FEW", 10), ("by_group._LARGEST", 100)):
+        monkeypatch.setattr(f"autodiff_cli.training.groups.{name}", most)
+    monkeypatch.setattr("autodiff_cli.training.rows.memory._MANY", 100)
+    found = fit_groups("y ~ a*exp(-b*x)", data, "group")
+    for one, other in zip(found, wanted, strict=True):
+        assert one.fit is not None
+        assert other.fit is not None
+        assert one.fit.parameters == pytest.approx(other.fit.parameters, rel=1e-9)
