@@ -32,6 +32,7 @@ from autodiff_cli.numbers.kind import Kind
 
 _BITS = 3.3219280948873626  # in a decimal digit
 _BEYOND = 10  # digits that are known beyond those asked for, so that rounding to these is right, but for exact halves
+_FEWEST_BITS = 50  # of a number that is not settled, with which it is known nevertheless
 _FIRST = 64  # bits to compute with beyond those of a result, at first
 _MOST_BITS = 1 << 1000  # of a size that is told from others: exp(exp(x)) may have more than a float can count
 MOST_CANCELLED = 1000  # a result that cancels in more digits than this is taken for 0
@@ -59,8 +60,8 @@ class Evaluated:
 
     @property
     def known(self) -> list[Number | None]:
-        """The numbers, but None for those of which nothing is known."""
-        return [None if is_nan(x) and not sure else x for x, sure in zip(self.numbers, self.proven, strict=True)]
+        """The numbers, but None for those of which no digits are."""
+        return [x if sure or _has_digits(x) else None for x, sure in zip(self.numbers, self.proven, strict=True)]
 
 
 def evaluate(
@@ -136,7 +137,18 @@ def settle(
                 raise
             return Evaluated([NAN] * count, [False] * count)
         is_taken = took_for_granted()
-    return Evaluated(numbers, [not is_taken and _is_settled(x, enough) for x in numbers])
+    proven = [not is_taken and _is_settled(x, enough) for x in numbers]
+    return Evaluated([x if sure else _taken_for(x, bits) for x, sure in zip(numbers, proven, strict=True)], proven)
+
+
+def _taken_for(x: Number, bits: int) -> Number:
+    """What a number is taken for that a last word, with so many bits, does not settle: 0, if it is tiny and not told
+    from that."""
+    return ZERO if is_finite(x) and _is_perhaps_zero(x) and _magnitude(x) <= -bits / 2 else x
+
+
+def _has_digits(x: Number) -> bool:
+    return not is_nan(x) and (not is_finite(x) or bits_known(x) >= _FEWEST_BITS)
 
 
 def _is_settled(x: Number, bits: int) -> bool:
@@ -175,10 +187,14 @@ def _last_word(kind: Kind[Number], node: Node, arguments: Sequence[Number], bits
     except Undecided:
         return NAN, True
     took = took_for_granted()
-    if is_exact(value) or not is_finite(value) or not ball(value).contains(0):
+    if not is_finite(value) or not _is_perhaps_zero(value):
         return value, took
     largest = max((_magnitude(x) for x in arguments if is_finite(x)), default=0.0)
     return (ZERO, True) if _magnitude(value) <= largest - bits / 2 else (value, took)
+
+
+def _is_perhaps_zero(x: Number) -> bool:
+    return not is_exact(x) and bool(ball(x).contains(0))
 
 
 def _magnitude(x: Number) -> float:

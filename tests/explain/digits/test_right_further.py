@@ -45,6 +45,13 @@ def test_second_derivatives_that_vanish_are_not_zero() -> None:
     assert right('"cbrt(x + 1) - cbrt(x)" --x 1e300 --hessian')["hessian.x.x"] == "3.7037037037037e-801"
 
 
+def test_second_derivatives_that_no_digits_tell_from_zero_are_taken_for_it() -> None:
+    """The first is 1 + 1/(exp(a*x) - 1) + 1/(exp(b*x) - 1) written otherwise; the second has whole multiples of pi."""
+    found = right('"(exp((a + b)*x) - 1)/((exp(a*x) - 1)*(exp(b*x) - 1))" --a=-0.2 --b=-4e-16 --x=-2 --hessian')
+    assert (found["hessian.a.b"], found["hessian.b.b"][:5]) == ("0", "1.562")
+    assert right('"sin(pi*x)" --x 1e10 --hessian')["hessian.x.x"] == "0"
+
+
 def test_nothing_is_said_of_those_that_are_right() -> None:
     assert right('"x^3*y + sin(x)" --x 1.1 --y 2 --hessian --direction x=1,y=1') == {}
     assert right('"exp(x)" --x 1.1 --order 9') == {}
