@@ -42,9 +42,9 @@ class Arrangements {
       if (best === null || merit > best.merit) best = { ...found, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
-    for (const detail of isLarge ? [] : Object.keys(DETAILS)) {
+    for (const [detail, { less }] of isLarge ? [] : Object.entries(DETAILS)) {
+      if (best !== null && best.merit >= ENOUGH - less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
-      if (best.scale >= 1) break;
     }
     if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).forEach(compare);
     return best;
