@@ -173,12 +173,12 @@ def written_numbers(cells: NDArray[Any]) -> NDArray[Any]:
     if cells.dtype != object:
         return cells
     found, done = np.empty(len(cells)), 0
-    known: dict[Any, float | None] = {None: math.nan}
+    known: dict[Any, float] = {None: math.nan}
     for block in _blocks(cells):
         for cell in {*block} - known.keys():
-            known[cell] = number(str(cell))
-        if None in known.values():
-            return cells
+            if (value := number(str(cell))) is None:
+                return cells
+            known[cell] = value
         found[done : done + len(block)] = [known[cell] for cell in block]
         done += len(block)
     return found
