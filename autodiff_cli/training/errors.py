@@ -30,15 +30,24 @@ def plain(options: Any) -> None:
         kind, _, optional = str(field.type).partition(" | ")
         if kind not in _KINDS or (value is None and optional == "None"):
             continue
-        types, words, make = _KINDS[kind]
-        is_truth = kind == "bool" and getattr(getattr(value, "dtype", None), "kind", "") == "b" and not value.ndim
-        try:
-            if not (isinstance(value, types) or is_truth):
-                raise TypeError
-            object.__setattr__(options, field.name, make(value))
-        except (TypeError, OverflowError):
-            shown = f"{value!r}" if isinstance(value, float | str | bytes) else type(value).__name__
-            raise OptionError(f"{field.name} is {words}, not {shown[:40]}") from None
+        object.__setattr__(options, field.name, plain_value(value, kind, field.name))
+
+
+def plain_value(value: Any, kind: str, name: str) -> Any:
+    """A value of a plain type: `str`, `int`, `float` or `bool`. Raises OptionError, with the name, for others.
+
+    >>> plain_value(2, "float", "scale")
+    2.0
+    """
+    types, words, make = _KINDS[kind]
+    is_truth = kind == "bool" and getattr(getattr(value, "dtype", None), "kind", "") == "b" and not value.ndim
+    try:
+        if not (isinstance(value, types) or is_truth):
+            raise TypeError
+        return make(value)
+    except (TypeError, OverflowError):
+        shown = f"{value!r}" if isinstance(value, float | str | bytes) else type(value).__name__
+        raise OptionError(f"{name} is {words}, not {shown[:40]}") from None
 
 
 class ClusterError(RuntimeError):

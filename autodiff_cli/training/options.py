@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.backends.choice import NAMES, compiles
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.training.errors import OptionError, plain
+from autodiff_cli.training.errors import OptionError, plain, plain_value
 from autodiff_cli.training.methods.optimizers import OPTIMIZERS
 from autodiff_cli.training.methods.schedules import read_schedule
 from autodiff_cli.training.objective.losses import FAMILIES, LOSSES
@@ -69,6 +69,7 @@ def checked_level(level: float) -> float:
     >>> checked_level(95)
     0.95
     """
+    level = plain_value(level, "float", "a level of confidence")
     share = level / 100 if 1 < level < 100 else level
     if not 0 < share < 1:
         raise OptionError(f"a level of confidence lies between 0 and 1, not at {level:g}")

@@ -158,3 +158,30 @@ def test_a_penalty_on_parameters_that_are_all_fixed(model: str, tmp_path: Path) 
     path.write_text("x,y\n1,2\n2,4\n")
     output = run_cli(["train", model, str(path), "--fix", "a=1", "--l1", "0.1"])
     expect_refusal(output, "there is nothing to fit: every parameter is fixed")
+
+
+@pytest.mark.parametrize("given", [5, None, [1], {"h": 3}, {1: "a"}, {"h": ["a"]}, b"h=a", [("h", "a")], object()])
+def test_derived_quantities_that_are_no_texts(given: Any) -> None:
+    with pytest.raises(OptionError, match=r"derived quantity is a text, not"):
+        ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, derive=given)
+
+
+@pytest.mark.parametrize("level", ["0.9", [0.9], np.array([0.9]), 1j, object(), 10**400, b"1", 0, 100, -1, math.nan])
+def test_levels_that_are_none(level: Any) -> None:
+    found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
+    for ask in (found.confidence, found.quantile, lambda of: found.predict({"x": [1]}, interval=of)):
+        with pytest.raises(OptionError, match=r"a level of confidence (is a number|lies between 0 and 1), not"):
+            ask(level)
+
+
+def test_levels_in_per_cent_are_those_between_0_and_1() -> None:
+    found = ad.fit("y ~ exp(a*x)", {"x": [1, 2, 3, 4], "y": [1, 3, 4, 9]}, loss="poisson")
+    assert found.confidence(95) == found.confidence(0.95)
+    for one, other in zip(*(found.predict({"x": [1]}, interval=level) for level in (90, 0.9)), strict=True):
+        assert one == pytest.approx(other)
+
+
+@pytest.mark.parametrize("scale", [np.array([1.0, 2.0]), [1], "1", 1j, None])
+def test_scales_that_are_no_numbers(scale: Any) -> None:
+    with pytest.raises(OptionError, match="scale is a number, not"):
+        ad.Objective("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, loss="huber", scale=scale)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.data.table import DataError
 from autodiff_cli.training import squares
 
 
@@ -56,4 +57,11 @@ def test_squares_that_vanish_or_grow_change_no_digit(unit: float) -> None:
     plain, scaled = (ad.fit("y ~ a*exp(-b*t)", {"t": t, "y": y * by}) for by in (1, unit))
     assert scaled.converged
     assert scaled.parameters["a"] / unit == pytest.approx(plain.parameters["a"], rel=1e-7)
+    for name, size in (("a", unit), ("b", 1)):
+        assert scaled.stderr[name] / size == pytest.approx(plain.stderr[name], rel=1e-6)
     assert scaled.parameters["b"] == pytest.approx(plain.parameters["b"], rel=1e-7)
+
+
+def test_a_target_whose_squares_vanish_is_refused() -> None:
+    with pytest.raises(DataError, match="at most 3e-170 in size, and squares of this vanish: multiply it"):
+        ad.fit("y ~ a*t", {"t": [1, 2, 3], "y": [1e-170, -3e-170, 2e-170]})

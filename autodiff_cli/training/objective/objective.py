@@ -19,6 +19,7 @@ from autodiff_cli.backends.protocol import State, Tell
 from autodiff_cli.backends.update import Update
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.training.errors import plain_value
 from autodiff_cli.training.keeping.answers import Answers
 from autodiff_cli.training.objective.kernels import DIRECTION
 from autodiff_cli.training.objective.loading import Data, as_dataset
@@ -119,6 +120,7 @@ class Objective(ModelOverRows):
         backend: str = "auto",
         threads: int | None = None,
     ) -> None:
+        scale = plain_value(scale, "float", "scale")
         options = Options(
             ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
             DataOptions(weights, sigma, drop_missing=drop_missing, no_columns=no_columns),

@@ -16,7 +16,7 @@ from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, topological
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.training.objective.losses import LOSSES
+from autodiff_cli.training.objective.losses import LOSSES, LossKind
 from autodiff_cli.training.rows.reductions import Bad, bad, extremes, join_bad
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def undefined(objective: Objective, theta: ArrayLike) -> Undefined | None:
 
 
 def check_target(objective: Objective) -> None:
-    """Raise DataError if the target is not finite, or not what the loss needs."""
+    """Raise DataError if the target is not finite, too small, or not what the loss needs."""
     nowhere = np.zeros(objective.layout.size)
     found = objective.fold_rows(objective.kernels.target, nowhere, extremes, np.minimum)
     least, most = found[0], -found[1]
@@ -87,6 +87,9 @@ def check_target(objective: Objective) -> None:
         row = _row(objective, objective.fold_rows(objective.kernels.target, nowhere, bad, join_bad).first)
         raise DataError(f"the left side of `~` is not finite in {row}")
     loss = LOSSES[objective.loss]
+    size = float(max(-least, most))
+    if loss.kind is LossKind.SQUARES and size > 0 and size * size == 0:
+        raise DataError(f"the left side of `~` is at most {size:g} in size, and squares of this vanish: multiply it")
     if least < loss.least or most > loss.most or (loss.above and least <= loss.least):
         low = f"above {loss.least:g}" if loss.above else f"not below {loss.least:g}"
         needed = low if math.isinf(loss.most) else f"between {loss.least:g} and {loss.most:g}"

@@ -24,6 +24,7 @@ from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.ops.structural import index
 from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.objective.losses import LOSSES, LossKind
+from autodiff_cli.training.options import checked_level
 from autodiff_cli.training.prediction.quantiles import count_quantiles, gamma_quantiles
 
 if TYPE_CHECKING:
@@ -60,12 +61,13 @@ def bands(
         point: the values of all leaves: parameters, and columns of shape (rows,).
         spread: what the standard deviation of a row is, beside that of the others, from the weights or sigmas of the
             fit; None where rows were weighed and nothing says how new ones are.
-        level: the probability, between 0 and 1.
+        level: the probability, 0.95 or 95 per cent, say.
 
     Raises:
-        OptionError: for a fit without standard errors, and one of classes.
+        OptionError: for a fit without standard errors, one of classes, and for what is no level.
     """
     _check(fit)
+    level = checked_level(level)
     program, shapes = model.program, model.shapes
     outputs = [program.output]
     for length in model.target_shape:

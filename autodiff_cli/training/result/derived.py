@@ -22,7 +22,7 @@ from autodiff_cli.language.errors import ExpressionError, UnknownNameError, in_b
 from autodiff_cli.language.lexer import canonical, is_name
 from autodiff_cli.language.lowering import Program, read
 from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.errors import OptionError, plain_value
 from autodiff_cli.training.levels.expansion import in_backticks
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
@@ -37,15 +37,17 @@ def written(given: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     """Quantities by name: from a mapping, or from texts such as `half = ln(2)/b`. A text without a name is its own.
 
     Raises:
-        OptionError: for a name that is none, or is there twice.
+        OptionError: for what is no text, a name without an expression, and one that is there twice.
 
     >>> written(["half = ln(2)/b", "a*b"])
     {'half': 'ln(2)/b', 'a*b': 'a*b'}
     """
     found: dict[str, str] = {}
-    pairs = given.items() if isinstance(given, Mapping) else map(_named, [given] if isinstance(given, str) else given)
+    texts = [given] if isinstance(given, str) or not isinstance(given, Iterable) else given
+    pairs = given.items() if isinstance(given, Mapping) else map(_named, texts)
     for name, text in pairs:
-        if not text.strip():
+        plain_value(name, "str", "the name of a derived quantity")
+        if not plain_value(text, "str", "a derived quantity").strip():
             raise OptionError(f"derive takes NAME=EXPR, as half=ln(2)/b: `{name}` has no expression")
         if name in found:
             raise OptionError(f"the derived quantity `{name}` is given twice")
@@ -54,7 +56,7 @@ def written(given: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 
 
 def _named(text: str) -> tuple[str, str]:
-    name, equals, rest = text.partition("=")
+    name, equals, rest = str(plain_value(text, "str", "a derived quantity")).partition("=")
     if equals and is_name(name.strip()):
         return canonical(name.strip()), rest.strip()
     return text.strip(), text.strip()

@@ -21,6 +21,7 @@ from autodiff_cli.training.errors import OptionError
 from autodiff_cli.training.levels.indicators import indicators, labelled
 from autodiff_cli.training.objective.labels import Classes
 from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.options import checked_level
 from autodiff_cli.training.prediction.bands import Bands, bands
 from autodiff_cli.training.prediction.graph import PredictionGraph, prediction_graph
 from autodiff_cli.training.prediction.picture import Picture
@@ -154,7 +155,10 @@ class FittedModel:
         error is not known. Of an array it is a pair of arrays.
 
         Args:
-            level: between 0 and 1; by default that of the fit.
+            level: 0.95 or 95 per cent, say; by default that of the fit.
+
+        Raises:
+            OptionError: for what is no level.
 
         >>> import autodiff_cli as ad
         >>> fit = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]})
@@ -185,11 +189,9 @@ class FittedModel:
         """The half-width of intervals in standard errors; nan where there are none.
 
         Args:
-            level: between 0 and 1; by default that of the fit.
+            level: see `confidence`.
         """
-        chosen = self.confidence_level if level is None else level
-        if not 0 < chosen < 1:
-            raise ValueError(f"a level of confidence lies between 0 and 1, not at {chosen:g}")
+        chosen = self.confidence_level if level is None else checked_level(level)
         if self.interval_dof is None:
             return normal_quantile(chosen)
         return student_quantile(chosen, self.interval_dof) if self.interval_dof > 0 else math.nan

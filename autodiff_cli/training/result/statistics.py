@@ -74,7 +74,7 @@ class Statistics:
             inv(RᵀR)·s², and s; see `variance_of_combination`.
         on_bounds: a sentence for every parameter that stands at a bound.
         away: how many standard errors the minimum is away, see `_away`.
-        adrift: a sentence on parameters that have no finite best value, since the model separates classes completely.
+        adrift: a sentence on parameters that have no finite best value, since the model separates classes.
     """
 
     rss: float | None
@@ -139,15 +139,15 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
         if away > _AWAY:
             reason = f"no standard errors: the minimum is {away:.2g} of them away from where the fit stopped"
             found = _Errors(unknown, 1.0, "", [reason])
-    spread = np.sqrt(np.diag(found.inverse)) * found.scale
+    spread = found.spread
     stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(spread).items()}
     known = any(error is not None for error in stderr.values())
-    adrift = separation(objective, theta, stderr) if solved else ""
+    adrift = separation(objective, theta, unknown if reason else found.covariance) if solved else ""
     return Statistics(
         rss=None if length is None else length * length,
         dof=dof,
         r_squared=None if is_hidden else explained,
-        covariance=found.inverse if reason else found.inverse * found.scale * found.scale,
+        covariance=found.inverse if reason else found.covariance,
         stderr=stderr,
         definition=found.definition if known else "",
         interval_dof=None if absolute or objective.kind is LossKind.LIKELIHOOD else dof,
@@ -163,20 +163,19 @@ def _statistics(objective: Objective, theta: Array, absolute: bool, solved: bool
 def _away(objective: Objective, theta: Array, found: _Errors) -> float:
     """How far the minimum is, by the curvatures here, in standard errors of the parameter that is farthest from it;
     nan where that is not known."""
-    spread = np.sqrt(np.diag(found.inverse)) * found.scale
-    if found.reasons or objective.is_penalised or not (spread > 0).any():
+    if found.reasons or objective.is_penalised or not (found.spread > 0).any():
         return math.nan
     if objective.kind is LossKind.SQUARES:
         triangle = objective.triangle(theta)
         if np.sum(np.square(triangle[:, -1])) <= _ROUNDING * objective.target_variation():
             return math.nan
-        slopes = triangle[:, :-1].T @ triangle[:, -1]
+        slopes = (triangle[:, :-1] / found.units).T @ (triangle[:, -1] / found.scale)
     elif objective.kind is LossKind.LIKELIHOOD:
-        slopes = objective.value_and_grad(theta)[1] * objective.total_weight * objective.components
+        slopes = objective.value_and_grad(theta)[1] * objective.total_weight * objective.components / found.scale
     else:
         return math.nan
     step = np.where(np.isnan(found.inverse), 0.0, found.inverse) @ slopes
-    return float(np.nanmax(np.abs(step) / spread))
+    return float(np.nanmax(np.abs(step) / np.sqrt(np.diag(found.inverse))))
 
 
 def _count(objective: Objective) -> int:
@@ -197,18 +196,33 @@ def _length(objective: Objective, theta: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """A covariance as an inverse matrix times the square of a scale, so that neither vanishes."""
+    """A covariance as an inverse matrix, each parameter in a unit of its own, times the square of a scale: so nothing
+    vanishes or overflows on the way."""
 
     inverse: Array
     scale: float
     definition: str
     reasons: list[str]
+    units: Array | float = 1.0  # parameters are in 1/units
+
+    @property
+    def spread(self) -> Array:
+        """The standard errors."""
+        found: Array = np.sqrt(np.diag(self.inverse)) * (self.scale / self.units)
+        return found
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance, of shape (P, P)."""
+        scales = np.broadcast_to(self.scale / self.units, len(self.inverse))
+        found: Array = self.inverse * scales * scales[:, None]
+        return found
 
 
 def _told_apart(objective: Objective, theta: Array, found: _Errors) -> tuple[str, ...]:
-    if found.reasons or objective.classes is not None:
+    if found.reasons or objective.classes is not None or not found.scale:
         return ()
-    return tuple(hardly_told_apart(objective.layout.numbers, theta, found.inverse * found.scale * found.scale))
+    return tuple(hardly_told_apart(objective.layout.numbers, theta * found.units / found.scale, found.inverse))
 
 
 def _tied(objective: Objective, theta: Array, found: _Errors, touched: NDArray[np.bool_]) -> tuple[Array, float] | None:
@@ -224,7 +238,9 @@ def _of_free(found: _Errors, free: NDArray[np.bool_]) -> _Errors:
         return found
     everything = np.full((len(free), len(free)), math.nan)
     everything[np.ix_(free, free)] = found.inverse
-    return dataclasses.replace(found, inverse=everything)
+    units = np.ones(len(free))
+    units[free] = found.units
+    return dataclasses.replace(found, inverse=everything, units=units)
 
 
 def _on_bounds(objective: Objective, theta: Array, touched: NDArray[np.bool_], *, known: bool) -> tuple[str, ...]:
@@ -246,15 +262,18 @@ def _errors(
     if objective.is_penalised:
         return _penalised(objective, theta, absolute, length, dof + size, free, names)
     if kind is LossKind.SQUARES and (objective.family is None or objective.is_linear):
-        found, reasons = inverse(objective.triangle(theta)[:size, :size][:, free], names)
+        factor = objective.triangle(theta)[:size, :size][:, free]
+        sizes = np.abs(factor).max(axis=0, initial=0.0)
+        units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
+        found, reasons = inverse(factor / units, names)
         if objective.family is not None:
-            return _scaled(found, length, dof, GAUSSIAN, reasons)
+            return _scaled(found, length, dof, GAUSSIAN, reasons, units)
         if absolute:
             definition = ABSOLUTE_EFFECTIVE if objective.kernels.graphs.x_errors else ABSOLUTE
-            return _Errors(found, 1.0, definition, reasons)
+            return _Errors(found, 1.0, definition, reasons, units)
         definition = SCALED_WEIGHTED if objective.weighted else SCALED
         definition = SCALED_EFFECTIVE if objective.kernels.graphs.x_errors else definition
-        return _scaled(found, length, dof, definition, reasons)
+        return _scaled(found, length, dof, definition, reasons, units)
     open_directions = gauge(objective, theta) if free.all() else None
     if open_directions is not None and open_directions.shape[1]:
         return _within(objective.hessian(theta), open_directions)
@@ -334,9 +353,11 @@ def _within(hessian: Array, open_directions: Array) -> _Errors:
     return _Errors(basis @ found @ basis.T, 1.0, f"{LIKELIHOOD}, with sums over the classes of 0", reasons)
 
 
-def _scaled(found: Array, length: float, dof: float, definition: str, reasons: list[str]) -> _Errors:
+def _scaled(
+    found: Array, length: float, dof: float, definition: str, reasons: list[str], units: Array | float = 1.0
+) -> _Errors:
     if dof > 0:
-        return _Errors(found, length / math.sqrt(dof), definition, reasons)
+        return _Errors(found, length / math.sqrt(dof), definition, reasons, units)
     more = "no standard errors: there are no more rows than parameters, so that nothing tells the size of the errors"
     return _Errors(np.full_like(found, math.nan), 1.0, "", [*reasons, more])
 

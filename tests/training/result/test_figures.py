@@ -316,8 +316,29 @@ def test_a_class_that_is_separated_from_two_that_are_not() -> None:
     x = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 23])
     k = ["a", "b", "a", "b", "b", "a", "b", "b", "c", "c", "c", "c"]
     found = fit("k ~ softmax(dense(x, 3))", {"x": x, "k": k})
-    assert any(text.startswith("the model separates classes completely") for text in found.warnings)
+    said = "the model separates some rows completely from those of other classes (4 rows are predicted beyond doubt)"
+    assert any(text.startswith(said) for text in found.warnings)
     assert not found.failure
+
+
+def test_a_level_all_of_whose_rows_are_of_one_class_is_no_separation_of_all() -> None:
+    generator = np.random.default_rng(0)
+    g = generator.integers(0, 3, 400)
+    k = np.where(g == 2, 1, generator.uniform(size=400) < 0.4).astype(int)
+    found = fit("k ~ sigmoid(a[g])", {"g": g, "k": k}, loss="bce")
+    assert "some rows completely from those of other classes" in found.warnings[-1]
+    assert "`a[2]` would run to infinity, and the values and errors of such parameters" in found.warnings[-1]
+
+
+@pytest.mark.parametrize("seed", [1, 3, 22])
+def test_a_parameter_about_0_beside_rows_beyond_doubt_does_not_run_to_infinity(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x, z = generator.uniform(-25, 25, 400), generator.normal(size=400)
+    k = (generator.uniform(size=400) < 1 / (1 + np.exp(-1.5 * x))).astype(int)
+    found = fit("k ~ sigmoid(a*x + b + c*z)", {"x": x, "k": k, "z": z}, loss="bce")
+    assert abs(found.parameters["c"]) < 0.1 * found.stderr["c"]
+    assert found.converged
+    assert found.warnings == []
 
 
 def test_classes_that_overlap_are_not_called_separated() -> None:
