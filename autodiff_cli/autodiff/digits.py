@@ -24,7 +24,6 @@ from autodiff_cli.numbers.balls.number import (
     bits_known,
     is_exact,
     is_finite,
-    is_nan,
     took_for_granted,
 )
 from autodiff_cli.numbers.balls.table import precision
@@ -148,7 +147,7 @@ def _taken_for(x: Number, bits: int) -> Number:
 
 
 def _has_digits(x: Number) -> bool:
-    return not is_nan(x) and (not is_finite(x) or bits_known(x) >= _FEWEST_BITS)
+    return is_finite(x) and bits_known(x) >= _FEWEST_BITS
 
 
 def _is_settled(x: Number, bits: int) -> bool:

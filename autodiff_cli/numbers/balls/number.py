@@ -24,7 +24,8 @@ ZERO, ONE = fmpq(0), fmpq(1)
 
 _LONGEST_FRACTION = 4096  # bits of a fraction that is kept exact; whole numbers are cheaper
 LONGEST_WHOLE = 1 << 20
-_LARGEST = fmpq(2) ** 65536
+LONGEST = 65536  # bits of a number whose exponential is computed
+LARGEST = fmpq(2) ** LONGEST
 _LONGEST = arb(2) ** LONGEST_WHOLE
 
 
@@ -67,11 +68,11 @@ def is_finite(x: Number) -> bool:
 
 def limited(x: Number) -> Number:
     """The number, or an infinity for one so large that its exponential would fill the memory. Raises Undecided."""
-    if not is_finite(x) or abs(x) < _LARGEST:
+    if not is_finite(x) or abs(x) < LARGEST:
         return x
-    if x > _LARGEST:
+    if x > LARGEST:
         return INF
-    if x < -_LARGEST:
+    if x < -LARGEST:
         return NEGATIVE_INF
     raise Undecided
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from flint import acb, arb, arb_series, ctx, fmpz
 
-from autodiff_cli.numbers.balls.number import NAN, is_whole, whole_in
+from autodiff_cli.numbers.balls.number import LARGEST, LONGEST, NAN, is_whole, whole_in
 
 Ball = arb
 _MOST_ORDER = 10_000  # of a derivative
@@ -120,7 +120,8 @@ def _order(n: Ball) -> int | None:
 
 def softplus(x: Ball) -> Ball:
     """log(1 + exp(x))."""
-    return x.max(arb(0)) + (-abs(x)).exp().log1p()
+    size = abs(x)
+    return x.max(arb(0)) + (arb(0, arb(2) ** -LONGEST) if size > LARGEST else (-size).exp().log1p())
 
 
 def logaddexp(x: Ball, y: Ball) -> Ball:
@@ -165,4 +166,10 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "Ei": arb.ei, "Si": arb.si, "Ci": arb.ci, "Shi": arb.shi, "Chi": arb.chi,
     "fresnels": arb.fresnel_s, "fresnelc": arb.fresnel_c,
 }
+# They grow no faster than their arguments, and have no period: what they are of a huge number can be computed.
+OF_ANY_SIZE = frozenset((
+    "sqrt", "log", "log1p", "log2", "log10", "logit", "asinh", "acosh", "asech", "acsch", "acoth", "lambertw",
+    "atan", "acot", "asec", "acsc", "atan2", "softsign", "softplus", "logsigmoid", "logaddexp",
+    "lgamma", "digamma", "polygamma",
+))
 # fmt: on

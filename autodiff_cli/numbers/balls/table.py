@@ -54,7 +54,7 @@ from autodiff_cli.numbers.balls.number import (
     limited,
     working,
 )
-from autodiff_cli.numbers.balls.special import FUNCTIONS
+from autodiff_cli.numbers.balls.special import FUNCTIONS, OF_ANY_SIZE
 from autodiff_cli.numbers.kind import Kind
 
 
@@ -104,7 +104,7 @@ def _proven(name: str, function: Callable[..., arb]) -> Function:
     another nan a sign that the balls are too wide."""
 
     def at(*given: Number) -> Number:
-        xs = [*map(limited, given)]
+        xs = [*given] if name in OF_ANY_SIZE else [*map(limited, given)]
         if not all(map(is_finite, xs)):
             return conventional(name, *xs)
         z = function(*map(ball, xs))

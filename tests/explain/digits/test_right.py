@@ -47,6 +47,11 @@ SPOILT = [
     # differences of what has vanished
     ("1/(x + 1) - 1/x", {"x": 1e300}, {VALUE: "-1e-600", "x": "2e-900"}),
     ("(1 - cos(x))/x^2", {"x": 1e-214}, {VALUE: "0.5", "x": "-8.33333333333333e-216"}),
+    # of numbers far beyond those whose exponential can be computed
+    ("log(1 + exp(x))", {"x": 1e6}, {VALUE: "1000000", "x": "1"}),
+    ("asinh(exp(x))", {"x": 1e6}, {VALUE: "1000000.69314718", "x": "1"}),
+    ("sqrt(exp(x))", {"x": 1e6}, {VALUE: "1.74161287225436e+217147", "x": "8.70806436127181e+217146"}),
+    ("softplus(exp(x))/hypot(exp(x), 1)", {"x": 1e6}, {VALUE: "1"}),
     # terms that cancel in more than a thousand digits
     ("(x - sin(x))/(x - tan(x))", {"x": -2e-287}, {VALUE: "-0.5", "x": "-9e-288"}),
     # where the value is smaller than what spoils it by more than a float can hold
@@ -103,6 +108,7 @@ def test_nothing_is_said_of_what_is_right(text: str, point: dict[str, float]) ->
 def test_what_no_number_of_digits_shows_is_unknown() -> None:
     """sin(π) is 0, which no ball can tell from a number next to it, and gamma has a pole there."""
     assert right(trace(parse("gamma(x*sin(pi) - 1)"), {"x": 1000.0}))[VALUE] == "unknown"
+    assert right(trace(parse("logit(sigmoid(x))"), {"x": 1e6})) == {VALUE: "unknown", "x": "unknown"}
 
 
 def test_a_size_of_which_no_float_holds_the_logarithm_is_not_zero() -> None:
