@@ -65,9 +65,8 @@ class CompiledSums:
         self.names = _names(plan)
         self.block_rows = _block_rows(plan)
         self._numbers = plan.numbers
-        self._out = np.empty(plan.numbers)  # of one block; an address takes long to find
-        self._address = self._out.ctypes.data
-        self._partials, self._partials_address = self._out[:0, None], 0  # of the blocks that are computed at a time
+        self._at_a_time = max(1, _PARTIALS // max(1, plan.numbers))  # blocks
+        self._make_room(1)
         self._runner = Runner(plan, target, threads, self.block_rows, summed=True)
         self.recipe = Recipe(_compiled, CompiledSums, graphs, target.width, shared=True)
 
@@ -83,26 +82,25 @@ class CompiledSums:
             runner.bind(columns, rows)
             values = runner.point(point)
             if rows <= self.block_rows:
-                runner.run(values, self._address, 0, 1)
-                return self._out.copy()
-            return self._folded(values, -(-rows // self.block_rows))
-
-    def _folded(self, values: Any, blocks: int) -> Array:
-        parts = self._runner.groups(blocks, max(1, _PARTIALS // self._numbers))
-        if len(parts) == 1:
-            return self._group(values, *parts[0])
-        return fold((self._group(values, *part) for part in parts), _added)
+                return self._group(values, 0, 1)
+            parts = runner.groups(-(-rows // self.block_rows), self._at_a_time)
+            if len(parts) == 1:
+                return self._group(values, *parts[0])
+            return fold((self._group(values, *part) for part in parts), _added)
 
     def _group(self, values: Any, first: int, end: int) -> Array:
-        size = 8 * self._numbers
         if len(self._partials) < end - first:
-            self._partials = np.empty((end - first, self._numbers))
-            self._partials_address = self._partials.ctypes.data
-        address = self._partials_address
-        self._runner.run(values, (address - first * size) % 2**64, first, end)
-        self._runner.add_up(address, end - first)
-        total: Array = self._partials[0].copy()
-        return total
+            self._make_room(end - first)
+        self._runner.run(values, self._address - 8 * self._numbers * first, first, end)
+        if end > first + 1:
+            self._runner.add_up(self._address, end - first)
+        return self._total.copy()
+
+    def _make_room(self, blocks: int) -> None:
+        """For the sums of so many blocks. An address takes long to find."""
+        self._partials = np.empty((blocks, self._numbers))
+        self._total: Array = self._partials[0]  # in the end
+        self._address = self._partials.ctypes.data
 
 
 def _added(a: Array, b: Array) -> Array:

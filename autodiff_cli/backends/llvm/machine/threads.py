@@ -79,15 +79,16 @@ class Crew:
 
     def _started(self, wanted: int) -> int:
         """How many helpers there are of those wanted: as many as there is memory for."""
-        if len(self._bells) < wanted:
-            with self._starting, contextlib.suppress(RuntimeError):  # can't start new thread
-                while len(self._bells) < min(wanted, _MOST):
-                    bell = _thread.allocate_lock()
-                    bell.acquire()
-                    number = len(self._bells)
-                    name = f"autodiff-{number}"
-                    threading.Thread(target=self._help, args=(number, bell), daemon=True, name=name).start()
-                    self._bells.append(bell)
+        if len(self._bells) >= wanted:
+            return wanted
+        with self._starting, contextlib.suppress(RuntimeError):  # can't start new thread
+            while len(self._bells) < min(wanted, _MOST):
+                bell = _thread.allocate_lock()
+                bell.acquire()
+                number = len(self._bells)
+                name = f"autodiff-{number}"
+                threading.Thread(target=self._help, args=(number, bell), daemon=True, name=name).start()
+                self._bells.append(bell)
         return min(wanted, len(self._bells))
 
     def _help(self, number: int, bell: _thread.LockType) -> None:
