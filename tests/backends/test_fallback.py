@@ -30,7 +30,7 @@ def _raises(*_: Any, **__: Any) -> Any:
 
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "reading": lambda patch: patch.setattr(llvm, "parse_assembly", _raises),
+    "compiling": lambda patch: patch.setattr(llvm.TargetMachine, "emit_object", _raises),
     "linking": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine.compile.engine", _raises),
     "looking up": lambda patch: patch.setattr(
         "autodiff_cli.numbers.compiled.machine._Linked.get_function_address", _raises
@@ -70,6 +70,13 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch, what: 
     monkeypatch.setattr(f"autodiff_cli.backends.llvm.{what}", mistaken)
     with pytest.raises(kind, match="ours"):
         ad.fit(MODEL, DATA, backend="llvm", optimizer="adam", batch_size=50, epochs=1)
+
+
+def test_a_text_that_llvm_does_not_understand_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    monkeypatch.setattr("autodiff_cli.backends.llvm.machine.runner.written", lambda *_, **__: "define oops")
+    with pytest.raises(AssertionError, match="oops"):
+        ad.fit(MODEL, DATA, backend="llvm")
 
 
 def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,16 @@ VERSIONS = (llvm.__name__, ".".join(map(str, llvm.llvm_version_info)))  # what o
 
 
 def parsed(text: str) -> Any:
-    """A text as LLVM's module."""
-    module = llvm.parse_assembly(text)
-    module.verify()
+    """A text as LLVM's module.
+
+    Raises:
+        AssertionError: if LLVM does not understand it, which is a mistake of whoever wrote it.
+    """
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise AssertionError(f"LLVM does not understand: {error}") from error
     return module
 
 

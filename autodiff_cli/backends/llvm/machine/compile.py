@@ -38,7 +38,7 @@ class Machine:
 def compiled(write: Callable[[], str], target: Processor) -> Machine:
     """The machine code of a text, which is written first. Raises NotCompiled if LLVM cannot make it here.
 
-    A mistake in what writes the text is none of LLVM's, and is raised as it is.
+    A mistake in what writes the text, or in the text, is none of LLVM's, and is raised as it is.
     """
     with _not_compiled((MemoryError,)):
         text = write()
