@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.protocol import EpochKernel, NotCompiled, Point, State, Tell
+from autodiff_cli.backends.protocol import NotCompiled
 from autodiff_cli.data.table import Table
 from autodiff_cli.training.cluster.on_worker import Partition, divided
 from autodiff_cli.training.rows.memory import InMemory
-from autodiff_cli.training.rows.protocol import LARGEST_BLOCK, WEIGHT, Columns, Rows, Some, Task, numbered
+from autodiff_cli.training.rows.protocol import LARGEST_BLOCK, WEIGHT, Columns, EpochRun, Rows, Some, Task, numbered
 from autodiff_cli.training.rows.tasks import ColumnTask, SumTask
 
 if TYPE_CHECKING:
@@ -83,21 +83,12 @@ class OnCluster:
         table = self._gathered(numbered(rows, self.rows))
         return InMemory(table) if table.rows <= _HERE else OnCluster.of(self._cluster, table)
 
-    def descend(
-        self,
-        kernel: EpochKernel,
-        state: State,
-        rate: float,
-        point: Point,
-        batch_rows: int,
-        generator: np.random.Generator,
-        tell: Tell | None = None,
-    ) -> float:
+    def descend(self, epoch: EpochRun) -> float:
         """See `Rows.descend`. A batch has all rows: options see to that."""
         if self.rows <= LARGEST_BLOCK:  # nothing to share; in memory they are drawn in an order
-            return InMemory(self.table()).descend(kernel, state, rate, point, batch_rows, generator, tell)
-        assert batch_rows >= self.rows, "mini-batches"
-        return kernel.whole(state, rate, point, self._total(), lambda sums, at: self.fold(SumTask(sums, at), np.add))
+            return InMemory(self.table()).descend(epoch)
+        assert epoch.batch_rows >= self.rows, "mini-batches"
+        return epoch.whole(self._total(), lambda sums, at: self.fold(SumTask(sums, at), np.add))
 
     def table(self) -> Table:
         """See `Rows.table`."""

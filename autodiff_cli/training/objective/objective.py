@@ -32,6 +32,7 @@ from autodiff_cli.training.objective.structure import LINKS, is_generalised_line
 from autodiff_cli.training.objective.undefined import check_target
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
 from autodiff_cli.training.rows.products import factor_of_products
+from autodiff_cli.training.rows.protocol import EpochRun
 from autodiff_cli.training.rows.reductions import (
     Confusion,
     TriangleOf,
@@ -242,7 +243,7 @@ class Objective(ModelOverRows):
             state: State, rate: float, batch_rows: int, generator: np.random.Generator, tell: Tell | None = None
         ) -> float:
             point = {**self.fixed, **self.settings}
-            return self.data.descend(kernel, state, rate, point, batch_rows, generator, tell)
+            return self.data.descend(EpochRun(kernel, state, rate, point, batch_rows, generator, tell))
 
         return run
 

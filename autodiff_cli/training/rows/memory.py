@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.descent import mean_loss, orders, total
 from autodiff_cli.backends.fold import fold
-from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
 from autodiff_cli.data.table import Table
-from autodiff_cli.training.rows.protocol import WEIGHT, Columns, Some, Task, numbered
+from autodiff_cli.training.rows.protocol import WEIGHT, Columns, EpochRun, Some, Task, numbered
 from autodiff_cli.training.rows.selection import Selection, Times
 from autodiff_cli.training.rows.tasks import ColumnTask, SumTask
 
@@ -49,19 +48,9 @@ class InMemory:
             return ChosenInMemory(self, cast(Times, rows))
         return InMemory(self._table.part(numbered(rows, self.rows)))
 
-    def descend(
-        self,
-        kernel: EpochKernel,
-        state: State,
-        rate: float,
-        point: Point,
-        batch_rows: int,
-        generator: np.random.Generator,
-        tell: Tell | None = None,
-    ) -> float:
+    def descend(self, epoch: EpochRun) -> float:
         """See `Rows.descend`."""
-        parts = orders(generator, self.rows, batch_rows)
-        return _descended(kernel, state, rate, point, self._columns, batch_rows, parts, self.rows, tell)
+        return _descended(epoch, self._columns, orders(epoch.generator, self.rows, epoch.batch_rows), self.rows)
 
     def table(self) -> Table:
         """See `Rows.table`."""
@@ -97,22 +86,13 @@ class ChosenInMemory:
         """See `Rows.part`."""
         return InMemory(self._all.table().part(self._chosen.numbers(numbered(rows, self.rows))))
 
-    def descend(
-        self,
-        kernel: EpochKernel,
-        state: State,
-        rate: float,
-        point: Point,
-        batch_rows: int,
-        generator: np.random.Generator,
-        tell: Tell | None = None,
-    ) -> float:
+    def descend(self, epoch: EpochRun) -> float:
         """See `Rows.descend`."""
-        if batch_rows >= self.rows:
-            weight = self._total()
-            return kernel.whole(state, rate, point, weight, lambda sums, at: self.fold(SumTask(sums, at), np.add))
-        parts = (self._chosen.numbers(part) for part in orders(generator, self.rows, batch_rows) if part is not None)
-        return _descended(kernel, state, rate, point, self._columns, batch_rows, parts, self.rows, tell)
+        if epoch.batch_rows >= self.rows:
+            return epoch.whole(self._total(), lambda sums, at: self.fold(SumTask(sums, at), np.add))
+        order = orders(epoch.generator, self.rows, epoch.batch_rows)
+        parts = (self._chosen.numbers(part) for part in order if part is not None)
+        return _descended(epoch, self._columns, parts, self.rows)
 
     def _total(self) -> float:
         """The weight of all rows."""
@@ -126,29 +106,20 @@ class ChosenInMemory:
         return self.part(slice(None)).table()
 
 
-def _descended(
-    kernel: EpochKernel,
-    state: State,
-    rate: float,
-    point: Point,
-    columns: Columns,
-    batch_rows: int,
-    parts: Iterable[NDArray[Any] | None],
-    rows: int,
-    tell: Tell | None,
-) -> float:
-    """An epoch over some rows in an order that comes in parts. See `Rows.descend`."""
+def _descended(epoch: EpochRun, columns: Columns, parts: Iterable[NDArray[Any] | None], rows: int) -> float:
+    """An epoch over so many rows in an order that comes in parts. See `Rows.descend`."""
+    tell = epoch.tell
     losses: list[float] = []
     done = 0
     for order in parts:
         if order is None:
-            return kernel.run(state, rate, point, columns, batch_rows, tell=tell)
+            return epoch.run(columns, tell=tell)
 
         def tell_of_all(share: float, loss: float, done: int = done, count: int = len(order)) -> None:
             if tell is not None:
                 tell((done + share * count) / rows, loss)
 
-        mean = kernel.run(state, rate, point, columns, batch_rows, order, tell and tell_of_all, losses)
+        mean = epoch.run(columns, order, tell and tell_of_all, losses)
         done += len(order)
         if tell is not None and done < rows:
             tell(done / rows, mean)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
+from autodiff_cli.backends.protocol import EpochKernel, Point, State, SumKernel, Tell
 from autodiff_cli.data.table import Table
 
 Columns = Mapping[str, NDArray[Any]]
@@ -34,6 +35,43 @@ class Task(Protocol[T_co]):
             columns: these, of these rows; more may be there.
             rows: how many rows they have, at least one.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRun:
+    """An epoch of a gradient method, wherever the rows are: see `EpochKernel`.
+
+    Attributes:
+        kernel: what takes the steps.
+        state: where the method stands; is moved on, in place.
+        rate: the learning rate.
+        point: a value for every leaf that is neither a column nor a parameter.
+        batch_rows: how many rows a batch has, at most.
+        generator: of the order of the rows.
+        tell: is called now and then within an epoch that lasts.
+    """
+
+    kernel: EpochKernel
+    state: State
+    rate: float
+    point: Point
+    batch_rows: int
+    generator: np.random.Generator
+    tell: Tell | None = None
+
+    def run(
+        self,
+        columns: Columns,
+        order: NDArray[Any] | None = None,
+        tell: Tell | None = None,
+        losses: list[float] | None = None,
+    ) -> float:
+        """Run it over some rows: see `EpochKernel.run`."""
+        return self.kernel.run(self.state, self.rate, self.point, columns, self.batch_rows, order, tell, losses)
+
+    def whole(self, weight: float, sums: Callable[[SumKernel, Point], NDArray[np.float64]]) -> float:
+        """Run it as one step over all rows: see `EpochKernel.whole`."""
+        return self.kernel.whole(self.state, self.rate, self.point, weight, sums)
 
 
 class Rows(Protocol):
@@ -65,17 +103,8 @@ class Rows(Protocol):
         """Some of the rows: a slice, row numbers, a truth value for each, or how often each comes (`uint8`). Those of
         numbers are in memory."""
 
-    def descend(
-        self,
-        kernel: EpochKernel,
-        state: State,
-        rate: float,
-        point: Point,
-        batch_rows: int,
-        generator: np.random.Generator,
-        tell: Tell | None = None,
-    ) -> float:
-        """An epoch of a gradient method that goes by batches: see `EpochKernel.run`."""
+    def descend(self, epoch: EpochRun) -> float:
+        """Run an epoch over them; the mean of the batches' losses."""
 
     def table(self) -> Table:
         """All rows in memory: for those who know that they are few."""

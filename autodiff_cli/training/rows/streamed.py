@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.descent import MIXED_FREELY, mean_loss, orders
 from autodiff_cli.backends.fold import fold, slices
-from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
 from autodiff_cli.data.streaming.columns import Chunk, StreamedColumns, ahead
 from autodiff_cli.data.streaming.pieces import Rechunker
 from autodiff_cli.data.table import Table
 from autodiff_cli.training.rows.memory import InMemory
-from autodiff_cli.training.rows.protocol import Columns, Some, Task, numbered
+from autodiff_cli.training.rows.protocol import Columns, EpochRun, Some, Task, numbered
 from autodiff_cli.training.rows.selection import Selection
 
 T = TypeVar("T")
@@ -94,29 +93,20 @@ class StreamedRows:
         numbers = numbered(rows, self.rows)
         return InMemory(Table(self._of(numbers), len(numbers), self.dropped))
 
-    def descend(
-        self,
-        kernel: EpochKernel,
-        state: State,
-        rate: float,
-        point: Point,
-        batch_rows: int,
-        generator: np.random.Generator,
-        tell: Tell | None = None,
-    ) -> float:
+    def descend(self, epoch: EpochRun) -> float:
         """See `Rows.descend`."""
-        if batch_rows >= self.rows or self.rows <= MIXED_FREELY:  # few rows, or all at a time
+        if epoch.batch_rows >= self.rows or self.rows <= MIXED_FREELY:  # few rows, or all at a time
             self._in_memory = self._in_memory or self._part(slice(None))
-            return self._in_memory.descend(kernel, state, rate, point, batch_rows, generator, tell)
-        parts = orders(generator, self.rows, batch_rows, self._columns.chunk)
+            return self._in_memory.descend(epoch)
+        parts = orders(epoch.generator, self.rows, epoch.batch_rows, self._columns.chunk)
         losses: list[float] = []
         done = 0
         with contextlib.closing(ahead((self._of(part), len(part)) for part in parts if part is not None)) as drawn:
             for columns, rows in drawn:
-                mean = kernel.run(state, rate, point, columns, batch_rows, losses=losses)
+                mean = epoch.run(columns, losses=losses)
                 done += rows
-                if tell is not None and done < self.rows:
-                    tell(done / self.rows, mean)
+                if epoch.tell is not None and done < self.rows:
+                    epoch.tell(done / self.rows, mean)
         return mean_loss(losses)
 
     def _of(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:

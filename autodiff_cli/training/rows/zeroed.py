@@ -9,10 +9,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from autodiff_cli.backends.protocol import EpochKernel, Point, State, Tell
 from autodiff_cli.data.table import Table
 from autodiff_cli.training.rows.memory import InMemory
-from autodiff_cli.training.rows.protocol import Columns, Rows, Some, Task
+from autodiff_cli.training.rows.protocol import Columns, EpochRun, Rows, Some, Task
 
 T = TypeVar("T")
 
@@ -55,18 +54,9 @@ class Zeroed:
         """See `Rows.part`."""
         return Zeroed(self._inner.part(rows), self._zeroed)
 
-    def descend(
-        self,
-        kernel: EpochKernel,
-        state: State,
-        rate: float,
-        point: Point,
-        batch_rows: int,
-        generator: np.random.Generator,
-        tell: Tell | None = None,
-    ) -> float:
+    def descend(self, epoch: EpochRun) -> float:
         """See `Rows.descend`. The rows come into memory for it."""
-        return InMemory(self.table()).descend(kernel, state, rate, point, batch_rows, generator, tell)
+        return InMemory(self.table()).descend(epoch)
 
     def table(self) -> Table:
         """See `Rows.table`."""
