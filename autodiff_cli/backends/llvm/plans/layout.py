@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from autodiff_cli.backends.llvm.plans.items import Called, Each, Effect, Item, Leaf, Plan, Reading, Stage
@@ -87,7 +88,7 @@ def laid_out(plan: Plan, nests: list[Nest], width: int) -> PlanLayout:
             layout.places[k] = place.take(item.size * 8)
     _place_by_row(plan, nests, by_row, layout, place)
     layout.tail_table = place.take(16 * len(plan.columns))
-    layout.tails = [place.take(width * 8 * _elements(leaf)) for leaf in plan.columns]
+    layout.tails = [place.take(width * 8 * math.prod(leaf.shape)) for leaf in plan.columns]
     layout.tail_out = place.take(plan.numbers * width * 8)
     layout.size = place.end
     return layout
@@ -132,13 +133,6 @@ def _place_by_row(plan: Plan, nests: list[Nest], by_row: dict[int, Item], layout
         for k, end in last.items():
             if end == n and k in by_row:
                 free.setdefault(by_row[k].size * layout.strip * 8, []).append(layout.places[k])
-
-
-def _elements(leaf: Leaf) -> int:
-    count = 1
-    for length in leaf.shape:
-        count *= length
-    return count
 
 
 class _Counter:

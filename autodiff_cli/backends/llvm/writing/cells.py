@@ -141,11 +141,11 @@ class Memory:
         self.text.do(f"store double {lane}, ptr {self._pointers[cell, effect is Effect.WRITE]}, align 8")
 
     def summed(self, cell: LoopCell) -> str:
-        """What a total, in whole vectors, has come to; see `restore`."""
+        """What a total, in whole vectors, has come to."""
         return self.text.put(f"load {self.module.floats}, ptr {self._pointers[cell, False]}, align {self.target.bytes}")
 
-    def restore(self, cell: LoopCell, total: str) -> None:
-        """Make a total what it was."""
+    def set_total(self, cell: LoopCell, total: str) -> None:
+        """Make a total, in whole vectors, what it was or what it has become."""
         pointer = self._pointers[cell, False]
         self.text.do(f"store {self.module.floats} {total}, ptr {pointer}, align {self.target.bytes}")
 
@@ -157,14 +157,11 @@ class Memory:
 
     def add(self, cell: LoopCell, value: str) -> None:
         """Add a sum to a total that was located."""
-        text, floats, aligned = self.text, self.module.floats, self.target.bytes
-        pointer = self._pointers[cell, False]
-        if cell.source not in self._layout.lanes:
-            self._add_lanes(pointer, value)
-            return
-        before = text.put(f"load {floats}, ptr {pointer}, align {aligned}")
-        total = text.put(f"fadd {floats} {before}, {value}")
-        text.do(f"store {floats} {total}, ptr {pointer}, align {aligned}")
+        if self.is_in_lanes(cell):
+            before = self.summed(cell)
+            self.set_total(cell, self.text.put(f"fadd {self.module.floats} {before}, {value}"))
+        else:
+            self._add_lanes(self._pointers[cell, False], value)
 
     def _add_lanes(self, pointer: str, value: str) -> None:
         """Add what the lanes that count hold to one number."""

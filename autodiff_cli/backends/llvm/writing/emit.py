@@ -186,7 +186,7 @@ def _carry_out(memory: Memory, level: Stage, deeds: Sequence[Deed]) -> None:
     _RowLoop(memory, deeds, quick, watch).write_all()
     with memory.text.when(watch.is_alarmed()):
         for cell, total in zip(totals, before, strict=True):
-            memory.restore(cell, total)
+            memory.set_total(cell, total)
         memory.forget()
         _RowLoop(memory, deeds, values, is_rare=True).write_all()
     memory.forget()

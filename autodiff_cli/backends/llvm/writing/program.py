@@ -158,8 +158,8 @@ class PlanWriter:
 
     def block(self, *, summed: bool) -> None:
         """All rows of a block, strip by strip."""
-        text, layout, width = Text(f"define internal void @block({_BLOCK}) {ATTRIBUTES} {{"), self._layout, 0
-        width = self._module.target.width
+        text = Text(f"define internal void @block({_BLOCK}) {ATTRIBUTES} {{")
+        layout, width = self._layout, self._module.target.width
         sums = text.put(f"getelementptr i8, ptr %memory, i64 {layout.summed}")
         if summed:
             self._clear(text, layout.summed, layout.summed_size)
