@@ -125,11 +125,10 @@ class CompiledEpochs:
         losses = np.empty(-(-rows // batch))
         self._set(order=order, columns=bound.table, drawn=drawn, losses=losses)
         self._set(batch=batch, window=window, count=0)
-        place = {name: k for k, name in enumerate(JOB)}
         begin, part = 0, window
         while begin < rows:
             end = min(begin + part, rows)
-            self._job[place["begin"]], self._job[place["end"]] = begin, end
+            self._set(begin=begin, end=end)
             begun = time.perf_counter()
             with self._calls[0].uninterrupted(_nothing), self._calls[1].uninterrupted(_nothing):
                 run(self._job.ctypes.data, self._memories[0].ctypes.data)
@@ -138,8 +137,8 @@ class CompiledEpochs:
             pace = max(1e-9, (time.perf_counter() - begun) / (end - begin))
             begin, part = end, max(1, int(_LONG / pace) // window) * window
             if tell is not None and begin < rows:
-                tell(begin / rows, mean_loss(losses[: int(self._job[place["count"]])]))
-        before += losses[: int(self._job[place["count"]])].tolist()
+                tell(begin / rows, mean_loss(losses[: self._count()]))
+        before += losses[: self._count()].tolist()
         return before
 
     def _space(self, bound: Bound, batch: int) -> tuple[int, NDArray[np.int64], list[Array]]:
@@ -169,7 +168,11 @@ class CompiledEpochs:
         width, count = self._plan.width, self._plan.parameters
         state.numbers[0] = self._point[:count]
         state.numbers[1:] = self._memory.reshape(-1, width)[:, :count]
-        state.steps += int(self._job[JOB.index("count")])
+        state.steps += self._count()
+
+    def _count(self) -> int:
+        """How many steps the job has taken."""
+        return int(self._job[JOB.index("count")])
 
     def _machine(self, types: tuple[str, ...]) -> Machine:
         if types not in self._machines:

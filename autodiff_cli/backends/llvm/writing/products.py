@@ -19,12 +19,11 @@ def emit_product(memory: Memory, plan: Plan, number: int) -> None:
     """Write a product down."""
     item = plan.items[number]
     assert isinstance(item, MatrixProduct)
-    text, width, floats = memory.text, memory.target.width, memory.module.floats
+    text, floats = memory.text, memory.module.floats
     sums = memory.target.registers - _SPARE if memory.target.registers > 16 else 12
     columns = _WIDE if item.size <= sums // _WIDE else _NARROW
     rows = min(item.size, sums // columns)
-    with text.loop("0", "%span", columns * width) as strip:
-        starts = [strip.index, *[text.put(f"add nuw nsw i64 {strip.index}, {k * width}") for k in range(1, columns)]]
+    with memory.rows("0", "%span", columns) as (_, starts):
         for (tile,) in tiles(memory, (item.size,), (rows,)):
             with text.loop("0", str(item.inner)) as inner:
                 names = [[inner.carry(text.name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
