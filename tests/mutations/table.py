@@ -100,7 +100,7 @@ MUTATIONS = [
     Mutation("autodiff_cli/backends/llvm/functions/inline.py", "turned[x] = None", "pass", INLINE),
     Mutation("autodiff_cli/backends/llvm/functions/inline.py", "positive[size] = None", "pass", INLINE),
     Mutation("autodiff_cli/backends/llvm/functions/inline.py", "fma(x, 0.0, m) - 1.0", "m - 1.0", INLINE),
-    Mutation("autodiff_cli/backends/llvm/writing/emit.py", "memory.restore(cell, total)", "pass", DIVISION),
+    Mutation("autodiff_cli/backends/llvm/writing/emit.py", "memory.set_total(cell, total)", "pass", DIVISION),
     Mutation("autodiff_cli/backends/totals.py", "product.op is not outer:", "True:", TOTALS),
     Mutation("autodiff_cli/backends/totals.py", "else x * rows", "else x", TOTALS),
     Mutation("autodiff_cli/backends/totals.py", "return rows if a.shape[-1]", "return 1 if a.shape[-1]", TOTALS),
