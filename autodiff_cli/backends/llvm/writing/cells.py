@@ -49,12 +49,12 @@ class Memory:
         self._types = types
         self._row = ""
         self._pointers: dict[tuple[LoopCell, bool], str] = {}
-        self._sums: dict[tuple[tuple[str, int], str], str] = {}
+        self._multiples: dict[tuple[str, int], str] = {}  # of counters
 
     def forget(self) -> None:
         """Nothing is located any more: another loop has begun."""
         self._pointers.clear()
-        self._sums.clear()
+        self._multiples.clear()
 
     def keeps(self, number: int) -> bool:
         """Whether an item's value has a place in memory."""
@@ -209,20 +209,20 @@ class Memory:
         put = self.text.put
         address = put(f"getelementptr inbounds i8, ptr {base}, i64 {start + cell.shift * unit}")
         for counter, stride in cell.terms:
-            steps = self._scaled(counter, stride * unit)
+            steps = self._multiple(counter, stride * unit)
             address = put(f"getelementptr inbounds i8, ptr {address}, i64 {steps}")
         return address
 
-    def _scaled(self, counter: str, factor: int) -> str:
-        key = ((counter, factor), "")
-        if key not in self._sums:
-            self._sums[key] = self.text.put(f"mul nuw nsw i64 {counter}, {factor}")
-        return self._sums[key]
+    def _multiple(self, counter: str, factor: int) -> str:
+        """A multiple of a counter."""
+        if (counter, factor) not in self._multiples:
+            self._multiples[counter, factor] = self.text.put(f"mul nuw nsw i64 {counter}, {factor}")
+        return self._multiples[counter, factor]
 
     def _times(self, cell: LoopCell, distance: str) -> str:
         """The bytes up to an element, elements being so far apart."""
         put = self.text.put
         steps = str(cell.shift)
         for counter, stride in cell.terms:
-            steps = put(f"add nsw i64 {steps}, {self._scaled(counter, stride)}")
+            steps = put(f"add nsw i64 {steps}, {self._multiple(counter, stride)}")
         return put(f"mul nsw i64 {steps}, {distance}")
