@@ -130,6 +130,20 @@ def test_controls_drawing_and_sentence_are_seen_together(page: Page, tmp_path: P
     assert page.evaluate("scrollY") == 0
 
 
+@pytest.mark.parametrize("name", ["xy", "mlp"])
+def test_on_a_phone_the_sentence_of_a_step_is_seen_below_the_drawing(page: Page, tmp_path: Path, name: str) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, tmp_path, PAGES[name])
+    press(page, "Backward pass")
+    stage, sentence = page.locator("#stage").bounding_box(), page.locator("#explanation").bounding_box()
+    assert stage is not None and sentence is not None
+    assert sentence["y"] > stage["y"] + 250
+    assert sentence["y"] + sentence["height"] <= 844
+    if name == "xy":
+        assert stage["y"] + stage["height"] <= sentence["y"]
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_parts_with_a_name_are_what_a_folded_drawing_shows(page: Page, tmp_path: Path, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})

@@ -63,6 +63,13 @@ function say(first, others = []) {
   byId("status").replaceChildren(made("p", first), ...(others.length ? [list] : []));
 }
 
+/** Let the tab key reach the explanation where it scrolls, as on a phone. */
+const growing = new ResizeObserver(() => {
+  const all = byId("explanation");
+  tell(all, "tabindex", all.scrollHeight > all.clientHeight ? 0 : null);
+});
+for (const part of [byId("explanation"), ...byId("explanation").children]) growing.observe(part);
+
 /** Say what the current step did. */
 function explain() {
   const i = walk.current;

@@ -1,17 +1,18 @@
 // The drawing in a narrow panel: a column of boxes in the order in which they are computed, each after what it uses, and
 // lines that pass others at the sides.
 
-const ROWS = { gap: 46, each: 3.5, low: 12, numbers: 2 }; // between rows, more for each line that turns there, where lines from
+const ROWS = { gap: 46, flat: 31, each: 3.5, low: 12, numbers: 2 }; // between rows, more for each line that turns there, where lines from
 // the row above turn, and how many numbers below each other have room besides the first
 const SIDE = { first: 10, each: 7 }; // of the lines at the sides
 
 /** Boxes in rows no wider than so many pixels; what does not use what stands in a row stands beside it. */
-function inColumn({ boxes, arrows, frames }, sizes, width) {
+function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
   const order = inOrder(boxes, arrows);
   const row = new Map();
   const rows = [];
   const sourcesOf = Map.groupBy(arrows, ({ to }) => to);
   const gap = GAPS.down.boxes;
+  const between = isFlat ? ROWS.flat : ROWS.gap;
   for (const box of order) {
     const { width: own, height } = sizes.get(box.id);
     const last = rows.at(-1);
@@ -27,7 +28,7 @@ function inColumn({ boxes, arrows, frames }, sizes, width) {
   const from = Map.groupBy(arrows.filter((arrow) => arrow.label && row.get(arrow.to) === row.get(arrow.from) + 1), (arrow) => arrow.from);
   const below = (inside) => { // room for numbers below each other, on lines that leave a box together
     const most = Math.max(...inside.map(({ id }) => from.get(id)?.length ?? 0));
-    return Math.min(Math.max(most - 1, 0), ROWS.numbers) * ROWS.gap * 0.7;
+    return Math.min(Math.max(most - 1, 0), ROWS.numbers) * between * 0.7;
   };
   let y = 0;
   const places = new Map();
@@ -38,7 +39,7 @@ function inColumn({ boxes, arrows, frames }, sizes, width) {
       places.set(id, { x: x + size.width / 2, y: y + height / 2, ...size });
       x += size.width + gap;
     }
-    y += height + ROWS.gap + ROWS.each * turns.size + below(inside);
+    y += height + between + ROWS.each * turns.size + below(inside);
   }
   const half = Math.max(...rows.map((one) => one.width)) / 2 + SIDE.first;
   const entries = entriesOf(arrows, places, "x", "width");

@@ -52,13 +52,14 @@ class Arrangements {
 
   /** Columns in a panel of this width, with less and less room for variables that stand together. */
   *#columns(width) {
-    const detail = "brief";
-    const joined = this.#joined(detail, false);
-    const sizes = this.#sizes(detail);
-    for (const share of [0.95, 0.88, 0.8, 0.7]) {
-      const room = (share * width) / READABLE;
-      const placed = inColumn(joined, joined.sizes(sizes, room), share * width);
-      yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
+    for (const detail of ["brief", "tight", "flat"]) {
+      const joined = this.#joined(detail, true);
+      const sizes = this.#sizes(detail);
+      for (const share of [0.95, 0.88, 0.8, 0.7]) {
+        const room = (share * width) / READABLE;
+        const placed = inColumn(joined, joined.sizes(sizes, room), share * width, DETAILS[detail].isFlat);
+        yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
+      }
     }
   }
 
@@ -91,7 +92,7 @@ class Arrangements {
 
 /** How much smaller a drawing might be to be preferred to this one. */
 function demerit({ bands, detail, isDown, isColumn }) {
-  return 0.05 * (bands - 1) + (isColumn ? 0 : DETAILS[detail].less) + (isDown && bands > 1 ? SIDEWAYS : 0);
+  return 0.05 * (bands - 1) + DETAILS[detail].less - (isColumn ? DETAILS.brief.less : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
 }
 
 /** A drawing in layers: the place of every box, the points of every edge, and the layers in their order. */
