@@ -137,7 +137,8 @@ def test_on_a_phone_the_sentence_of_a_step_is_seen_below_the_drawing(page: Page,
     opened(page, tmp_path, PAGES[name])
     press(page, "Backward pass")
     stage, sentence = page.locator("#stage").bounding_box(), page.locator("#explanation").bounding_box()
-    assert stage is not None and sentence is not None
+    assert stage is not None
+    assert sentence is not None
     assert sentence["y"] > stage["y"] + 250
     assert sentence["y"] + sentence["height"] <= 844
     if name == "xy":
