@@ -29,6 +29,7 @@ _ROUNDS = 200  # of fitting and measuring the scale again
 _SAME = 1e-9  # the relative change of a scale that counts as none
 _HELD = 1 - 1e-6  # of the slope of a penalty, at most, that a parameter at its corner feels
 _POOR = 0.95  # R² by medians below which default starts are not trusted: these think better of bad fits than means do
+_ODD = 2.5  # standard errors from chance that residuals follow the predictor: enough to look elsewhere
 _SORTED = 200_000  # rows, at most, that a search without some of them is worth its while for
 _PLAIN = 20  # parameters, at most, that are tried alone
 _NOTHING = 1e-12  # of the spread of the target: no scale at all
@@ -123,7 +124,7 @@ def _is_defined(objective: Objective, theta: Array) -> bool:
 
 def _ends_badly(objective: Objective, first: Outcome | Diverged) -> bool:
     """Whether another start may lead elsewhere."""
-    if isinstance(first, Diverged) or not first.converged or are_systematic(objective, first.theta):
+    if isinstance(first, Diverged) or not first.converged or are_systematic(objective, first.theta, _ODD):
         return True
     if objective.kind not in _OF_RESIDUALS or objective.is_penalised:
         return False

@@ -12,6 +12,7 @@ from autodiff_cli.numbers.arrays.table import quiet
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.methods.loop import Diverged, Outcome
 from autodiff_cli.training.methods.starts import Found, from_units, search
+from autodiff_cli.training.methods.waves import Waves
 from autodiff_cli.training.objective.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.structure import linear
@@ -25,6 +26,7 @@ Array = NDArray[np.float64]
 POOR = 0.9  # R² below which default starts are not trusted
 _PERFECT = 0.999999  # R² above which no other start can help, if parameters are told apart
 _EXACT = 1 - 1e-12  # R² above which none can help at all
+_FEW = 4  # rows for each parameter
 CLEARLY = 0.99  # of the loss: the most that another start may leave to be preferred
 
 
@@ -115,7 +117,13 @@ def _ends_badly(objective: Objective, outcome: Outcome) -> bool:
         return True  # equal starts of parameters that could change places keep them equal
     if explained > _PERFECT:
         return False
-    return not outcome.converged or (bool(guessed(objective)) and explained < POOR)
+    return not outcome.converged or (bool(guessed(objective)) and (explained < POOR or _leaves_waves_open(objective)))
+
+
+def _leaves_waves_open(objective: Objective) -> bool:
+    """Whether there are so few rows that waves of several frequencies may go through them."""
+    few = objective.rows * objective.components <= _FEW * objective.layout.size
+    return few and any(True for _ in Waves(objective).scans(objective.start, 1, 1))
 
 
 def explained_share(objective: Objective, theta: Array) -> float | None:
@@ -129,13 +137,16 @@ def explained_share(objective: Objective, theta: Array) -> float | None:
 def doubt(objective: Objective, progress: Progress, outcome: Outcome) -> None:
     """Say so if a fit explains little of what there is to explain."""
     explained = explained_share(objective, outcome.theta)
-    if outcome.failure or explained is None or not explained < POOR or not are_systematic(objective, outcome.theta):
+    if outcome.failure or explained is None or not explained < POOR:
         return
+    what = "what it leaves is not random"
+    if not are_systematic(objective, outcome.theta):
+        if not guessed(objective) or not _leaves_waves_open(objective):
+            return
+        what = "so few rows leave open which frequency is right"
     share = f"{100 * max(explained, 0):.2g} % of the target's variation"
     model, names = objective.model, objective.parameters
     leaves = [model.program.leaves[name] for name in names]
     is_linear = len(linear(model.program.output, leaves, model.shapes)) == len(names)
     other = "Another model" if is_linear else "Other starting values, or another model,"
-    progress.warnings.append(
-        f"this fit is doubtful: it explains {share}, and what it leaves is not random. {other} may do better"
-    )
+    progress.warnings.append(f"this fit is doubtful: it explains {share}, and {what}. {other} may do better")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,7 +39,8 @@ _DRAWS = 1500  # of all parameters that are not linear
 _WORK = 30_000_000  # rows times squares of parameters, in all: fewer draws where there are many
 _FREQUENCIES = 12_000  # of one parameter
 _PER_TURN = 3  # of them while a wave gains one turn over the range of the data
-_PEAKS = 3  # frequencies whose phases are tried
+_LEAST = 200  # of them in all: of few rows, what lies between two of three per turn may be any
+_PEAKS = 6  # frequencies whose phases are tried
 _ROUNDS = 2  # through all parameters that are frequencies, if there are several
 _DESCENTS = 12  # from the best draws
 _EVALUATIONS = 60  # of the method, for each
@@ -46,6 +48,7 @@ _SAME = 1e-6  # the relative distance of two losses that count as one
 _ENOUGH = 4  # times that the best loss is to be found
 _FAR = 1.5  # powers of 10 from 1: sizes of parameters for which 1 is no start
 _GOOD = 0.001  # of the target's variation: a loss below it will do
+_FEW = 100  # rows; of fewer, less will do, since what is wrong may go through them too
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,7 @@ class _Search:
         self._drawn = free & ~self._linear
         self._generator = generator
         self._box = box
-        self._good = _GOOD * self._sample.mean_of_squares(self._sample.target_variation())
+        self._good = _GOOD * min(1.0, len(rows) / _FEW) * self._sample.mean_of_squares(self._sample.target_variation())
 
     def found(self) -> Found | None:
         """The best start."""
@@ -213,17 +216,15 @@ class _Search:
         if begun is not None:
             yield from (theta for theta, _ in self._measured([begun], self._linear))
         waves = self._with_frequencies(self._start)
-        if waves is not None:
-            yield waves
+        yield from waves
         drawn = [
             theta for theta, _ in heapq.nsmallest(_DESCENTS, self._measured(self._draws(), self._linear), key=_left)
         ]
-        if waves is None:
+        if not waves:
             yield from drawn
         else:
             for theta in drawn[: _DESCENTS // 3]:
-                again = self._with_frequencies(theta)
-                yield theta if again is None else again
+                yield from self._with_frequencies(theta)[:1] or [theta]
 
     def _draws(self) -> Iterator[Array]:
         """Values of the parameters that are not linear: see `_drawn_values`."""
@@ -238,24 +239,32 @@ class _Search:
             theta[self._drawn] = _drawn_values(columns, self._generator, count)
             yield theta
 
-    def _with_frequencies(self, theta: Array) -> Array | None:
-        """The point with the best frequencies, one after the other; None if there are none to look for."""
-        scans = [scan for scan in self._waves.scans(theta, _PER_TURN, _FREQUENCIES) if self._drawn[scan.place]]
+    def _with_frequencies(self, theta: Array) -> list[Array]:
+        """The point with the best frequencies, looked for one after the other, and those with the next best of the
+        last one; none if there are none to look for."""
+        per_turn = max(_PER_TURN, 2 * _LEAST // self._sample.rows)
+        scans = [scan for scan in self._waves.scans(theta, per_turn, _FREQUENCIES) if self._drawn[scan.place]]
+        found: list[Array] = []
         for _ in range(_ROUNDS if len(scans) > 1 else len(scans)):
             for scan in scans:
-                theta = self._scanned(theta, scan)
-        return theta if scans else None
+                found = self._scanned(theta, scan) or found or [theta]
+                theta = found[0]
+        return found
 
-    def _scanned(self, theta: Array, scan: Scan) -> Array:
-        """The point with the best value of a frequency, and of the phases there."""
+    def _scanned(self, theta: Array, scan: Scan) -> list[Array]:
+        """The point with the best values of a frequency, the best first, and of the phases there."""
         phases = [place for place, _ in self._waves.quarter(theta) if self._drawn[place]]
         # A wave of any phase is one of two phases combined: the derivative towards the phase is the other one.
         adjusted = self._linear.copy()
         adjusted[phases] = True
         points = (np.where(self._at(scan.place), value, theta) for value in scan.values)
-        found = heapq.nsmallest(_PEAKS, self._measured(points, adjusted, moved=False), key=_left)
-        turned = (point for peak, _ in found for point in self._turned(peak))
-        return min(self._measured(turned, self._linear), key=_left, default=(theta, 0.0))[0]
+        scanned = [*self._measured(points, adjusted, moved=False)]
+        left = np.array([np.inf, *map(_left, scanned), np.inf])
+        is_peak = (left[1:-1] <= left[:-2]) & (left[1:-1] <= left[2:])
+        found = heapq.nsmallest(_PEAKS, itertools.compress(scanned, is_peak), key=_left)
+        turned = (self._measured(self._turned(peak), self._linear) for peak, _ in found)
+        best = (min(points, key=_left, default=None) for points in turned)
+        return [point for point, _ in sorted(filter(None, best), key=_left)]
 
     def _turned(self, theta: Array) -> Iterator[Array]:
         """The point with its phases turned by eighths, all together."""

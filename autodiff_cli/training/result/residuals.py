@@ -202,10 +202,13 @@ def neighbours(ordered: Array) -> float:
     return (2 - ratio) / (2 * math.sqrt((count - 2) / (count * count - 1)))
 
 
-def are_systematic(objective: Objective, theta: Array) -> bool:
+def are_systematic(objective: Objective, theta: Array, beyond: float = _SYSTEMATIC) -> bool:
     """Whether residuals follow the predictor, if there is one, so that chance alone cannot have made them.
 
     Of very many rows some are looked at, drawn at random: neighbours among them still lie close.
+
+    Args:
+        beyond: so many standard errors from chance.
     """
     predictors = [name for name in objective.model.predictors() if name in objective.data.names]
     if len(predictors) != 1 or not objective.has_residuals:
@@ -218,4 +221,4 @@ def are_systematic(objective: Objective, theta: Array) -> bool:
         if objective.kind is LossKind.ROBUST:  # one row far off would hide what the others do
             far = _CLIPPED * robust_scale(objective, theta)
             found = np.clip(found, -far, far)
-        return any(neighbours(component[order]) > _SYSTEMATIC for component in found)
+        return any(neighbours(component[order]) > beyond for component in found)

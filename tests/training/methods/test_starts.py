@@ -150,3 +150,25 @@ def test_lbfgs_finds_starts_as_least_squares_do() -> None:
     best = fit(model, {"x": x, "y": y})
     found = fit(model, {"x": x, "y": y}, optimizer="lbfgs")
     assert found.rss == pytest.approx(best.rss, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [5, 13])
+def test_a_wave_through_nine_rows_is_the_best_one(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = np.sort(generator.uniform(0, 6, 9))
+    a, g, b, c = (generator.uniform(*ends) for ends in ((1, 5), (0.1, 0.4), (1.5, 3), (-3, 3)))
+    truth = a * np.exp(-g * x) * np.cos(b * x + c)
+    data = {"x": x, "y": truth + 0.02 * generator.normal(size=9)}
+    found = fit("y ~ a*exp(-g*x)*cos(b*x + c)", data)
+    assert found.rss < np.sum(np.square(data["y"] - truth))
+    assert found.parameters["b"] == pytest.approx(b, abs=0.05)
+
+
+def test_a_wave_that_so_few_rows_leave_open_is_doubtful() -> None:
+    generator = np.random.default_rng(3)
+    x = np.sort(generator.uniform(0, 8, 8))
+    y = 3 * np.cos(9 * x - 2)  # more turns than rows
+    found = fit("y ~ a*cos(b*x + c)", {"x": x, "y": y}, bounds={"b": (0, 2)})
+    assert found.r_squared is not None
+    assert found.r_squared < 0.9
+    assert any("so few rows leave open which frequency is right" in text for text in found.warnings)
