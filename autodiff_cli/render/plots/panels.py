@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from autodiff_cli.training.result.fit import FittedModel
 Array = NDArray[np.float64]
 
 _RANGE = 30.0  # the ratio of losses from which on they stand on a logarithmic scale
+_SECONDS = 10  # of a column of times from which on these stand beside the axis
 _MOST = 1000  # points of a curve of losses
 
 
@@ -46,6 +48,8 @@ class Panel:
     Attributes:
         points: x and y of each; none are drawn where it is None.
         is_logarithmic: whether heights are powers of ten: `y` are exponents then.
+        goes_by_ratio: whether what is across is powers of ten: `x` are exponents then.
+        origin: the moment since which seconds are across, if these are.
         share: of the height of the picture.
         note: what is to be known of the panel.
     """
@@ -57,8 +61,15 @@ class Panel:
     points: tuple[Array, Array] | None = None
     band: Band | None = None
     is_logarithmic: bool = False
+    goes_by_ratio: bool = False
+    origin: datetime | None = None
     share: float = 1.0
     note: str = ""
+
+    @property
+    def across(self) -> str:
+        """What is across, with the day that times without one belong to."""
+        return self.x_name if self.origin is None else f"{self.x_name}, from {self.origin:%Y-%m-%d} on"
 
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The least and the most of x, and of y, with some room around."""
@@ -95,7 +106,13 @@ def panels(fit: FittedModel) -> list[Panel]:
     found = []
     rows = fit.picture.rows if fit.picture is not None else None
     if rows is not None:
-        found += [_data(rows), _residuals(rows)]
+        origin = fit.moments().get(rows.across) if rows.places[-1] - rows.places[0] > _SECONDS else None
+        if origin is not None:
+            rows = replace(rows, is_by_ratio=False)
+        if rows.is_by_ratio:
+            rows = replace(rows, x=np.log10(rows.x.astype(np.float64)), places=np.log10(rows.places))
+        drawn = _data(rows), _residuals(rows)
+        found += [replace(panel, goes_by_ratio=rows.is_by_ratio, origin=origin) for panel in drawn]
     if len(fit.history) > 1:
         found.append(_losses(fit))
     return found

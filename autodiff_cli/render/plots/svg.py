@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.render.plots.dates import moment, moments
 from autodiff_cli.render.plots.panels import Line, Panel, label, panels, ticks
 from autodiff_cli.render.text import on_one_line, shortened
 from autodiff_cli.training.result.fit import FittedModel
@@ -17,6 +18,7 @@ Array = NDArray[np.float64]
 WIDTH = 760
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 20, 34, 46
 _HEIGHT = 150  # of a panel of share 1, without what is around
+_DECADES = 2  # from which on only whole powers of ten are marked
 _DIGITS = 2  # after the point, of places in pixels
 _INK = ("#b3261e", "#1f5fa8")  # of curves, one after the other
 _LONGEST = 90  # characters of a title
@@ -78,18 +80,28 @@ class _Axes:
 
     def _scales(self, bottom: float) -> Iterator[str]:
         panel, right = self._panel, WIDTH - _RIGHT
-        for value in ticks(*self._x, 8, whole=panel.x_name == "epoch"):
+        for value, says in self._marks():
             x = self._across(np.array([value]))[0]
             yield f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom:g}" stroke="#e6e6e6"/>'
-            yield _text(x, bottom + 17, label(value), "middle")
+            yield _text(x, bottom + 17, says, "middle")
         for value in ticks(*self._y, max(2, int(self._height // 32))):
             y = self._down(np.array([value]))[0]
             yield f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}" stroke="#e6e6e6"/>'
             yield _text(_LEFT - 8, y + 4, label(value, is_exponent=panel.is_logarithmic), "end")
-        yield _text((_LEFT + right) / 2, bottom + 36, shortened(panel.x_name, 60), "middle", "faint")
+        yield _text((_LEFT + right) / 2, bottom + 36, shortened(panel.across, 60), "middle", "faint")
         middle = _TOP + self._height / 2
         turned = f' transform="rotate(-90 18 {middle:g})"'
         yield _text(18, middle, shortened(panel.y_name, 30), "middle", "faint", turned)
+
+    def _marks(self) -> Iterator[tuple[float, str]]:
+        """What is marked across, and how."""
+        panel, span = self._panel, self._x[1] - self._x[0]
+        if panel.origin is not None:
+            yield from ((value, moment(value, span, panel.origin)) for value in moments(*self._x, 8, panel.origin))
+            return
+        is_whole = panel.x_name == "epoch" or (panel.goes_by_ratio and span >= _DECADES)
+        for value in ticks(*self._x, 8, whole=is_whole):
+            yield value, label(value, is_exponent=panel.goes_by_ratio)
 
     def _contents(self) -> Iterator[str]:
         panel = self._panel
@@ -120,7 +132,7 @@ class _Axes:
         places = zip(self._across(xs[fine]), self._down(ys[fine]), xs[fine], ys[fine], strict=True)
         yield f'<g class="point" fill="#33363b" fill-opacity="{opacity:g}">'
         for px, py, x, y in places:
-            says = f"<title>{x:g}, {y:g}</title>" if many <= 300 else ""
+            says = f"<title>{10**x if self._panel.goes_by_ratio else x:g}, {y:g}</title>" if many <= 300 else ""
             yield f'<circle cx="{px:.1f}" cy="{py:.1f}" r="{radius:g}">{says}</circle>'
         yield "</g>"
 

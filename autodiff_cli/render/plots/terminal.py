@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.render.paper import Paper, Style
+from autodiff_cli.render.plots.dates import moment
 from autodiff_cli.render.plots.panels import Line, Panel, label, panels
 from autodiff_cli.training.result.fit import FittedModel
 
@@ -41,7 +42,7 @@ def _drawn(panel: Panel, width: int) -> list[str]:
     figure.set_x_limits(left, right)
     figure.set_y_limits(low, high)
     figure.x_label = figure.y_label = ""
-    figure.x_ticks_fkt = lambda value, _: _number(value, right - left)
+    figure.x_ticks_fkt = lambda value, _: _across(value, panel, right - left)
     figure.y_ticks_fkt = lambda value, _: f"{10**value:.3g}" if panel.is_logarithmic else _number(value, high - low)
     field = _Field(figure, low, high)
     few = panel.points is not None and len(panel.points[0]) <= _FEW
@@ -88,6 +89,12 @@ def _at(columns: Array, x: Array, y: Array) -> Array:
     return found
 
 
+def _across(value: float, panel: Panel, span: float) -> str:
+    if panel.origin is not None:
+        return moment(value, span, panel.origin)
+    return f"{10**value:.3g}" if panel.goes_by_ratio else _number(value, span)
+
+
 def _number(value: float, span: float) -> str:
     return label(float(f"{value:.3g}")) if abs(value) > span / 500 else "0"
 
@@ -97,7 +104,7 @@ def _legend(panel: Panel) -> list[str]:
     few = panel.points is not None and len(panel.points[0]) <= _FEW
     curves = [line for line in panel.lines if not line.is_reference]
     if panel.points is not None:
-        says.append(f"{panel.y_name} over {panel.x_name}")
+        says.append(f"{panel.y_name} over {panel.across}")
     if panel.note:
         says.append(f"{'o' if few else 'dots'}: {panel.note}")
         says += [f"{'line' if few else '━'}: {line.name}" for line in curves]

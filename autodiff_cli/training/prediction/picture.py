@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 MOST_POINTS = 2000  # rows that are shown, drawn at random where there are more
 _PLACES = 241  # along the curve
+_RATIO, _SHARE = 100, 0.1  # of the ends of a predictor, and of its range, in which half of the rows lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class ShownRows:
         places, curve: the curve along the predictor; without one, the line on which rows lie that are predicted right.
         low, high: the ends of its confidence band; None where none is known.
         level: the probability of that.
+        is_by_ratio: whether the predictor goes by ratios, as doses do: most of it would lie at one end of its range.
     """
 
     across: str
@@ -46,6 +48,7 @@ class ShownRows:
     low: Array | None
     high: Array | None
     level: float
+    is_by_ratio: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +89,15 @@ def picture(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> 
         ends = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
         flat = predictions.ravel(), targets.ravel(), residuals.ravel()
         return Picture(ShownRows("", target, *flat, objective.rows, ends, ends, None, None, fit.confidence_level))
-    places = np.linspace(first, last, _PLACES)
+    across = part.table.columns[names[0]]
+    is_by_ratio = first > 0 and last / first >= _RATIO and float(np.median(across)) < first + _SHARE * (last - first)
+    places = (np.geomspace if is_by_ratio else np.linspace)(first, last, _PLACES)
     curve, low, high = _curve(fit, names[0], places)
     return Picture(
         ShownRows(
             names[0],
             target,
-            part.table.columns[names[0]],
+            across,
             targets[0],
             residuals[0],
             objective.rows,
@@ -101,6 +106,7 @@ def picture(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> 
             low,
             high,
             fit.confidence_level,
+            is_by_ratio,
         )
     )
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import MethodOptions, Options, ReportOptions, ValidationOptions
 from autodiff_cli.training.prediction.picture import MOST_POINTS
 from autodiff_cli.training.result.fit import FittedModel
+from tests.support import run_cli
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -192,3 +194,38 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (2, "")
     ran = run("--plot", str(tmp_path / "nowhere" / "fit.svg"))
     assert (ran.returncode, ran.stdout) == (1, "")
+
+
+def test_doses_stand_by_their_ratios() -> None:
+    dose = np.geomspace(1e-9, 1e-4, 30)
+    fit = drawn("y ~ lo + (hi - lo)/(1 + (c/dose)^h)", {"dose": dose, "y": 2 + 90 / (1 + (3e-7 / dose) ** 1.2)})
+    data, residuals, *_ = panels(fit)
+    assert data.goes_by_ratio
+    assert residuals.goes_by_ratio
+    assert data.points is not None
+    np.testing.assert_allclose(10 ** data.points[0], dose)
+    marks = [text.text for text in ET.fromstring(to_svg(fit)).iter(f"{SVG}text")]
+    assert {"1e-9", "1e-8", "1e-7", "1e-6", "1e-5", "1e-4"} <= {*marks}
+    assert any("1.85e-05" in line or "e-07" in line for line in in_characters(fit))
+    assert not panels(drawn("y ~ a*exp(-b*x)", decay()))[0].goes_by_ratio
+
+
+@pytest.mark.parametrize(
+    ("step", "marks"),
+    [
+        (9 * 86_400, {"01-01", "03-01", "04-30", "06-29", "08-28"}),
+        (40 * 86_400, {"2024-01", "2024-12", "2025-12", "2026-12"}),
+        (600, {"05:00", "06:00", "07:00"}),
+    ],
+)
+def test_dates_stand_beside_their_axis(step: int, marks: set[str], tmp_path: Path) -> None:
+    begun = datetime(2024, 1, 1, 5 if step < 86_400 else 0)
+    rows = [f"{(begun + timedelta(seconds=k * step)).isoformat()},{k + k % 3}\n" for k in range(36)]
+    (tmp_path / "data.csv").write_text("".join(["when,y\n", *rows]))
+    path = tmp_path / "plot.svg"
+    words = ["train", "y ~ a + b*when", str(tmp_path / "data.csv"), "--plot"]
+    assert run_cli([*words, str(path)]).status == 0
+    texts = {text.text for text in ET.parse(path).getroot().iter(f"{SVG}text")}
+    assert marks <= texts
+    assert "when, from 2024-01-01 on" in texts
+    assert "y over when, from 2024-01-01 on" in run_cli(words)
