@@ -216,7 +216,7 @@ def text(x: Number, digits: int) -> str:
         return f"{minus}{figures[:point]}.{figures[point:] or '0'}"
     if -5 < point <= 0:
         return f"{minus}0.{'0' * -point}{figures}"
-    return f"{minus}{figures[0]}.{figures[1:] or '0'}e{point - 1:+d}"
+    return f"{minus}{figures[0]}.{figures[1:] or '0'}e{'-' if point < 1 else '+'}{_figures(point - 1)}"
 
 
 def _decimal(x: Number, digits: int) -> tuple[int, int]:

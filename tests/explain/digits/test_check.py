@@ -125,6 +125,12 @@ def test_where_no_step_is_of_a_size_that_can_be_computed_with_there_is_no_order(
     assert (finding.verdict, finding.order) == (Verdict.AGREES, None)
 
 
+def test_powers_of_ten_of_thousands_of_digits_are_written() -> None:
+    (finding,) = checked("exp(-x)", x="1e5000").findings
+    mantissa, _, power = finding.reference.partition("e-")
+    assert (mantissa[0], power[:12], len(power)) == ("-", "434294481903", 5000)
+
+
 def test_a_factor_that_is_nearly_one_is_a_factor() -> None:
     (finding,) = checked("sin(1.00000000000000000001*x)", x="2").findings
     assert finding.verdict is Verdict.AGREES
