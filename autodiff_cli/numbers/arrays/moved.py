@@ -20,7 +20,6 @@ from autodiff_cli.numbers.floats.moved import (
     COMPARISONS,
     LARGE,
     LIFTED,
-    MOST_UNITS,
     NO_PHASE,
     TINY,
     UNIT,
@@ -28,7 +27,7 @@ from autodiff_cli.numbers.floats.moved import (
     Function,
     moved_constant,
     moving,
-    opposite,
+    units_of,
 )
 from autodiff_cli.numbers.kind import Kind
 
@@ -38,17 +37,10 @@ _LARGE = 1 << 14  # elements of an array that is not asked one by one which of t
 _PERIOD = 4099  # of the moves: a prime, so that no two rows or columns of an array are moved alike
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=6)
 def _moves(way: int, periods: int) -> Array:
     """Factors that are irregular, and in the mean 1, so that long sums are not moved far."""
-    k = np.arange(1, _PERIOD + 1, dtype=np.uint64)
-    for _ in range(2):
-        k = ((k ^ (k >> np.uint64(16))) * np.uint64(0x45D9F3B)) & np.uint64(0xFFFFFFFF)
-    units = (k >> np.uint64(12)).astype(np.int64) % (2 * MOST_UNITS) - MOST_UNITS
-    units = np.where(units < 0, units, units + 1)
-    if way:
-        units = np.array([*map(opposite, units.tolist(), range(_PERIOD))])
-    return np.tile(1 + units * UNIT, periods)
+    return np.tile(1 + np.array(units_of(way, _PERIOD)) * UNIT, periods)
 
 
 class _Factors:

@@ -4,8 +4,9 @@ What changes with that is not known to a float.
 
 A formula is computed again with these. A number that keeps its digits does not depend on the last bits of what it is
 computed from; where digits cancel, moved ones leave another rest (stochastic arithmetic: Vignes 1993, "A stochastic
-arithmetic for reliable scientific computation"; here the moves are the same each time). It is done in two ways, the
-second nearly opposite to the first: what hangs on the side of a tie or of a step falls on both sides of it.
+arithmetic for reliable scientific computation"; here the moves are the same each time). It is done in three ways. The
+second is nearly opposite to the first: what hangs on the side of a tie or of a step falls on both sides of it. The
+third is independent of these: two parts of a difference that are moved alike by chance would be taken to be right.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from autodiff_cli.numbers.kind import Kind
 Function: TypeAlias = Callable[..., Any]
 
 UNIT = 2.0**-52
-WAYS = (0, 1)  # to move; one alone may happen to keep a number
+WAYS = (0, 1, 2)  # to move; one alone may happen to keep a number
 MOST_UNITS = 8
 _PERIOD = 509  # of the moves: a prime, so that no two parts of a formula that are alike are moved alike
 TINY = 2.0**-1022  # below, floats have fewer digits
@@ -33,18 +34,18 @@ NO_PHASE = 2.0**26
 LARGE = 2.0**43  # from here on, every float times 1024 is a whole number
 
 
-def opposite(units: int, k: int) -> int:
-    """The units of the second way, from those of the first: not quite the opposite, so that what is kept in one way by
-    chance is not in the other."""
-    return -units + (k**3 + k) % 7 - 3 or 1
+def units_of(way: int, count: int) -> list[int]:
+    """By how many units results are moved: irregular, so that two results that are subtracted are not moved together,
+    and in the mean by none, so that long sums are not moved far."""
+    first = [_units(k, shift=20 if way == 2 else 12) for k in range(1, count + 1)]  # other bits in the third way
+    # Not quite the opposite, so that what is kept in one way by chance is not in the other.
+    return [-units + (k**3 + k) % 7 - 3 or 1 for k, units in enumerate(first)] if way == 1 else first
 
 
-def _units(k: int) -> int:
-    """By how many units the k-th result is moved: irregular, so that two results that are subtracted are not moved
-    together, and in the mean by none, so that long sums are not moved far."""
+def _units(k: int, shift: int) -> int:
     for _ in range(2):
         k = ((k ^ (k >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
-    units = (k >> 12) % (2 * MOST_UNITS) - MOST_UNITS
+    units = (k >> shift) % (2 * MOST_UNITS) - MOST_UNITS
     return units if units < 0 else units + 1
 
 
@@ -52,9 +53,7 @@ class _Moves:
     """Factors, one after the other and from the beginning again."""
 
     def __init__(self) -> None:
-        first = [*map(_units, range(1, _PERIOD + 1))]
-        ways = (first, [opposite(units, k) for k, units in enumerate(first)])
-        self._ways = [[1 + units * UNIT for units in way] for way in ways]
+        self._ways = [[1 + units * UNIT for units in units_of(way, _PERIOD)] for way in WAYS]
         self.start(0)
 
     def start(self, way: int) -> None:
@@ -130,7 +129,7 @@ def moved_constant(text: str, way: int = 0) -> float:
         return value
     if math.isinf(value) and text not in CONSTANTS:
         return math.nan
-    return (LIFTED if value < TINY else value) * (1 - UNIT if way else 1 + UNIT)
+    return (LIFTED if value < TINY else value) * (1 - UNIT if way == 1 else 1 + UNIT)
 
 
 def is_short(x: float) -> bool:

@@ -52,6 +52,12 @@ SPOILT = [
     ("asinh(exp(x))", {"x": 1e6}, {VALUE: "1000000.69314718", "x": "1"}),
     ("sqrt(exp(x))", {"x": 1e6}, {VALUE: "1.74161287225436e+217147", "x": "8.70806436127181e+217146"}),
     ("softplus(exp(x))/hypot(exp(x), 1)", {"x": 1e6}, {VALUE: "1"}),
+    # parts that two ways to move results move alike by chance
+    (
+        "where(z*2.1 > 1e9, 1, 0) + where(z*1.1 > 1e9, 1, 0) + where(z*0.1 > 1e9, 1, 0) + (0.1*x*3) - (x*0.3)",
+        {"x": 2.5919903038587164, "z": 0.5879415013002716},
+        {VALUE: "0"},
+    ),
     # terms that cancel in more than a thousand digits
     ("(x - sin(x))/(x - tan(x))", {"x": -2e-287}, {VALUE: "-0.5", "x": "-9e-288"}),
     # where the value is smaller than what spoils it by more than a float can hold

@@ -41,6 +41,13 @@ def test_parts_of_a_formula_that_are_alike_are_not_moved_alike() -> None:
     assert found["derivative"].startswith("-2.849727991285")
 
 
+def test_parts_that_are_moved_alike_by_chance_in_two_ways_are_not_in_the_third() -> None:
+    words = "--v '[-7.880422184787675e-13, 7.880466517904337e-13, -7.880424583542486e-13]'"
+    words += " --u '[-7.880424583542486e-13, -7.880426314553241e-13, -7.880424583542708e-13]'"
+    found = right(f'"sum(outer(v, u)) - sum(v)*sum(u)" {words} --direction "v=[1,1,1],u=[1,1,1]"')
+    assert found["directional"] == "0"
+
+
 def test_second_derivatives_that_vanish_are_not_zero() -> None:
     assert right('"cbrt(x + 1) - cbrt(x)" --x 1e300 --hessian')["hessian.x.x"] == "3.7037037037037e-801"
 
