@@ -122,7 +122,11 @@ def _labels(value: Any, least: int = 2) -> tuple[Any, ...]:
 
 
 def _named(value: Any) -> dict[str, Any]:
-    return {name: None if item is None else _array(item) for name, item in value.items()}
+    return {name: _array(item) for name, item in value.items()}
+
+
+def _named_or_none(value: Any) -> dict[str, Any]:
+    return {name: _or_none(_array)(item) for name, item in value.items()}
 
 
 def _limits(value: Any) -> dict[str, tuple[float, float]]:
@@ -137,7 +141,12 @@ def _quantity(value: Any) -> dict[str, float | None]:
 
 
 def _ends(value: Any) -> dict[str, Any]:
-    return {name: None if pair is None else (_array(pair[0]), _array(pair[1])) for name, pair in value.items()}
+    return {name: _or_none(_pair)(pair) for name, pair in value.items()}
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    low, high = _list(value, _array)
+    return low, high
 
 
 def _or_none(read: Reader) -> Reader:
@@ -180,7 +189,7 @@ KEYS: dict[str, Reader] = {
     "rows": _whole,
     "parameters": _named,
     "fixed": _named,
-    "stderr": _named,
+    "stderr": _named_or_none,
     "loss": _number,
     "rss": _or_none(_number),
     "dof": _whole,

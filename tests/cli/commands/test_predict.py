@@ -199,7 +199,14 @@ def test_bad_words_are_status_2(words: str, message: str, model: str, tmp_path: 
 
 def test_a_damaged_model_is_status_2(model: str) -> None:
     document = json.loads(Path(model).read_text())
-    for damage in ({"version": 99}, {"parameters": {"a": [1, 2], "b": 1}}, {"model": "y ~"}):
+    for damage in (
+        {"version": 99},
+        {"parameters": {"a": [1, 2], "b": 1}},
+        {"model": "y ~"},
+        {"parameters": {"a": 1, "b": None}},
+        {"intervals": {"bootstrap": {"a": []}}},
+        {"intervals": {"bootstrap": {"a": ""}}},
+    ):
         Path(model).write_text(json.dumps({**document, **damage}))
         assert model in refused(run_cli(["predict", model, "-"], stdin="x\n1\n"))
 
