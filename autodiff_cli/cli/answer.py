@@ -22,7 +22,8 @@ class Answer(NamedTuple):
         json: whether it is for a machine.
         status: of the process.
         output: the file to write, replaced as a whole; None for standard output.
-        then: what is left to do once the report stands, as nothing that fails there may take it away.
+        then: what is left to do once the report stands, as nothing that fails there may take it away; done also where
+            nobody reads the report to its end.
     """
 
     report: Report | None
@@ -33,6 +34,18 @@ class Answer(NamedTuple):
 
     def give(self, environment: Environment) -> ExitStatus:
         """Write the report, and do what is left. Raises Failure for a file that cannot be written."""
+        if self.then is None:
+            self._write(environment)
+            return self.status
+        from autodiff_cli.render.paper import unheard
+
+        with unheard(environment.stdout):
+            self._write(environment)
+            environment.stdout.flush()
+        self.then()
+        return self.status
+
+    def _write(self, environment: Environment) -> None:
         if self.report is not None:
             with _paper(self.report, self.json, self.output, environment) as paper:
                 if self.json:
@@ -41,9 +54,6 @@ class Answer(NamedTuple):
                     paper.stream.writelines(map(dumps, self.report.documents()))
                 else:
                     self.report.write(paper)
-        if self.then is not None:
-            self.then()
-        return self.status
 
 
 @contextlib.contextmanager

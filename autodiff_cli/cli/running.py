@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,8 +29,9 @@ def run(words: Sequence[str], environment: Environment) -> int:
     except Failure as error:
         return _fail(environment, str(error), ExitStatus.FAILED)
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). Python would complain at exit, when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), environment.stdout.fileno())
+        from autodiff_cli.render.paper import silence
+
+        silence(environment.stdout)
         return ExitStatus.DONE
     except MemoryError as error:
         detail = str(error).strip("()") or "all is used"  # what it says is often nothing

@@ -6,8 +6,10 @@ has the same methods for people at a terminal; only there is Rich imported.
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TextIO
 
 from autodiff_cli.render.text import columns, counted, on_one_line, visible
@@ -96,6 +98,34 @@ class Paper:
         """Say how many things are not shown, and where to see them."""
         if count:
             self.line(f"  … {counted(count, thing)} left out; a pipe (| less) and --json show all", Style.FAINT)
+
+
+class LastingPaper(Paper):
+    """Plain lines on a stream, of which the rest is lost where nobody reads it any more."""
+
+    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
+        """See `Paper.line`."""
+        with unheard(self.stream):
+            super().line(text, style)
+
+    def flush(self) -> None:
+        """See `Paper.flush`."""
+        with unheard(self.stream):
+            super().flush()
+
+
+@contextlib.contextmanager
+def unheard(stream: TextIO) -> Iterator[None]:
+    """Go on where whoever read a stream has seen enough (`| head`), as there is more to do than to say."""
+    try:
+        yield
+    except BrokenPipeError:
+        silence(stream)
+
+
+def silence(stream: TextIO) -> None:
+    """Let nobody hear what is written from now on, and what is waiting to be: Python would complain of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def aligned(table: TextTable) -> Iterable[str]:

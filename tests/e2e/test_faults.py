@@ -103,6 +103,30 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
         assert (process.stderr.read(), process.wait()) == ("", 0)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("options", "read"), [([], "stdout"), (["--json"], "stderr")])
+def test_a_fit_is_saved_also_where_nobody_reads_its_table_to_the_end(
+    options: list[str], read: str, unbuffered: str, data: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.json"
+    command = [AUTODIFF, "train", "y ~ a*x + b", data, "--optimizer", "sgd", "--lr", "0.0001", "--epochs", "3000"]
+    settings = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(
+        [*command, "--every", "1", "--save", str(path), *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=settings, text=True,
+    ) as process:  # fmt: skip
+        streams = {"stdout": process.stdout, "stderr": process.stderr}
+        stream = streams.pop(read)
+        (other,) = streams.values()
+        assert stream is not None
+        assert other is not None
+        stream.readline()
+        stream.close()
+        other.read()
+        assert process.wait() == 0
+    assert ad.load(path).epochs == 3000
+
+
 @pytest.mark.parametrize(
     ("closed", "status", "said"),
     [

@@ -284,7 +284,8 @@ def train(
             choices.check_on_cluster()
         if by is not None:
             return fitted_by_group(read, file, by, choices, environment, output, digits, json)
-        table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs)
+        goes_on = any((save, page, plot, keeping.checkpoint))
+        table = _epoch_table(environment, read, file.name, every, digits, json, method.epochs, goes_on)
         file.listen = table.read
         try:
             choices = dataclasses.replace(choices, cluster=machines.enter_context(connected(cluster)))
@@ -330,12 +331,11 @@ def train(
 
 def _both(table: EpochTable, recorder: Recorder | None) -> Observer:
     """What is told of every epoch."""
-    if recorder is None:
-        return table.add
 
     def add(epoch: Epoch) -> None:
         table.add(epoch)
-        recorder.add(epoch)
+        if recorder is not None:
+            recorder.add(epoch)
 
     return add
 
@@ -386,15 +386,15 @@ def _epoch_table(
     digits: int | None,
     json: bool,
     epochs: int | None,
+    goes_on: bool,
 ) -> EpochTable:
-    """The live table: on standard error if standard output is for a machine."""
+    """The live table, on standard error beside `json`. A fit for files `goes_on` where nobody reads it any more."""
     from autodiff_cli.render.fits.epochs import Bar, EpochTable, columns_in_words
-    from autodiff_cli.render.paper import Paper
+    from autodiff_cli.render.paper import LastingPaper, Paper
 
     title = model.text, f"data: {source}, {columns_in_words(model.columns)}", *model.warnings
-    if json:
-        return EpochTable(Paper(environment.stderr), title, every, digits)
-    bar = None
-    if environment.terminal:
-        bar = Bar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
+    plain = LastingPaper if goes_on else Paper
+    if json or not environment.terminal:
+        return EpochTable(plain(environment.stderr if json else environment.stdout), title, every, digits)
+    bar = Bar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
     return EpochTable(environment.paper(), title, every, digits, bar)
