@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
@@ -54,6 +55,7 @@ def _beginning(path: str) -> str:
         return stream.read(LONGEST_TEXT + 1)
 
 
+@functools.lru_cache(maxsize=4096)  # a value is asked for as floats have it, and again with all its digits
 def constant_expression(name: str, text: str) -> Formula:
     """The value of an option as a formula without variables.
 

@@ -48,8 +48,7 @@ def is_read_right(trace: Trace, i: int, given: Handed) -> bool:
 
 def comes_to(formula: Node, point: Mapping[str, float], number: float) -> bool:
     """Whether a formula of numbers, as people read it, has this value at a point: is an equation there."""
-    tape = Tape([without_helpers([formula])[formula]])
-    return math.isclose(float(forward(tape, FLOATS, point)[tape.outputs[0]]), number, rel_tol=NEAR)
+    return math.isclose(float(_evaluated(without_helpers([formula])[formula], point)), number, rel_tol=NEAR)
 
 
 def is_at_kink(trace: Trace, i: int) -> bool:
@@ -65,6 +64,9 @@ def _value(trace: Trace, i: int, op: Op, graph: Node) -> Any:
     inputs = trace.tape.inputs[i]
     rule = op.partials(len(inputs))
     values = [trace.values[i], *(trace.values[j] for j in inputs)]
+    return _evaluated(graph, dict(zip((leaf.text for leaf in (rule.output, *rule.inputs)), values, strict=True)))
+
+
+def _evaluated(graph: Node, point: Mapping[str, Any]) -> Any:
     tape = Tape([graph])
-    point = dict(zip((leaf.text for leaf in (rule.output, *rule.inputs)), values, strict=True))
     return forward(tape, FLOATS, point)[tape.outputs[0]]

@@ -121,32 +121,24 @@ def _labels(value: Any, least: int = 2) -> tuple[Any, ...]:
     return labels
 
 
-def _named(value: Any) -> dict[str, Any]:
-    return {name: _array(item) for name, item in value.items()}
+def _by_name(read: Reader) -> Reader:
+    return lambda value: {name: read(item) for name, item in value.items()}
 
 
-def _named_or_none(value: Any) -> dict[str, Any]:
-    return {name: _or_none(_array)(item) for name, item in value.items()}
+def _pair(read: Reader) -> Reader:
+    def pair(value: Any) -> tuple[Any, Any]:
+        low, high = _list(value, read)
+        return low, high
+
+    return pair
 
 
-def _limits(value: Any) -> dict[str, tuple[float, float]]:
-    found = {name: tuple(_list(pair, _number)) for name, pair in value.items()}
-    if any(len(pair) != 2 for pair in found.values()):
-        raise ValueError
-    return found
+def _moment(value: Any) -> str:
+    return datetime.fromisoformat(_text(value)).isoformat()
 
 
 def _quantity(value: Any) -> dict[str, float | None]:
     return {"value": _number(value["value"]), "stderr": _or_none(_number)(value["stderr"])}
-
-
-def _ends(value: Any) -> dict[str, Any]:
-    return {name: _or_none(_pair)(pair) for name, pair in value.items()}
-
-
-def _pair(value: Any) -> tuple[Any, Any]:
-    low, high = _list(value, _array)
-    return low, high
 
 
 def _or_none(read: Reader) -> Reader:
@@ -187,9 +179,9 @@ def _step(name: str, value: Any) -> float:
 KEYS: dict[str, Reader] = {
     "model": _text,
     "rows": _whole,
-    "parameters": _named,
-    "fixed": _named,
-    "stderr": _named_or_none,
+    "parameters": _by_name(_array),
+    "fixed": _by_name(_array),
+    "stderr": _by_name(_or_none(_array)),
     "loss": _number,
     "rss": _or_none(_number),
     "dof": _whole,
@@ -213,10 +205,10 @@ KEYS: dict[str, Reader] = {
     "figures": _figures,
     "interval_dof": _or_none(_whole),
     "confidence_level": _number,
-    "bounds": _limits,
-    "intervals": lambda value: {kind: _ends(of_kind) for kind, of_kind in value.items()},
-    "origins": lambda value: {name: datetime.fromisoformat(_text(text)).isoformat() for name, text in value.items()},
-    "derived": lambda value: {name: _quantity(of_one) for name, of_one in value.items()},
+    "bounds": _by_name(_pair(_number)),
+    "intervals": _by_name(_by_name(_or_none(_pair(_array)))),
+    "origins": _by_name(_moment),
+    "derived": _by_name(_quantity),
     "terms": _terms,
     "levels": lambda value: {_text(name): _labels(levels, 1) for name, levels in value.items()},
     "validation_rows": _whole,
