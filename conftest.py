@@ -15,7 +15,7 @@ from hypothesis import settings
 pytest.register_assert_rewrite("tests.support")
 
 # What needs an extra is looked at for examples where that is there.
-EXTRAS = {"sklearn": "autodiff_cli/sklearn.py", "starlette": "autodiff_cli/cli/serving/application.py"}
+EXTRAS = {"sklearn": "autodiff_cli/sklearn.py", "starlette": "autodiff_cli/cli/server.py"}
 collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find_spec(module) is None]
 
 # No deadline, since a busy machine is no error; always the same examples, since tests/fuzz looks for new ones.

@@ -9,52 +9,52 @@ from __future__ import annotations
 
 from autodiff_cli.version import __version__
 
-TYPE_CHECKING = False  # as of `typing`, which is not imported for it
+TYPE_CHECKING = False  # type checkers take it for that of `typing`, whose import would cost start-up time
 if TYPE_CHECKING:
     from typing import Any
 
-    from autodiff_cli.classroom.value import Value as Value
     from autodiff_cli.data.table import DataError as DataError
+    from autodiff_cli.expression import Expression as Expression
+    from autodiff_cli.expression import parse as parse
     from autodiff_cli.fitting import Fit as Fit
     from autodiff_cli.fitting import compare as compare
     from autodiff_cli.fitting import fit as fit
     from autodiff_cli.fitting import fit_by as fit_by
     from autodiff_cli.fitting import load as load
-    from autodiff_cli.front import Expression as Expression
-    from autodiff_cli.front import parse as parse
     from autodiff_cli.language.errors import ExpressionError as ExpressionError
     from autodiff_cli.language.errors import MissingValueError as MissingValueError
     from autodiff_cli.language.errors import UnknownNameError as UnknownNameError
     from autodiff_cli.training.objective.objective import Objective as Objective
-    from autodiff_cli.training.result.model_file import ModelFileError as ModelFileError
+    from autodiff_cli.training.result.fitted_model import ModelFileError as ModelFileError
+    from autodiff_cli.value import Value as Value
 
-# Where each public name lives. Names are imported when first used: `import autodiff_cli` alone costs nothing.
-_HOMES = {
-    "Expression": "autodiff_cli.front",
-    "parse": "autodiff_cli.front",
+# The module of each public name. Names are imported when they are first used, so that `import autodiff_cli` is fast.
+_MODULES = {
+    "Expression": "autodiff_cli.expression",
+    "parse": "autodiff_cli.expression",
     "ExpressionError": "autodiff_cli.language.errors",
     "MissingValueError": "autodiff_cli.language.errors",
     "UnknownNameError": "autodiff_cli.language.errors",
-    "Value": "autodiff_cli.classroom.value",
+    "Value": "autodiff_cli.value",
     "DataError": "autodiff_cli.data.table",
     "Fit": "autodiff_cli.fitting",
     "compare": "autodiff_cli.fitting",
     "fit": "autodiff_cli.fitting",
     "fit_by": "autodiff_cli.fitting",
     "load": "autodiff_cli.fitting",
-    "ModelFileError": "autodiff_cli.training.result.model_file",
+    "ModelFileError": "autodiff_cli.training.result.fitted_model",
     "Objective": "autodiff_cli.training.objective.objective",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]
+__all__ = [*sorted(_MODULES), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

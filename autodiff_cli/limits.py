@@ -1,42 +1,42 @@
-"""What libraries take: threads, and what they reserve, used or not, which limits of addresses or of data count."""
+"""Resource use of libraries: the threads they start, and the memory they reserve under limits such as `ulimit -v`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 
-_SPIN = "18"  # the binary logarithm of cycles: a tenth of a millisecond
-_ARENAS = -8  # M_ARENA_MAX of glibc
+_SPIN_TIMEOUT_LOG2 = "18"  # binary logarithm of clock cycles, about 0.1 ms, after which an idle thread sleeps
+_M_ARENA_MAX = -8  # the parameter of glibc's `mallopt` for the number of arenas
 
 
-def has_limits() -> bool:
-    """Whether this process has a limit of addresses or of data (`ulimit -v`, `ulimit -d`)."""
+def has_memory_limits() -> bool:
+    """Whether this process has a limit on its address space or its data (`ulimit -v`, `ulimit -d`)."""
     try:
         import resource
     except ImportError:  # not on Windows
         return False
-    limits = (resource.getrlimit(what)[0] for what in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    limits = (resource.getrlimit(resource_kind)[0] for resource_kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
     return any(limit != resource.RLIM_INFINITY for limit in limits)
 
 
-def before_libraries() -> None:
-    """Before NumPy is imported by a program of ours: its threads are to sleep when they have nothing to do.
+def configure_libraries() -> None:
+    """Make the threads of OpenBLAS sleep when they are idle. Call this before NumPy is imported.
 
-    OpenBLAS lets them spin for 25 ms after its start and after each product, on the core that others could use.
+    By default they spin for 25 ms after start-up and after each matrix product, and occupy cores that others could use.
     """
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _SPIN)
-    reserve_little()
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _SPIN_TIMEOUT_LOG2)
+    limit_reservations()
 
 
-def reserve_little() -> None:
-    """Where there is a limit, let no library reserve memory for each thread: before NumPy is imported, if that can be.
+def limit_reservations() -> None:
+    """Under a memory limit, stop libraries from reserving memory for each thread. Call this before NumPy is imported.
 
-    Arenas of glibc take 64 MB of addresses each, and OpenBLAS has space for every thread it could use.
+    Each arena of glibc takes 64 MB of address space, and OpenBLAS reserves buffers for every thread it could start.
     """
-    if not has_limits():
+    if not has_memory_limits():
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    with contextlib.suppress(OSError, AttributeError):  # another library of C
+    with contextlib.suppress(OSError, AttributeError):  # the C library is not glibc
         import ctypes
 
-        ctypes.CDLL(None).mallopt(_ARENAS, 1)
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)

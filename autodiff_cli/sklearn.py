@@ -1,6 +1,7 @@
-"""Formulas as scikit-learn estimators: in pipelines, in searches over options, and scored as others are.
+"""Formulas as scikit-learn estimators, for pipelines, grid searches and scoring.
 
-They need the extra `sklearn`. The columns of an array are `x0`, `x1` and so on, those of a data frame have its names.
+This module needs the extra `sklearn`. In a formula, the columns of an array are `x0`, `x1` and so on; the columns of a
+data frame have their own names.
 
 >>> import numpy as np
 >>> X = np.linspace(0, 2, 21).reshape(-1, 1)
@@ -18,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.fitting import Fit, fit
-from autodiff_cli.language.lexer import canonical, is_name
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.lexer import canonical_name, is_name
+from autodiff_cli.language.program import read
 from autodiff_cli.ops.structural import softmax
 
 try:
@@ -31,19 +32,19 @@ except ImportError as error:
 
 __all__ = ["FormulaClassifier", "FormulaRegressor"]
 
-_TARGET = "target"
+_TARGET_NAME = "target"
 
 
 class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
-    """What both have: a formula, and how it is fitted.
+    """Base class of the estimators: the formula, and the options of its fit.
 
     Args:
-        formula: the prediction, in the expression language; statements before it may bind names and declare shapes.
-        start, fixed, bounds: of parameters, by name: see `autodiff_cli.fit`.
+        formula: the prediction in the expression language; statements before it may bind names and declare shapes.
+        start, fixed, bounds: starting values, fixed values and bounds of parameters, by name: see `autodiff_cli.fit`.
         optimizer, loss, learning_rate, epochs, batch_size, l1, starts, backend, threads: see `autodiff_cli.fit`.
-        l2: the weight of the sum of the parameters' squares; None for 0 with a formula of one's own and, without one,
-            for so little that there is one answer where there would be many.
-        random_state: the seed of all that is drawn at random.
+        l2: the weight of the sum of squared parameters. None means 0 if `formula` is given; for the default formula it
+            means a small weight, so that the solution is unique even if columns are collinear.
+        random_state: the seed for the random number generator.
     """
 
     _ridge = 0.0
@@ -90,18 +91,20 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def stderr_(self) -> dict[str, Any]:
-        """Their standard errors; None for those that are not known."""
+        """The standard errors of the parameters, by name; None for those that are unknown."""
         return self.fit_.stderr
 
     def _columns(self, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
-        return {canonical(str(name)): np.ascontiguousarray(X[:, k], dtype=np.float64) for k, name in enumerate(names)}
+        return {
+            canonical_name(str(name)): np.ascontiguousarray(X[:, k], dtype=np.float64) for k, name in enumerate(names)
+        }
 
-    def _fitted(
+    def _fit_formula(
         self, X: NDArray[Any], target: NDArray[Any], prediction: str, loss: str | None, sample_weight: ArrayLike | None
     ) -> None:
         columns = self._columns(X)
-        name = _TARGET
+        name = _TARGET_NAME
         while name in columns or name in prediction:
             name += "_"
         rows: NDArray[np.bool_] | slice = slice(None)
@@ -132,102 +135,108 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         )
         self.n_iter_ = self.fit_.epochs
 
-    def _written(self, X: NDArray[Any]) -> list[str]:
-        """The columns as a formula names them."""
+    def _column_names(self, X: NDArray[Any]) -> list[str]:
+        """Return the names of the columns as a formula writes them."""
         return [name if is_name(name) else f"`{name}`" for name in self._columns(X[:0])]
 
     def _probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self, "fit_")
         checked = validate_data(self, X, reset=False, dtype=np.float64)
-        found: NDArray[np.float64] = self.fit_.probabilities(self._columns(checked))
-        return found
+        probabilities: NDArray[np.float64] = self.fit_.probabilities(self._columns(checked))
+        return probabilities
 
 
 class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
-    """A formula that predicts numbers; without one, a line in all columns.
+    """A regressor that predicts by a formula; the default formula is linear in all columns.
 
-    After `fit`, `parameters_` and `stderr_` have what was found, and `fit_` all else: see `autodiff_cli.Fit`.
+    After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
 
-    _ridge = 1e-10
+    _ridge = 1e-10  # default weight of the squared parameters, so that collinear columns have a unique solution
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Find the parameters.
+        """Estimate the parameters of the formula.
 
         Args:
-            X: of shape (rows, columns), or a data frame.
-            y: of shape (rows,).
-            sample_weight: of shape (rows,); they multiply squared residuals.
+            X: the columns, of shape (rows, columns), or a data frame.
+            y: the target, of shape (rows,).
+            sample_weight: weights of the squared residuals, of shape (rows,).
 
         Raises:
-            ValueError: for what cannot be fitted; `ExpressionError`, `DataError` and `OptionError` are such.
+            ValueError: if the formula, the data or the options are invalid. `ExpressionError`, `DataError` and
+                `OptionError` are subclasses.
         """
         rows: NDArray[np.float64]
         rows, target = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         formula = self.formula
         if formula is None:
-            terms = (f"slope_{k}*{name}" for k, name in enumerate(self._written(rows)))
+            terms = (f"slope_{k}*{name}" for k, name in enumerate(self._column_names(rows)))
             formula = " + ".join(["intercept", *terms])
-        self._fitted(rows, np.asarray(target, dtype=np.float64), formula, self.loss, sample_weight)
+        self._fit_formula(rows, np.asarray(target, dtype=np.float64), formula, self.loss, sample_weight)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The predictions, of shape (rows,)."""
+        """Return the predictions, of shape (rows,)."""
         return self._probabilities(X)
 
 
 class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[misc]
-    """A formula that tells classes apart: `softmax(…)` gives a probability for each, in their order; of two, a formula
-    may give that of the second alone, as `sigmoid(a*x0 + b)` does. Without one, a softmax of lines.
+    """A classifier that predicts probabilities by a formula.
 
-    After `fit`, `parameters_` and `stderr_` have what was found, and `fit_` all else: see `autodiff_cli.Fit`.
+    A formula `softmax(…)` gives the probability of each class, in the order of `classes_`. For two classes, a formula
+    may also give the probability of the second one, as `sigmoid(a*x0 + b)` does. The default formula is a softmax of
+    linear functions of all columns.
+
+    After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
 
-    _ridge = 1e-4
+    _ridge = 1e-4  # default weight of the squared parameters, so that separable classes have a finite solution
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Find the parameters.
+        """Estimate the parameters of the formula.
 
         Args:
-            X: of shape (rows, columns), or a data frame.
-            y: labels, of shape (rows,).
-            sample_weight: of shape (rows,); they multiply the losses of rows.
+            X: the columns, of shape (rows, columns), or a data frame.
+            y: the labels, of shape (rows,).
+            sample_weight: weights of the rows' losses, of shape (rows,).
 
         Raises:
-            ValueError: as `FormulaRegressor.fit` does, and for one class alone.
+            ValueError: if the formula, the data or the options are invalid, and for fewer than two classes.
         """
         rows: NDArray[np.float64]
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         labels = column_or_1d(labels, warn=True)
         check_classification_targets(labels)
-        if sample_weight is not None:  # a class all of whose rows count for nothing is not there
+        if sample_weight is not None:  # a class whose rows all have the weight 0 is left out
             weights: NDArray[np.float64] = _check_sample_weight(sample_weight, rows)
-            kept = weights > 0
-            rows, labels, sample_weight = rows[kept], labels[kept], weights[kept]
+            is_used = weights > 0
+            rows, labels, sample_weight = rows[is_used], labels[is_used], weights[is_used]
         self.classes_: NDArray[Any]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"a classifier needs two classes at least; here is 1 class, {self.classes_[0]}")
+            raise ValueError(f"a classifier needs at least two classes; here is 1 class, {self.classes_[0]}")
         formula = self.formula
         if formula is None:
-            formula = f"softmax(dense([{', '.join(self._written(rows))}], {len(self.classes_)}))"
+            formula = f"softmax(dense([{', '.join(self._column_names(rows))}], {len(self.classes_)}))"
         if read(formula).output.op is softmax:
-            self._fitted(rows, codes, formula, self.loss, sample_weight)
+            self._fit_formula(rows, codes, formula, self.loss, sample_weight)
         elif len(self.classes_) == 2:
-            self._fitted(rows, codes.astype(np.float64), formula, self.loss or "bce", sample_weight)
+            self._fit_formula(rows, codes.astype(np.float64), formula, self.loss or "bce", sample_weight)
         else:
             raise ValueError(
-                f"the formula gives one number, and there are {len(self.classes_)} classes: use softmax(…)"
+                f"the formula gives one number, but there are {len(self.classes_)} classes: use softmax(…)"
             )
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The probability of each class, of shape (rows, classes), in the order of `classes_`."""
-        found = self._probabilities(X)
-        return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
+        """Return the probability of each class, of shape (rows, classes), in the order of `classes_`."""
+        probabilities = self._probabilities(X)
+        if probabilities.ndim == 2:
+            return probabilities
+        return np.stack([1 - probabilities, probabilities], axis=1)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class of each row."""
-        probabilities = self.predict_proba(X)  # also says what is not fitted
+        """Return the most probable class of each row."""
+        probabilities = self.predict_proba(X)  # raises NotFittedError first
         classes: NDArray[Any] = self.classes_[np.argmax(probabilities, axis=1)]
         return classes

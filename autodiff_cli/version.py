@@ -1,3 +1,3 @@
-"""The version, said once: the package, the command, and model files read it here."""
+"""The version of the package, which the command line and model files read from here."""
 
 __version__ = "0.1.0"

@@ -24,10 +24,10 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from autodiff_cli import Objective
-from autodiff_cli.data.several import open_data
-from autodiff_cli.training.cluster import rows as placing
-from autodiff_cli.training.cluster.connecting import connected
-from autodiff_cli.training.cluster.rows import OnCluster
+from autodiff_cli.data.files import open_data
+from autodiff_cli.training.objective import cluster as placing
+from autodiff_cli.training.objective.cluster import ClusterRows
+from autodiff_cli.training.objective.cluster_connection import connect_cluster
 
 MODEL = "y ~ a*exp(-b*x) + c"
 FEW = 8192 * 2  # rows whose fold takes no time
@@ -74,19 +74,19 @@ def median(run: Callable[[Any], object], times: int) -> float:
 
 
 @contextmanager
-def placed(objective: Objective, workers: int, each: int = placing.PARTS) -> Iterator[Objective]:
+def placed(objective: Objective, workers: int, each: int = placing.PARTITIONS_PER_WORKER) -> Iterator[Objective]:
     """The same with its rows on workers of this machine."""
-    before, placing.PARTS = placing.PARTS, each
+    before, placing.PARTITIONS_PER_WORKER = placing.PARTITIONS_PER_WORKER, each
     try:
-        with connected(f"local:{workers}") as cluster:
+        with connect_cluster(f"local:{workers}") as cluster:
             assert cluster is not None
-            there = objective.over(OnCluster.of(cluster, objective.table))
+            there = objective.with_rows(ClusterRows.from_table(cluster, objective.table))
             for k in range(3):  # kernels are made
                 there.value_and_grad([1, 1, k])
                 there.triangle([1, 1, k])
             yield there
     finally:
-        placing.PARTS = before
+        placing.PARTITIONS_PER_WORKER = before
 
 
 def line(what: str, *seconds: float, unit: float = 1e3, of: str = "ms") -> None:
@@ -140,7 +140,7 @@ def reading(rows: int) -> float:
 def projected(figures: Figures, rows: float, machines: int) -> Sequence[str]:
     """A line of the projection: each machine is one worker with a thread for each core."""
     cores = machines * CORES
-    parts = rows / placing.part_rows(int(rows), machines)
+    parts = rows / placing.partition_rows(int(rows), machines)
     numbers = max(PARAMETERS + 1, (PARAMETERS + 1) ** 2)
     loads = {
         "computing": rows * figures.fold / cores,

@@ -23,8 +23,8 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 import numpy as np
 
 import autodiff_cli as ad
-from autodiff_cli.backends.protocol import State
-from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.backends.protocol import OptimizerState
+from autodiff_cli.training.options import OPTIMIZERS
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 START = {"a": 1.8, "b": 1.1, "c": 0.4, "d": 2.9}
@@ -119,7 +119,7 @@ def c_by_hand(folder: str, x: Any, y: Any, method: str, batch: int) -> Callable[
 def autodiff(model: str, data: dict[str, Any], method: str, batch: int, start: Any = None) -> Callable[[], float]:
     objective = ad.Objective(model, data, start=start, backend="llvm", threads=1)
     update, generator = OPTIMIZERS[method], np.random.default_rng(0)
-    state, run = State.begun(objective.start, update), objective.epochs(update)
+    state, run = OptimizerState.initial(objective.start, update), objective.epoch_runner(update)
     return lambda: run(state, RATE, batch, generator)
 
 

@@ -27,8 +27,8 @@ import torch
 from cases import CASES
 
 import autodiff_cli as ad
-from autodiff_cli.backends.protocol import State
-from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.backends.protocol import OptimizerState
+from autodiff_cli.training.options import OPTIMIZERS
 
 RATE = 0.001
 TURN = 0.05  # seconds that each is run at a time
@@ -93,7 +93,7 @@ def objective_of(network: Network, given: argparse.Namespace) -> ad.Objective:
 def steps(network: Network, optimizer: str, given: argparse.Namespace) -> Run:
     """An epoch by autodiff."""
     objective = objective_of(network, given)
-    state, run = State.begun(objective.start, OPTIMIZERS[optimizer]), objective.epochs(OPTIMIZERS[optimizer])
+    state, run = OptimizerState.initial(objective.start, OPTIMIZERS[optimizer]), objective.epoch_runner(OPTIMIZERS[optimizer])
     generator = np.random.default_rng(0)
     return lambda: run(state, RATE, network.batch, generator)
 

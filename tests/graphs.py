@@ -12,8 +12,8 @@ from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.shapes import ShapeError, shape_of
 from autodiff_cli.ops import all_ops
 
-ELEMENTWISE = tuple(op for op in all_ops() if not op.structural and not op.helper)
-STRUCTURAL = tuple(op for op in all_ops() if op.structural)
+ELEMENTWISE = tuple(op for op in all_ops() if not op.is_structural and not op.is_helper)
+STRUCTURAL = tuple(op for op in all_ops() if op.is_structural)
 # Order-n families take whole numbers for their first argument; random graphs leave them out.
 OPS = tuple(op for op in ELEMENTWISE if op.name != "sinc_derivative")
 SMOOTH = tuple(
@@ -62,4 +62,4 @@ def array_graphs(draw: st.DrawFn, ops: Sequence[Op] = OPS, most: int = 12) -> tu
 
 def counts(op: Op) -> st.SearchStrategy[int]:
     """How many inputs an operation can have."""
-    return st.integers(op.least, op.most if op.most is not None else 3)
+    return st.integers(op.min_inputs, op.max_inputs if op.max_inputs is not None else 3)

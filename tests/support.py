@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from autodiff_cli.cli.environment import Environment
-from autodiff_cli.cli.running import run
+from autodiff_cli.cli.main import run
 
 ROOT = Path(__file__).parents[1]  # of the checkout
 SETS = ROOT / "tests" / "data"  # data sets; its README says where they are from

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autodiff_cli import cache
-from autodiff_cli.cache import LARGEST, entry_name, load, store
+from autodiff_cli.cache import MAX_ENTRY_BYTES, entry_name, load, store
 
 CONTENT = random.Random(1).randbytes(60)
 
@@ -177,16 +177,16 @@ def test_a_full_disk_leaves_the_old_entry_and_nothing_else(home: Path, monkeypat
 
 
 def test_what_is_too_large_is_not_kept(home: Path) -> None:
-    store("a", bytes(LARGEST + 1))
+    store("a", bytes(MAX_ENTRY_BYTES + 1))
     assert load("a") is None
     store("a", CONTENT)
     with (home / "a").open("ab") as entry:
-        entry.truncate(LARGEST + 1)
+        entry.truncate(MAX_ENTRY_BYTES + 1)
     assert load("a") is None
 
 
 def test_the_oldest_entries_make_room(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MOST", 4000)
+    monkeypatch.setattr(cache, "MAX_CACHE_BYTES", 4000)
     now = time.time()
     for i in range(10):
         store(f"e{i}", bytes(1000 - 32))

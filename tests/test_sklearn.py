@@ -79,7 +79,7 @@ def test_classes() -> None:
     np.testing.assert_allclose(binary.predict_proba(rows), reference.predict_proba(rows), atol=1e-6)
     of_all = FormulaClassifier().fit(rows, labels)
     assert of_all.score(rows, labels) == pytest.approx(reference.score(rows, labels), abs=0.02)
-    with pytest.raises(ValueError, match=r"one number, and there are 3 classes: use softmax"):
+    with pytest.raises(ValueError, match=r"one number, but there are 3 classes: use softmax"):
         FormulaClassifier("sigmoid(a*x0)").fit(rows, np.arange(200) % 3)
 
 
@@ -99,5 +99,5 @@ def test_frames_tables_and_structured_arrays() -> None:
         found = ad.fit("y ~ a*exp(-b*x)", data)
         assert found.parameters == expected.parameters
         np.testing.assert_array_equal(found.predict(data), expected.predict(columns))
-    with pytest.raises(TypeError, match="an array has no names of columns"):
+    with pytest.raises(TypeError, match="an array has no column names"):
         ad.fit("y ~ a*x", np.ones((3, 2)))  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""Passes that rewrite graphs: `simplify` for evaluating, `readable` for people."""
+"""Passes that rewrite graphs: `simplify` for evaluation, `readable` for people, `rewriting` for accuracy."""

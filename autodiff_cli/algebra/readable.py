@@ -1,122 +1,270 @@
-"""Formulas as a person would write them: for reading, while `simplify` is for evaluating.
+"""Readable formulas: `readable` rewrites graphs as a person would write them, while `simplify` is for evaluation.
 
-Every sum is collected in a dictionary from terms to coefficients, every product in one from bases to exponents, with
-exact numbers, and written anew: numbers in front, then symbols, sums, calls. A chain of sums or products is collected
-once, at its root, and what has other users as well is spread into it only if it is short: the time is linear.
+Every sum is collected in a dictionary of coefficients by term, and every product in one of exponents by base, with
+exact numbers. They are then written anew: numbers first, then symbols, sums and calls. A chain of sums or products is
+collected once, at its root. Nodes with other users as well are inlined only if they are short, so the time is linear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from autodiff_cli.algebra.exact import UNIT, Number
-from autodiff_cli.algebra.passes.calls import TWO, call
-from autodiff_cli.algebra.passes.chains import find_chains
-from autodiff_cli.algebra.passes.conditions import guard
-from autodiff_cli.algebra.passes.factors import settled
-from autodiff_cli.algebra.passes.forms import Forms, Passes
-from autodiff_cli.algebra.passes.guards import guarded
-from autodiff_cli.algebra.passes.powers import power
-from autodiff_cli.algebra.passes.sums import gathered, spread
-from autodiff_cli.algebra.passes.terms import Factors, Product, Terms, add_terms
-from autodiff_cli.algebra.passes.writing import written_product, written_sum
-from autodiff_cli.graph.collector import collector_paused
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import topological
-from autodiff_cli.ops.arithmetic import div, mul, neg, sub
-from autodiff_cli.ops.elementary import pow_, square
+from autodiff_cli.algebra.collection import collect_terms, combine_factors, expand_terms, power_product, root_product
+from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, write_choice, write_condition, write_guard
+from autodiff_cli.algebra.forms import Factors, FormTable, Passes, Product, Terms, add_terms, write_product, write_sum
+from autodiff_cli.algebra.simplify import UNIT, ExactNumber
+from autodiff_cli.graph.node import Node, constant, is_literal
+from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.tape import gc_paused, topological_order
+from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
+from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
 
-_PASSES = Passes(spread, gathered, written_sum, settled, written_product)
+# --- The order of symbols
+
+_TRANSPARENT_OPS = frozenset({mul, neg, pow_})  # operations whose inputs count as symbols of a product
+
+
+def symbol_order(order: Sequence[Node], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the variables of a formula in the order in which its products write them.
+
+    In `x*exp(-a*x)`, `a` comes before `x`, although x is first in the text. Variables that no product orders stay in
+    the order of `names`.
+
+    Args:
+        order: the nodes of the formula in topological order.
+        names: the variables, in order of first appearance.
+    """
+    listed = list(names)
+    position = {name: i for i, name in enumerate(listed)}
+    for node in order:
+        if node.op is not mul:
+            continue
+        first, second = _edge_symbol(node.inputs[0], last=True), _edge_symbol(node.inputs[1], last=False)
+        if first in position and second in position and position[first] > position[second]:
+            listed.insert(position[second], listed.pop(position[first]))
+            position = {name: i for i, name in enumerate(listed)}
+    return tuple(listed)
+
+
+def _edge_symbol(node: Node, last: bool) -> str:
+    """Return the symbol at the end or the beginning of a product; empty if there is none."""
+    while node.op in _TRANSPARENT_OPS:
+        node = node.inputs[1] if node.op is mul and last else node.inputs[0]
+    return node.text if node.is_input else ""
+
+
+# --- Chains
+
+_SUM_OPS, _PRODUCT_OPS = frozenset({add, sub}), frozenset({mul, div, neg})
+_OTHER_OPS: frozenset[Op] = frozenset()
+
+
+def find_chains(order: Sequence[Node], roots: Sequence[Node], is_flattened: bool) -> tuple[set[Node], set[Node]]:
+    """Find chains of sums and of products, such as a + (b - c) + d.
+
+    An inner node of a chain is used only once in each formula, and only by operations of its own kind. A negation is of
+    the kind of its users; if they differ, it is a product. A root is never an inner node.
+
+    Args:
+        order: the nodes of the formulas in topological order.
+        roots: the formulas.
+        is_flattened: whether chains have inner nodes at all; if not, each operation is a chain of its own.
+
+    Returns:
+        The nodes that are sums, and the inner nodes of all chains.
+    """
+    needed = dict.fromkeys(order, 0)  # by which formulas: a bit for each
+    for i, root in enumerate(roots):
+        needed[root] |= 1 << i
+    users: dict[Node, frozenset[Op]] = {}
+    apart = set(roots)
+    sums: set[Node] = set()
+    links: set[Node] = set()
+    for node in reversed(order):
+        op = node.op
+        if op is None:
+            continue
+        kind = _SUM_OPS if op in _SUM_OPS else _PRODUCT_OPS if op in _PRODUCT_OPS else _OTHER_OPS
+        if is_flattened and node not in apart and (kind is users[node] or op is neg) and users[node] is not _OTHER_OPS:
+            kind = users[node]
+            links.add(node)
+        if kind is _SUM_OPS:
+            sums.add(node)
+        bits = needed[node]
+        for child in node.inputs:
+            if needed[child] & bits or users.setdefault(child, kind) is not kind:
+                apart.add(child)
+            needed[child] |= bits
+    return sums, links
+
+
+# --- Calls
+
+TWO = constant("2")
+
+_KNOWN_VALUES = {(op, "0"): "1" for op in (exp, cos, cosh)}
+_KNOWN_VALUES |= {(op, "0"): "0" for op in (sin, tan, sinh, tanh, sqrt)}
+_KNOWN_VALUES |= {(log, "1"): "0", (log, "e"): "1", (sqrt, "1"): "1"}
+_INVERSES = {exp: log, log: exp}
+
+
+def write_call(forms: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node:
+    """Write an operation that is neither a sum nor a product nor a power, on inputs that are written already."""
+    value = _KNOWN_VALUES.get((op, inputs[0].text)) if inputs[0].is_constant else None
+    if value is not None:
+        return forms.leaf(constant(value))
+    rewritten = _CALL_RULES.get(op, _extract_sign)(forms, op, inputs) if forms.scalar else None
+    return forms.apply(op, *inputs) if rewritten is None else rewritten
+
+
+# Rules for calls: each returns the readable form of a call, or None if the call stays.
+
+
+def _sqrt(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node:
+    return forms.product(root_product(forms, inputs[0]))
+
+
+def _cancel_inverse(_: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    return inputs[0].inputs[0] if inputs[0].op is _INVERSES[op] else None
+
+
+def _hypot(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node | None:
+    """Write hypot(1, x) as sqrt(1 + x^2)."""
+    if not is_literal(inputs[0], 1):
+        return None
+    square = power_product(forms, inputs[1], forms.leaf(TWO))
+    assert square is not None
+    terms = {forms.one: UNIT}
+    add_terms(terms, forms.terms_of(forms.product(square)))
+    return forms.product(root_product(forms, forms.sum(terms)))
+
+
+def _extract_sign(forms: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    """Move a sign out of an even or odd function: sin(-x) is -sin(x)."""
+    opposite = _negation(forms, inputs[0]) if op.parity else None
+    if opposite is None:
+        return None
+    of_opposite = forms.apply(op, opposite)
+    return of_opposite if op.parity == 1 else forms.product(Product(-UNIT, {of_opposite: UNIT}))
+
+
+def _negation(forms: FormTable, node: Node) -> Node | None:
+    """Return the negation of a node that is written with a minus in front; None for other nodes."""
+    terms = forms.sums.get(node)
+    if terms is not None:
+        negative = all(coefficient.value < 0 for coefficient in terms.values())
+        return forms.sum({term: -coefficient for term, coefficient in terms.items()}) if negative else None
+    number, factors = forms.product_of(node)
+    return forms.product(Product(-number, factors)) if number.value < 0 else None
+
+
+_CALL_RULES: dict[Op, Callable[[FormTable, Op, tuple[Node, ...]], Node | None]] = {
+    sqrt: _sqrt,
+    hypot: _hypot,
+    exp: _cancel_inverse,
+    log: _cancel_inverse,
+    where: write_choice,
+    **dict.fromkeys(BOOLEAN_OPS, write_condition),
+}
+
+
+_PASSES = Passes(expand_terms, collect_terms, write_sum, combine_factors, write_product)
+
+
+# --- Formulas
 
 
 def readable(roots: Sequence[Node], names: Sequence[str] = (), scalar: bool = True) -> list[Node]:
-    """Formulas as a person would write them.
+    """Rewrite formulas as a person would write them: `x*y*x` becomes `x^2*y`, helpers become their definitions.
 
-    Their values are the same where those of the originals are finite, up to rounding, and as long as no part overflows
-    or vanishes: helpers are what they stand for, and `x*y*x` is `x^2*y`. What formulas have in common is written once.
+    Where the originals are finite, the values are the same up to rounding, as long as no intermediate result overflows
+    or underflows. Common parts of the formulas are rewritten once.
 
     Args:
-        names: the order of symbols in products; others come after them, as they appear.
-        scalar: whether every variable is a number. Terms of arrays that cancel are kept, for their shape.
+        roots: the formulas.
+        names: symbols in the order in which products are written; others come after them, as they appear.
+        scalar: whether every variable is a number. If not, terms of arrays that cancel are kept for their shape.
 
-    >>> from autodiff_cli.language.lowering import read
+    >>> from autodiff_cli.language.program import read
     >>> from autodiff_cli.language.printer import to_text
     >>> to_text(readable([read("x*y*x + (y - x) - y").output])[0])
     'x^2*y - x'
     """
-    with collector_paused():
-        plain, guards = guarded(roots)
-        structural = any(node.op is not None and node.op.structural for node in plain)
-        return _written(Forms(names, scalar and not structural, _PASSES), [plain[root] for root in roots], guards)
+    with gc_paused():
+        plain, guards = add_guards(roots)
+        structural = any(node.op is not None and node.op.is_structural for node in plain)
+        return _write_graphs(
+            FormTable(names, scalar and not structural, _PASSES), [plain[root] for root in roots], guards
+        )
 
 
-def _written(forms: Forms, roots: Sequence[Node], guards: set[Node]) -> list[Node]:
-    """The formulas, each chain of sums or products collected at its root."""
-    order = topological(roots)
-    sums, links = find_chains(order, roots, spread=forms.scalar)
+def _write_graphs(forms: FormTable, roots: Sequence[Node], guards: set[Node]) -> list[Node]:
+    """Write formulas; each chain of sums or products is collected at its root."""
+    order = topological_order(roots)
+    sums, links = find_chains(order, roots, is_flattened=forms.scalar)
     new: dict[Node, Node] = {}
     for node in order:
         if node in links:
             continue
         if node.op is None:
-            new[node] = forms.entered(node)
+            new[node] = forms.add_leaf(node)
         elif node in sums:
-            terms = _terms(forms, node, links, new)
-            new[node] = _as_it_was(forms, node, new) if _cancels(forms, terms.values()) else forms.sum(terms)
+            terms = _chain_terms(forms, node, links, new)
+            new[node] = _unchanged(forms, node, new) if _loses_shape(forms, terms.values()) else forms.sum(terms)
         elif node.op is mul or node.op is div or node.op is neg:
-            product = _factors(forms, node, links, new)
-            vanishes = _cancels(forms, (product.number, *product.factors.values()))
-            new[node] = _as_it_was(forms, node, new) if vanishes else forms.product(product)
+            product = _chain_factors(forms, node, links, new)
+            vanishes = _loses_shape(forms, (product.number, *product.factors.values()))
+            new[node] = _unchanged(forms, node, new) if vanishes else forms.product(product)
         elif node.op is pow_ or node.op is square:
             exponent = new[node.inputs[1]] if node.op is pow_ else forms.leaf(TWO)
-            product_or_none = power(forms, new[node.inputs[0]], exponent)
-            new[node] = _as_it_was(forms, node, new) if product_or_none is None else forms.product(product_or_none)
+            product_or_none = power_product(forms, new[node.inputs[0]], exponent)
+            new[node] = _unchanged(forms, node, new) if product_or_none is None else forms.product(product_or_none)
         elif node in guards:
-            new[node] = guard(forms, new[node.inputs[0]], new[node.inputs[2]])
+            new[node] = write_guard(forms, new[node.inputs[0]], new[node.inputs[2]])
         else:
-            new[node] = call(forms, node.op, tuple([new[child] for child in node.inputs]))
+            new[node] = write_call(forms, node.op, tuple([new[child] for child in node.inputs]))
     return [new[root] for root in roots]
 
 
-def _as_it_was(forms: Forms, node: Node, new: dict[Node, Node]) -> Node:
+def _unchanged(forms: FormTable, node: Node, new: dict[Node, Node]) -> Node:
     assert node.op is not None
     return forms.apply(node.op, *(new[child] for child in node.inputs))
 
 
-def _cancels(forms: Forms, numbers: Iterable[Number]) -> bool:
-    """Whether something goes away that others may take their shape from."""
+def _loses_shape(forms: FormTable, numbers: Iterable[ExactNumber]) -> bool:
+    """Whether a term or factor cancels from which an array may take its shape."""
     return not forms.scalar and any(number.value == 0 for number in numbers)
 
 
-def _terms(forms: Forms, root: Node, links: set[Node], new: dict[Node, Node]) -> Terms:
-    """The terms of a chain of sums."""
+def _chain_terms(forms: FormTable, root: Node, links: set[Node], new: dict[Node, Node]) -> Terms:
+    """Return the terms of a chain of sums."""
     terms: Terms = {}
-    waiting: list[tuple[Node, Number]] = [(root, UNIT)]
-    while waiting:
-        node, sign = waiting.pop()
+    stack: list[tuple[Node, ExactNumber]] = [(root, UNIT)]
+    while stack:
+        node, sign = stack.pop()
         if node is not root and node not in links:
             add_terms(terms, forms.terms_of(new[node]), sign)
         elif node.op is neg:
-            waiting.append((node.inputs[0], -sign))
+            stack.append((node.inputs[0], -sign))
         else:
             a, b = node.inputs
-            waiting += [(b, -sign if node.op is sub else sign), (a, sign)]
+            stack += [(b, -sign if node.op is sub else sign), (a, sign)]
     return terms
 
 
-def _factors(forms: Forms, root: Node, links: set[Node], new: dict[Node, Node]) -> Product:
-    """The factors of a chain of products."""
+def _chain_factors(forms: FormTable, root: Node, links: set[Node], new: dict[Node, Node]) -> Product:
+    """Return the factors of a chain of products."""
     total = UNIT
     factors: Factors = {}
-    waiting: list[tuple[Node, Number]] = [(root, UNIT)]
-    while waiting:
-        node, side = waiting.pop()
+    stack: list[tuple[Node, ExactNumber]] = [(root, UNIT)]
+    while stack:
+        node, side = stack.pop()
         if node is not root and node not in links:
             total = forms.multiply(total, factors, new[node], side)
         elif node.op is neg:
             total = -total
-            waiting.append((node.inputs[0], side))
+            stack.append((node.inputs[0], side))
         else:
             a, b = node.inputs
-            waiting += [(b, -side if node.op is div else side), (a, side)]
+            stack += [(b, -side if node.op is div else side), (a, side)]
     return Product(total, factors)

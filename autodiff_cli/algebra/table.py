@@ -1,7 +1,7 @@
-"""The table in which equal nodes are one node: every pass that rewrites graphs makes its nodes here.
+"""Tables of nodes, in which equal nodes are one node (hash consing): the basis of all passes that rewrite graphs.
 
-A pass goes through a graph once, inputs first, and makes each node by `apply`, which asks the pass's rules how an
-operation on these inputs is written; what was asked before is answered from the table.
+A pass goes through a graph once, inputs first, and creates each node by `NodeTable.apply`. That asks the rules of the
+pass for the form of an operation on these inputs, and returns the stored node for inputs that it had before.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import topological
+from autodiff_cli.graph.tape import gc_paused, topological_order
+from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub
 
 Rewrite: TypeAlias = Callable[["NodeTable", Op, tuple[Node, ...]], Node]
 
 
-def as_it_stands(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
-    """An operation on its inputs; only an element of an array that is written out is that element.
+def build_node(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
+    """Return the node of an operation; an element of a `stack` is returned directly.
 
-    >>> from autodiff_cli.language.lowering import read
+    >>> from autodiff_cli.language.program import read
     >>> (element,) = share([read("[x, y][1]").output])
     >>> element
     <input y>
     """
-    taken = _element(*inputs[:2]) if op.name == "index" and len(inputs) > 1 else None
-    if taken is None:
+    element = _stacked_element(*inputs[:2]) if op.name == "index" and len(inputs) > 1 else None
+    if element is None:
         return Node(op, inputs)
-    return table.apply(op, taken, *inputs[2:]) if inputs[2:] else taken
+    return table.apply(op, element, *inputs[2:]) if inputs[2:] else element
 
 
 class NodeTable:
-    """Nodes by what they are: an operation and its inputs, or the text of a leaf.
+    """A table of nodes, by operation and inputs, or by the text of a leaf.
 
     Args:
-        rewrite: how an operation on inputs of the table is written.
+        rewrite: returns the node for an operation on nodes of the table.
 
     >>> from autodiff_cli.graph.node import variable
     >>> from autodiff_cli.ops.arithmetic import add
@@ -45,38 +45,38 @@ class NodeTable:
     (True, True)
     """
 
-    __slots__ = ("_leaves", "_made", "_rewrite")
+    __slots__ = ("_leaves", "_nodes", "_rewrite")
 
-    def __init__(self, rewrite: Rewrite = as_it_stands) -> None:
+    def __init__(self, rewrite: Rewrite = build_node) -> None:
         self._rewrite = rewrite
         self._leaves: dict[tuple[str, bool], Node] = {}
-        self._made: dict[tuple[object, ...], Node] = {}
+        self._nodes: dict[tuple[object, ...], Node] = {}
 
     def leaf(self, node: Node) -> Node:
-        """The one leaf that stands for this and all equal ones."""
+        """Return the leaf of the table that equals a leaf."""
         return self._leaves.setdefault((node.text, node.is_constant), node)
 
     def apply(self, op: Op, *inputs: Node) -> Node:
-        """An operation on nodes of the table, as the rules write it."""
+        """Return the node for an operation on nodes of the table, as the rules rewrite it."""
         key = (op, *inputs)
-        made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = self._rewrite(self, op, inputs)
-        return made
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = self._rewrite(self, op, inputs)
+        return node
 
     def rebuild(self, roots: Sequence[Node]) -> list[Node]:
-        """Graphs with every node made anew in this table."""
+        """Return graphs with all their nodes in this table."""
         new: dict[Node, Node] = {}
-        with collector_paused():
-            for node in topological(roots):
+        with gc_paused():
+            for node in topological_order(roots):
                 new[node] = self.leaf(node) if node.op is None else self.apply(node.op, *[new[i] for i in node.inputs])
         return [new[root] for root in roots]
 
 
 def share(roots: Sequence[Node]) -> list[Node]:
-    """The same graphs with equal sub-expressions made one node, and `[a, b][0]` as a.
+    """Merge equal sub-expressions of graphs (common subexpression elimination), and replace `[a, b][0]` by `a`.
 
-    >>> from autodiff_cli.language.lowering import read
+    >>> from autodiff_cli.language.program import read
     >>> (total,) = share([read("sin(x) + sin(x)").output])
     >>> total.inputs[0] is total.inputs[1]
     True
@@ -84,8 +84,41 @@ def share(roots: Sequence[Node]) -> list[Node]:
     return NodeTable().rebuild(roots)
 
 
-def _element(array: Node, position: Node) -> Node | None:
-    """What stands at a position of an array that is written out; None if it is not written out so far."""
+def _stacked_element(array: Node, position: Node) -> Node | None:
+    """Return the element at a position of a `stack`; None for other arrays, and for a position that is too large."""
     if array.op is None or array.op.name != "stack" or not position.text.isdecimal():
         return None
     return array.inputs[int(position.text)] if int(position.text) < len(array.inputs) else None
+
+
+def with_subtraction(root: Node) -> Node:
+    """Write `x - 2*y` for `x + -2*y`, and `x + 2*y` for `x - -2*y`. The value stays the same to the last bit.
+
+    >>> from autodiff_cli.graph.node import constant, variable
+    >>> from autodiff_cli.language.printer import to_text
+    >>> x, y = variable("x"), variable("y")
+    >>> to_text(with_subtraction(x + constant(-2.5) * y + constant(-1.0)))
+    'x - 2.5*y - 1'
+    """
+    rewritten: dict[Node, Node] = {}
+    for node in topological_order([root]):
+        inputs = tuple(rewritten[child] for child in node.inputs)
+        if node.op in (add, sub) and (positive := _negated_product(inputs[1])) is not None:
+            rewritten[node] = (sub if node.op is add else add)(inputs[0], positive)
+        else:
+            rewritten[node] = Node(node.op, inputs) if inputs != node.inputs else node
+    return rewritten[root]
+
+
+def _negated_product(node: Node) -> Node | None:
+    """Return the negation of a negative number, or of a product that begins with one; None for others."""
+    steps: list[Node] = []
+    while node.op in (mul, div):
+        steps.append(node)
+        node = node.inputs[0]
+    if node.op is not neg or not node.inputs[0].is_constant:
+        return None
+    node = node.inputs[0]
+    for step in reversed(steps):
+        node = Node(step.op, (node, step.inputs[1]))
+    return node

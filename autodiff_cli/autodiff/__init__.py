@@ -1,4 +1,4 @@
-"""The loops: forward and reverse over a tape, and the passes that work on graphs.
+"""Automatic differentiation over tapes: forward and reverse sweeps, Taylor series, arrays as scalars, proven digits.
 
-No loop knows an operation: what each does to a number, and its partials, come from a `Kind`.
+The sweeps contain no operation: how each operation acts on a number, and its partial derivatives, come from a `Kind`.
 """

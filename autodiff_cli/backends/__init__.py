@@ -1,1 +1,1 @@
-"""Fast evaluation over rows. A backend receives graphs, gradients included; it has no derivative rules of its own."""
+"""Fast evaluation of graphs over many rows. Backends receive graphs, gradients included, and know no rules."""

@@ -1,4 +1,4 @@
-"""A backend that compiles, with NumPy's behind it: what cannot be compiled runs there, and somebody is told."""
+"""A backend that compiles kernels and falls back to NumPy, with a notice, when compilation fails."""
 
 from __future__ import annotations
 
@@ -11,99 +11,104 @@ from autodiff_cli.backends.protocol import (
     Array,
     Backend,
     Columns,
-    Descent,
+    CompilationError,
     EpochKernel,
-    NotCompiled,
+    GradientDescent,
+    OptimizerState,
     Point,
+    ProgressCallback,
     RowGraphs,
     RowKernel,
-    State,
     SumKernel,
-    Tell,
 )
 
 Kernel = TypeVar("Kernel")
-OverRows = TypeVar("OverRows", SumKernel, RowKernel)
-Say: TypeAlias = Callable[[str], object]
+DataKernel = TypeVar("DataKernel", SumKernel, RowKernel)
+Notify: TypeAlias = Callable[[str], object]
 
 
-def log(sentence: str) -> None:
-    """Tell who watches the log `autodiff_cli`; where nobody has set one up it is standard error."""
+def log_warning(sentence: str) -> None:
+    """Log a warning as `autodiff_cli`; without a logging configuration it goes to standard error."""
     import logging
 
     logging.getLogger("autodiff_cli").warning(sentence)
 
 
-class Fallback:
-    """See `Backend`. Once it fails to compile it does not try again.
+class FallbackBackend:
+    """A `Backend` that compiles kernels until compilation fails once, and uses NumPy from then on.
 
     Args:
-        compiled: makes this backend, if it can be made at all.
-        plain: the one behind it.
-        say: is told, once, that and why the other one is in use.
+        compiled: creates the compiling backend; it may raise.
+        plain: the backend to fall back to.
+        notify: called once, with the reason, when the fallback comes into use.
     """
 
-    def __init__(self, compiled: Callable[[], Backend], plain: Backend, say: Say = log) -> None:
+    def __init__(self, compiled: Callable[[], Backend], plain: Backend, notify: Notify = log_warning) -> None:
         self._plain = plain
-        self._say = say
+        self._notify = notify
         self._compiled: Backend | None = None
         try:
             self._compiled = compiled()
-        except (ImportError, OSError, RuntimeError) as error:  # llvmlite is not there, or broken
-            self.give_up(error)
+        except (ImportError, OSError, RuntimeError) as error:  # llvmlite is missing or broken
+            self.disable_compilation(error)
 
     @property
     def name(self) -> str:
-        """That of the backend in use."""
-        return self.in_use.name
+        """The name of the backend in use."""
+        return self.active_backend.name
 
     @property
-    def in_use(self) -> Backend:
-        """What makes kernels now."""
+    def active_backend(self) -> Backend:
+        """The backend that makes kernels at present."""
         return self._compiled or self._plain
 
-    def give_up(self, error: Exception) -> None:
-        """Compile no more."""
-        if self._compiled is None and isinstance(error, NotCompiled):
-            return  # another kernel has said so
+    def disable_compilation(self, error: Exception) -> None:
+        """Use the plain backend from now on, and notify the user of the error."""
+        if self._compiled is None and isinstance(error, CompilationError):
+            return  # the user has been notified for another kernel
         self._compiled = None
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        self._say(f"no machine code could be made ({lines[0]}): all runs on NumPy, slower; see `autodiff doctor`")
+        self._notify(
+            f"machine code could not be generated ({lines[0]}); "
+            "NumPy is used instead, which is slower; see `autodiff doctor`"
+        )
 
-    def sums(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
-        """See `Backend.sums`."""
-        return _Sums(self, lambda backend: backend.sums(graphs, recompute_every=recompute_every))
+    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
+        """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
+        return _FallbackSumKernel(self, lambda backend: backend.sum_kernel(graphs, recompute_every=recompute_every))
 
-    def rows(self, graphs: RowGraphs) -> RowKernel:
-        """See `Backend.rows`."""
-        return _Rows(self, lambda backend: backend.rows(graphs))
+    def row_kernel(self, graphs: RowGraphs) -> RowKernel:
+        """Compile graphs that give values for each row; see `Backend.row_kernel`."""
+        return _FallbackRowKernel(self, lambda backend: backend.row_kernel(graphs))
 
-    def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> EpochKernel:
-        """See `Backend.epochs`."""
-        return _Epochs(self, lambda backend: backend.epochs(descent, recompute_every=recompute_every))
+    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
+        """Compile a gradient method; see `Backend.epoch_kernel`."""
+        return _FallbackEpochKernel(
+            self, lambda backend: backend.epoch_kernel(descent, recompute_every=recompute_every)
+        )
 
 
-class _Careful(Generic[Kernel]):
-    """A kernel that may turn out not to compile when it is made, or when it first sees its columns."""
+class _FallbackKernel(Generic[Kernel]):
+    """A kernel that may fail to compile when it is made, or when it is first called with columns."""
 
-    def __init__(self, owner: Fallback, make: Callable[[Backend], Kernel]) -> None:
+    def __init__(self, owner: FallbackBackend, make: Callable[[Backend], Kernel]) -> None:
         self._owner = owner
         self._make = make
         try:
-            self._kernel = make(owner.in_use)
-        except (NotCompiled, MemoryError) as error:
-            self._turn(error)
+            self._kernel = make(owner.active_backend)
+        except (CompilationError, MemoryError) as error:
+            self._switch(error)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._kernel.__reduce__()  # type: ignore[return-value]  # as what it is at last
+        return self._kernel.__reduce__()  # type: ignore[return-value]  # as the kernel that is in use
 
-    def _turn(self, error: Exception) -> None:
-        """Take the other backend's kernel; raise what is wrong if this is that one."""
-        self._owner.give_up(error)
-        self._kernel = self._make(self._owner.in_use)
+    def _switch(self, error: Exception) -> None:
+        """Replace the kernel by the plain backend's; errors of that one are raised."""
+        self._owner.disable_compilation(error)
+        self._kernel = self._make(self._owner.active_backend)
 
 
-class _OverRows(_Careful[OverRows]):
+class _FallbackDataKernel(_FallbackKernel[DataKernel]):
     @property
     def names(self) -> frozenset[str]:
         return self._kernel.names
@@ -113,62 +118,67 @@ class _OverRows(_Careful[OverRows]):
         return self._kernel.block_rows
 
 
-class _Sums(_OverRows[SumKernel]):
+class _FallbackSumKernel(_FallbackDataKernel[SumKernel]):
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         try:
             return self._kernel.sums(point, columns, rows)
-        except NotCompiled as error:
-            self._turn(error)
+        except CompilationError as error:
+            self._switch(error)
             return self._kernel.sums(point, columns, rows)
 
 
-class _Rows(_OverRows[RowKernel]):
+class _FallbackRowKernel(_FallbackDataKernel[RowKernel]):
     @property
-    def numbers(self) -> int:
-        return self._kernel.numbers
+    def value_count(self) -> int:
+        return self._kernel.value_count
 
     @property
-    def places(self) -> Sequence[slice]:
-        return self._kernel.places
+    def output_slices(self) -> Sequence[slice]:
+        return self._kernel.output_slices
 
     def prepare(self, point: Point) -> list[Any]:
         return [self._kernel, point, self._kernel.prepare(point)]
 
     def write(self, prepared: list[Any], columns: Columns, out: Array) -> None:
-        if prepared[0] is not self._kernel:  # made before this one
+        if prepared[0] is not self._kernel:  # prepared by the kernel before the switch
             prepared[:] = self.prepare(prepared[1])
         try:
             self._kernel.write(prepared[2], columns, out)
-        except NotCompiled as error:
-            self._turn(error)
+        except CompilationError as error:
+            self._switch(error)
             self.write(prepared, columns, out)
 
 
-class _Epochs(_Careful[EpochKernel]):
+class _FallbackEpochKernel(_FallbackKernel[EpochKernel]):
     def run(
         self,
-        state: State,
-        rate: float,
+        state: OptimizerState,
+        learning_rate: float,
         point: Point,
         columns: Columns,
         batch_rows: int,
         order: NDArray[Any] | None = None,
-        tell: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
         losses: list[float] | None = None,
     ) -> float:
-        given = state, rate, point, columns, batch_rows, order, tell, losses
+        arguments = state, learning_rate, point, columns, batch_rows, order, on_progress, losses
         try:
-            return self._kernel.run(*given)
-        except NotCompiled as error:  # before the first step
-            self._turn(error)
-            return self._kernel.run(*given)
+            return self._kernel.run(*arguments)
+        except CompilationError as error:  # before the first step
+            self._switch(error)
+            return self._kernel.run(*arguments)
 
-    def whole(
-        self, state: State, rate: float, point: Point, weight: float, sums: Callable[[SumKernel, Point], Array]
+    def run_full_batch(
+        self,
+        state: OptimizerState,
+        learning_rate: float,
+        point: Point,
+        weight: float,
+        sums: Callable[[SumKernel, Point], Array],
     ) -> float:
-        given = state, rate, point, weight, sums
+        arguments = state, learning_rate, point, weight, sums
         try:
-            return self._kernel.whole(*given)
-        except NotCompiled as error:
-            self._turn(error)
-            return self._kernel.whole(*given)
+            return self._kernel.run_full_batch(*arguments)
+        except CompilationError as error:
+            self._switch(error)
+            return self._kernel.run_full_batch(*arguments)

@@ -1,238 +1,291 @@
-"""What a backend is: graphs of one row of data, made ready to run over many.
+"""The interface between models and backends: graphs for one row of data, compiled to run over many rows.
 
-A backend is handed graphs, gradients among them, and compiles each set of them once. It has no derivative rule and
-knows neither models nor losses. A new one is a folder beside this file and a line in `choice.py`.
+A backend receives graphs, including those of gradients, and compiles each set of them once into a kernel. Backends
+contain no derivative rules and know neither models nor losses. To add a backend, write a module or a folder beside this
+file and one line in `selection.py`.
 
-Rows are the last axis of every array, so that the rows of each number lie side by side in memory.
+Rows are the last axis of every array, so that the values of one quantity are contiguous in memory.
+
+A kernel is pickled as the graphs it was built from (`KernelRecipe`) and rebuilt once in each process that receives it.
+Plans and machine code are only valid where they were made. Results have the same bits in every process whose vectors
+have the same width.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+import pickle
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from autodiff_cli.backends.update import Update
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import shapes
-from autodiff_cli.graph.tape import Packed, Tape, pack, unpack
+from autodiff_cli.graph.shapes import infer_shapes
+from autodiff_cli.graph.tape import PackedGraph, Tape, pack, unpack
 
-Array = NDArray[np.float64]
-# Each of shape (rows,), or (*shape, rows) where a row has an array. Numbers of other types are read as doubles.
-Columns = Mapping[str, NDArray[Any]]
-Point = Mapping[str, Any]  # a number or an array for every leaf that is no column
-Tell = Callable[[float, float], None]  # is told which part of an epoch is over, and the mean of its batches' losses
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from autodiff_cli.array_types import Array
+
+# Names of the leaves that an `Update` may read, besides its accumulators.
+THETA, GRADIENT, RATE, STEP = "theta", "gradient", "rate", "step"
 
 
-class NotCompiled(RuntimeError):  # noqa: N818 - what it is
-    """A kernel could not be made ready for the columns that it was handed first; nothing has been computed."""
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One step of a gradient method, as graphs for a single parameter.
+
+    The graphs read the leaves `theta`, `gradient` (of the mean loss) and the accumulators by name, which have one value
+    per parameter, and `rate` and `step` (1 for the first step), which are common to all parameters.
+
+    Attributes:
+        theta: the parameter after the step.
+        accumulators: values that the method carries from step to step, such as momenta, by name: each after the step.
+            They are 0 before the first step.
+    """
+
+    theta: Node
+    accumulators: Mapping[str, Node] = field(default_factory=dict)
+
+
+# Arrays of shape (rows,), or (*shape, rows) where each row has an array. Other numeric types are converted to doubles.
+Columns: TypeAlias = "Mapping[str, NDArray[Any]]"
+Point = Mapping[str, Any]  # a number or an array for every leaf that is not a column
+# Called with the completed fraction of an epoch and the mean loss of its batches so far.
+ProgressCallback = Callable[[float, float], None]
+
+
+class CompilationError(RuntimeError):
+    """A kernel could not be compiled for the columns it was first called with; nothing has been computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGraphs:
-    """Graphs written for one row, to be run over many.
+    """Graphs written for one row, to be evaluated over many rows.
 
     Args:
-        outputs: the graphs; equal parts of them are to be computed once.
-        columns: the names of the leaves that vary from row to row; all others are the same for all rows.
-        leaves: the shapes of leaves that are no scalars, by name.
-        filled: the shape that each output is to have, where a graph that is a number may stand for an array of equal
-            ones; by default the graphs' own.
+        outputs: the graphs. Backends compute their common sub-expressions once.
+        columns: the names of the leaves that vary from row to row; all other leaves are the same for all rows.
+        leaf_shapes: the shapes of the leaves that are not scalars, by name.
+        declared_shapes: the shape of each output, for graphs of a single number that represent an array of equal
+            numbers; by default the inferred shapes.
 
     Attributes:
-        sizes: the shape of each output.
-        numbers: how many numbers the outputs have together; `places` says which of them are those of each output.
+        output_shapes: the shape of each output.
+        value_count: the number of values of all outputs together, for one row.
+        output_slices: the positions of each output among these values.
 
-    >>> from autodiff_cli.language.lowering import read
+    >>> from autodiff_cli.language.program import read
     >>> graphs = RowGraphs([read("a*x").output, read("[x, 2, a]").output], {"x"})
-    >>> graphs.sizes, graphs.numbers
+    >>> graphs.output_shapes, graphs.value_count
     (((), (3,)), 4)
     """
 
     outputs: Sequence[Node]
     columns: Set[str]
-    leaves: Mapping[str, Shape] = field(default_factory=dict)
-    filled: Sequence[Shape] | None = None
-    sizes: tuple[Shape, ...] = field(init=False)
-    numbers: int = field(init=False)
-    places: tuple[slice, ...] = field(init=False)
+    leaf_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    declared_shapes: Sequence[Shape] | None = None
+    output_shapes: tuple[Shape, ...] = field(init=False)
+    value_count: int = field(init=False)
+    output_slices: tuple[slice, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.filled is None:
+        if self.declared_shapes is None:
             tape = Tape(self.outputs)
-            found = shapes(tape, self.leaves)
-            sizes = tuple(found[i] for i in tape.outputs)
+            shapes = infer_shapes(tape, self.leaf_shapes)
+            output_shapes = tuple(shapes[i] for i in tape.outputs)
         else:
-            sizes = tuple(self.filled)
-        object.__setattr__(self, "sizes", sizes)
-        ends = [0, *accumulate(map(math.prod, sizes))]
-        object.__setattr__(self, "numbers", ends[-1])
-        object.__setattr__(self, "places", tuple(slice(*two) for two in pairwise(ends)))
+            output_shapes = tuple(self.declared_shapes)
+        object.__setattr__(self, "output_shapes", output_shapes)
+        ends = [0, *accumulate(map(math.prod, output_shapes))]
+        object.__setattr__(self, "value_count", ends[-1])
+        object.__setattr__(self, "output_slices", tuple(slice(*bounds) for bounds in pairwise(ends)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (pack(self.outputs), sorted(self.columns), dict(self.leaves), self.filled)
+        return _unpack_graphs, (pack(self.outputs), sorted(self.columns), dict(self.leaf_shapes), self.declared_shapes)
 
 
-def _unpacked(outputs: Packed, columns: Sequence[str], *rest: Any) -> RowGraphs:
+def _unpack_graphs(outputs: PackedGraph, columns: Sequence[str], *rest: Any) -> RowGraphs:
     return RowGraphs(unpack(outputs), {*columns}, *rest)
 
 
 class SumKernel(Protocol):
-    """Graphs made ready for sums over rows: a loss, and its gradient.
+    """Compiled graphs whose outputs are summed over rows: a loss and its gradient.
 
-    Rows fall into blocks of `block_rows`. What is summed within a block is the kernel's affair; the sums of blocks are
-    added in the order of `fold`, whoever computed them. So the result has the same bits with any number of threads, and
-    the sums of parts of 2^k blocks each, folded, are those of all rows at once.
+    Rows are divided into blocks of `block_rows`. Each kernel is free to choose the order of additions within a block;
+    the sums of blocks are combined in the order of `fold`. So the result has the same bits with any number of threads,
+    and folding the sums of parts of 2^k blocks each gives the sum over all rows.
 
-    A kernel pickles as what it was made of (`remaking.py`), and is made again once in a process.
+    A kernel pickles as its `KernelRecipe` and is rebuilt once per process.
     """
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the leaves that are read."""
+        """The names of the leaves that the kernel reads."""
 
     @property
     def block_rows(self) -> int:
-        """How many rows a block has."""
+        """The number of rows in a block."""
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
-        """The sums of the outputs over all rows, one after the other, arrays row by row: of shape (numbers,).
+        """Return the sums of the outputs over all rows, concatenated and flattened: an array of shape (value_count,).
+
+        Undefined values become nan. No exception is raised for them, and NumPy issues no warning.
 
         Args:
-            point: a value for every leaf that is no column; more may be there.
-            columns: whole columns, of any strides; more may be there. They are not changed.
-            rows: how many rows they have. The sums over none are 0.
-
-        What is not defined comes out as nan; nothing is raised for it, and NumPy warns of nothing.
+            point: a value for every leaf that is not a column; other names are ignored.
+            columns: complete columns, of any strides, which are not changed; other names are ignored.
+            rows: the number of rows. The sums over no rows are 0.
         """
 
 
 class RowKernel(Protocol):
-    """Graphs made ready for a value per row: predictions, or residuals beside their derivatives. Pickles as sums do."""
+    """Compiled graphs that give values for each row: predictions, or residuals and their derivatives.
+
+    A kernel pickles as its `KernelRecipe` and is rebuilt once per process.
+    """
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the leaves that are read."""
+        """The names of the leaves that the kernel reads."""
 
     @property
     def block_rows(self) -> int:
-        """How many rows at a time are fast, for callers that need not have all of them at once."""
+        """The number of rows per call that is efficient, for callers that process rows in parts."""
 
     @property
-    def numbers(self) -> int:
-        """How many numbers the outputs of a row have."""
+    def value_count(self) -> int:
+        """The number of output values per row."""
 
     @property
-    def places(self) -> Sequence[slice]:
-        """Which of the numbers are those of each output."""
+    def output_slices(self) -> Sequence[slice]:
+        """The positions of each output among the values of a row."""
 
     def prepare(self, point: Point) -> Any:
-        """What is the same for all rows, at a point: see `SumKernel.sums`. For `write` alone."""
-
-    def write(self, prepared: Any, columns: Columns, out: Array) -> None:
-        """Write the outputs for some rows, each number once.
+        """Return everything that is common to all rows at a point, to be passed to `write`.
 
         Args:
-            prepared: from `prepare`; it is not changed.
+            point: a value for every leaf that is not a column; other names are ignored.
+        """
+
+    def write(self, prepared: Any, columns: Columns, out: Array) -> None:
+        """Write the outputs for some rows into an array.
+
+        Args:
+            prepared: the result of `prepare`, which is not changed.
             columns: the columns of these rows.
-            out: of shape (numbers, rows), rows contiguous: the outputs one below the other, arrays row by row.
+            out: an array of shape (value_count, rows) with contiguous rows, which receives the outputs one below the
+                other, each flattened.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Descent:
-    """A mean loss over rows, and the gradient method that makes it small.
+class GradientDescent:
+    """A mean loss over rows, and the gradient method that minimizes it.
 
     Attributes:
-        loss: the loss of a row, times its weight, then its slope towards each of the parameters.
-        parameters: the names of their leaves, in the order of the slopes and of `theta`, arrays row by row.
-        weight: the name of the column of weights; None where every row counts 1.
+        loss: the weighted loss of a row, followed by its slope towards each parameter.
+        parameters: the names of the parameters' leaves, in the order of the slopes and of `theta`, arrays flattened.
+        weight_column: the name of the column of weights; None if all rows have weight 1.
         update: the step.
-        clip_norm: the length that a batch's gradient is shortened to if it is longer; None for no limit.
+        clip_norm: the maximum length of a batch's gradient, to which longer ones are shortened; None for no limit.
     """
 
     loss: RowGraphs
     parameters: Sequence[str]
-    weight: str | None
+    weight_column: str | None
     update: Update
     clip_norm: float | None = None
 
 
 @dataclass(slots=True)
-class State:
-    """Where a gradient method stands; with the generator that shuffles, all that decides how it goes on.
+class OptimizerState:
+    """The state of a gradient method. Together with the state of the random generator it determines all further steps.
 
     Attributes:
-        numbers: of shape (1 + memory, P): the parameters, then what is remembered of each, in the order of the update.
-        steps: how many were taken.
+        values: an array of shape (1 + accumulators, P): the parameters, then each accumulator, in the order of the
+            update.
+        step_count: the number of steps taken.
     """
 
-    numbers: Array
-    steps: int = 0
+    values: Array
+    step_count: int = 0
 
     @classmethod
-    def begun(cls, theta: Array, update: Update) -> State:
-        """The state before the first step."""
-        numbers = np.zeros((1 + len(update.memory), len(theta)))
-        numbers[0] = theta
-        return cls(numbers)
+    def initial(cls, theta: Array, update: Update) -> OptimizerState:
+        """Return the state before the first step."""
+        import numpy as np  # `Update` and the names of its leaves are used where NumPy must not be loaded
+
+        values = np.zeros((1 + len(update.accumulators), len(theta)))
+        values[0] = theta
+        return cls(values)
 
     @property
     def theta(self) -> Array:
-        """The parameters, in the memory of the state."""
-        theta: Array = self.numbers[0]
+        """The parameters: a view of the first row of `values`."""
+        theta: Array = self.values[0]
         return theta
 
 
 class EpochKernel(Protocol):
-    """A gradient method made ready to run whole epochs."""
+    """A compiled gradient method that runs whole epochs."""
 
     def run(
         self,
-        state: State,
-        rate: float,
+        state: OptimizerState,
+        learning_rate: float,
         point: Point,
         columns: Columns,
         batch_rows: int,
         order: NDArray[Any] | None = None,
-        tell: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
         losses: list[float] | None = None,
     ) -> float:
-        """Take one step per batch, over some rows in an order.
+        """Take one step per batch, over rows in a given order, and return the mean loss of the batches.
 
-        A batch is the next `batch_rows` rows of that order, the last one what is left; one whose weights are all 0 is
-        left out. Its loss and gradient are the (weighted) mean over its rows.
+        A batch has the next `batch_rows` rows of the order; the last batch has the rows that are left. Its loss and
+        gradient are the weighted means over its rows. A batch whose weights are all 0 is skipped.
 
         Args:
-            state: is moved on, in place.
-            rate: the learning rate.
-            point: a value for every leaf that is neither a column nor a parameter; more may be there.
-            columns: whole columns, one at least.
-            order: the numbers of the rows; by default all of them, as they lie.
-            tell: is called now and then within an epoch that lasts.
-            losses: gets the loss of each batch, after those of earlier rows of the epoch.
+            state: the state, which is updated in place.
+            learning_rate: the factor of the step.
+            point: a value for every leaf that is neither a column nor a parameter; other names are ignored.
+            columns: complete columns, at least one.
+            order: row numbers; by default all rows in their stored order.
+            on_progress: called from time to time during a long epoch.
+            losses: a list to which the loss of each batch is appended. It may hold losses of earlier rows of the epoch,
+                which count in the mean.
 
         Returns:
-            The mean of the batches' losses, each taken before its step; nan or infinite where the method diverged.
+            The mean of the batches' losses, each computed before its step; nan or infinite if the method diverged.
         """
 
-    def whole(
-        self, state: State, rate: float, point: Point, weight: float, sums: Callable[[SumKernel, Point], Array]
+    def run_full_batch(
+        self,
+        state: OptimizerState,
+        learning_rate: float,
+        point: Point,
+        weight: float,
+        sums: Callable[[SumKernel, Point], Array],
     ) -> float:
-        """Take one step over all rows, wherever these are: with the bits of `run` for more rows than a block has.
+        """Take one step over all rows, wherever they are stored, and return the loss before the step.
+
+        The result has the bits of `run` with a batch of all rows, if there are more rows than a block has.
 
         Args:
-            state: is moved on, in place.
-            rate: the learning rate.
-            point: as for `run`.
-            weight: of all rows.
-            sums: what a kernel sums up over all rows at a point.
+            state: the state, which is updated in place.
+            learning_rate: the factor of the step.
+            point: a value for every leaf that is neither a column nor a parameter; other names are ignored.
+            weight: the total weight of all rows.
+            sums: a function that returns the sums of a kernel over all rows at a point.
 
         Returns:
             The loss before the step; nan if the weight is 0.
@@ -240,27 +293,106 @@ class EpochKernel(Protocol):
 
 
 class Backend(Protocol):
-    """Makes kernels."""
+    """A factory of kernels: one way to evaluate graphs over rows."""
 
     @property
     def name(self) -> str:
-        """As users choose it."""
+        """The name by which users select the backend."""
 
-    def sums(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
-        """Make graphs ready for sums.
-
-        Args:
-            graphs: a value first; its derivatives, if there are any, after it.
-            recompute_every: forget what lies within so many layers of the first output, and compute it again for the
-                others: slower, with less memory and the same result. A backend that keeps no values per row need not.
-        """
-
-    def rows(self, graphs: RowGraphs) -> RowKernel:
-        """Make graphs ready for a value per row."""
-
-    def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> EpochKernel:
-        """Make a gradient method ready. A backend without loops of its own for it returns `descent.EpochLoop`.
+    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
+        """Compile graphs whose outputs are summed over rows.
 
         Args:
-            recompute_every: see `sums`.
+            graphs: a value, followed by its derivatives, if any.
+            recompute_every: how many layers of the first output's forward pass make a segment whose intermediate values
+                are recomputed for the derivatives (gradient checkpointing): slower, with less memory and the same
+                result. Backends that store no values per row ignore it.
         """
+
+    def row_kernel(self, graphs: RowGraphs) -> RowKernel:
+        """Compile graphs that give values for each row."""
+
+    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
+        """Compile a gradient method. Backends without loops of their own return `gradient_descent.EpochLoop`.
+
+        Args:
+            descent: the loss and the step.
+            recompute_every: layers per recomputed segment, as in `sum_kernel`.
+        """
+
+
+# --- Kernels in other processes
+
+_MAX_KERNELS = 64  # rebuilt kernels cached per process; the least recently used one is dropped
+
+_kernels: OrderedDict[tuple[str, int], Any] = OrderedDict()
+_kernels_lock = threading.Lock()
+_thread_limit: int | None = None
+
+
+class KernelRecipe:
+    """The function and arguments that build a kernel, from which it is rebuilt in other processes.
+
+    Args:
+        make: a module-level function or a class, which returns the kernel.
+        arguments: its arguments, which can all be pickled.
+        shared: whether the threads of a process share one kernel, waiting for each other; otherwise each thread has its
+            own.
+    """
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any, shared: bool) -> None:
+        self._content = make, arguments
+        self._is_shared = shared
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the threads of a process share one kernel."""
+        return self._is_shared
+
+    @cached_property
+    def reduce_value(self) -> tuple[Any, ...]:
+        """The value that the kernel's `__reduce__` returns. Computed once, so that graphs are flattened only once."""
+        content = pickle.dumps(self._content)
+        return _rebuild_kernel, (hashlib.blake2b(content, digest_size=16).digest(), self._is_shared, content)
+
+
+def available_cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def set_thread_limit(count: int | None) -> None:
+    """Limit the number of threads of kernels that are rebuilt in this process; None for all cores."""
+    global _thread_limit
+    _thread_limit = count
+
+
+def thread_limit() -> int | None:
+    """Return the maximum number of threads of kernels that are rebuilt in this process; None for all cores."""
+    return _thread_limit
+
+
+def is_shared(kernel: Any) -> bool:
+    """Return whether a rebuilt kernel is shared by all threads; such a kernel runs on several threads itself."""
+    recipe = getattr(kernel, "recipe", None)
+    return isinstance(recipe, KernelRecipe) and recipe.is_shared
+
+
+def kernel_count() -> int:
+    """Return the number of rebuilt kernels that this process has cached."""
+    return len(_kernels)
+
+
+def _rebuild_kernel(digest: bytes, shared: bool, content: bytes) -> Any:
+    key = digest.hex(), 0 if shared else threading.get_ident()
+    with _kernels_lock:
+        kernel = _kernels.pop(key, None)
+        if kernel is None:
+            make, arguments = pickle.loads(content)
+            kernel = make(*arguments)
+        _kernels[key] = kernel
+        if len(_kernels) > _MAX_KERNELS:
+            _kernels.popitem(last=False)
+    return kernel

@@ -1,1 +1,1 @@
-"""The command line: read options, call the floors below, print. Thin on purpose."""
+"""The command line: a thin layer that reads options, calls the packages below, and returns reports to write."""

@@ -1,30 +1,64 @@
-"""The world around a command, as one object that tests replace."""
+"""What surrounds a command: its streams, the data files it reads, its output, and how it ends.
+
+`Environment` holds the streams of the process, so that tests can replace them. A command gets it in its `Call`, opens
+data files here, and returns an `Output`: a report, and how to write it. `Output.write` is the one place where a report
+becomes text or JSON, on standard output or in a file. `BadInput` and `Failure` are the errors that end a command.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import io
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
+
+import typer
 
 if TYPE_CHECKING:
-    from autodiff_cli.render.paper import Paper
+    from datetime import datetime
 
-_LONGEST_LINE = 2000  # characters of what is told
+    from autodiff_cli.data.dialect import FileOptions
+    from autodiff_cli.data.files import DataFile, DataSource
+    from autodiff_cli.render.report import Paper, Report
+
+
+class ExitStatus(enum.IntEnum):
+    """The exit statuses of the process. Scripts rely on them."""
+
+    DONE = 0
+    FAILED = 1  # ran, and failed: diverged, a file that could not be written
+    BAD_INPUT = 2  # syntax, an unknown name, a missing value, an unreadable file, a bad option
+    INTERRUPTED = 130
+
+
+class BadInput(Exception):  # noqa: N818 - what it is, not that it is an error
+    """Input that cannot be used. The message names the input and says what to do. Exit status 2."""
+
+
+class Failure(Exception):  # noqa: N818
+    """The command ran and failed. Any partial result has already been written. Exit status 1."""
+
+
+_MAX_LINE_LENGTH = 2000  # characters; a longer line of a message loses its middle
 
 
 class Environment(NamedTuple):
-    """Streams, and what is known about them.
+    """The standard streams of a command and the properties of its terminal; tests replace it.
 
     Attributes:
-        terminal: whether standard output is a terminal that can do more than print lines.
-        width: its columns; nothing else is ever wrapped or shortened.
-        colour: whether it may be coloured.
-        clock: seconds, for progress.
+        stdin: standard input.
+        stdout: standard output.
+        stderr: standard error.
+        terminal: whether standard output is a terminal that supports control sequences.
+        width: the columns of the terminal; only output to a terminal is wrapped or shortened.
+        colour: whether output may be coloured.
+        clock: returns seconds, for progress.
     """
 
     stdin: TextIO
@@ -37,13 +71,17 @@ class Environment(NamedTuple):
 
     @classmethod
     def of_process(cls) -> Environment:
-        """The environment of this process."""
-        from autodiff_cli.render.text import LOOKALIKES
+        """Return the environment of this process."""
+        from autodiff_cli.render.formatting import LOOKALIKE_ERRORS
 
-        stdin, stdout, stderr = sys.stdin or _nothing("r"), sys.stdout or _nothing("w"), sys.stderr or _nothing("w")
+        stdin, stdout, stderr = (
+            sys.stdin or _null_stream("r"),
+            sys.stdout or _null_stream("w"),
+            sys.stderr or _null_stream("w"),
+        )
         for stream in (stdout, stderr):
-            # A character that the encoding lacks is no reason to fail.
-            getattr(stream, "reconfigure", lambda **_: None)(errors=LOOKALIKES)
+            # A character that the encoding lacks must not make a command fail.
+            getattr(stream, "reconfigure", lambda **_: None)(errors=LOOKALIKE_ERRORS)
         terminal = stdout.isatty() and os.environ.get("TERM") != "dumb"
         return cls(
             stdin,
@@ -55,32 +93,182 @@ class Environment(NamedTuple):
         )
 
     def paper(self) -> Paper:
-        """What to write a report on: with colour and boxes in a terminal, plain lines elsewhere."""
+        """Return the paper to write a report on: with colour and boxes in a terminal, plain lines elsewhere."""
         if self.terminal:
             from autodiff_cli.render.terminal import TerminalPaper
 
             return TerminalPaper(self.stdout, self.width, self.colour)
-        from autodiff_cli.render.paper import Paper
+        from autodiff_cli.render.report import Paper
 
         return Paper(self.stdout)
 
-    def document(self) -> TextIO:
-        """Standard output for a file format: in UTF-8, whatever the terminal's encoding is. What was read with
-        `surrogateescape` comes out as it went in."""
+    def document_stream(self) -> TextIO:
+        """Return standard output for a file format: in UTF-8, whatever the encoding of the terminal is.
+
+        Bytes that were read with `surrogateescape` are written unchanged.
+        """
         if isinstance(self.stdout, io.TextIOWrapper):
             self.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
         return self.stdout
 
     def note(self, message: str) -> None:
-        """Tell the user something that is not part of the answer. Where there is nobody to tell, nothing happens. Of a
-        line that repeats something endless, the middle is left out."""
-        from autodiff_cli.render.text import shortened, visible
+        """Write a message to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
+        from autodiff_cli.render.formatting import escape_controls, shorten_middle
 
-        lines = (shortened(line, _LONGEST_LINE) for line in visible(message).split("\n"))
+        lines = (shorten_middle(line, _MAX_LINE_LENGTH) for line in escape_controls(message).split("\n"))
         with contextlib.suppress(OSError):
             self.stderr.write("\n".join(lines) + "\n")
 
 
-def _nothing(mode: Literal["r", "w"]) -> TextIO:
-    """A stream in the place of one that the process was started without: it has nothing to read, and takes nothing."""
+def _null_stream(mode: Literal["r", "w"]) -> TextIO:
+    """Return a stream on the null device, in place of a standard stream that the process was started without."""
     return open(os.open(os.devnull, os.O_RDONLY), mode, encoding="utf-8")
+
+
+class Call(NamedTuple):
+    """What a command receives besides its declared options.
+
+    Attributes:
+        environment: the streams.
+        values: the text given for each variable (`--x pi/4`), by the name of the variable.
+    """
+
+    environment: Environment
+    values: Mapping[str, str]
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Call:
+        """Return the call that `main` stored in Typer's context."""
+        call = context.obj
+        assert isinstance(call, cls)
+        return call
+
+
+def open_data_file(path: str, environment: Environment, *, once: bool = False) -> DataFile:
+    """Open one data file, or standard input for `-`.
+
+    Args:
+        path: the name of the file.
+        environment: the streams.
+        once: whether the rows are read only once; see `DataFile`.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    from autodiff_cli.data.files import DataFile
+
+    return DataFile(path, _binary_stdin(environment), single_pass=once) if path == "-" else DataFile(path)
+
+
+def open_data_files(
+    paths: Sequence[str],
+    environment: Environment,
+    options: FileOptions,
+    origins: Mapping[str, datetime] = MappingProxyType({}),
+    on_disk: bool = False,
+) -> DataSource:
+    """Open several data files as one table; `-` is standard input. The arguments are those of `open_data`.
+
+    Raises:
+        DataError: if one of them cannot be read.
+    """
+    from autodiff_cli.data.files import open_data
+
+    stdin = _binary_stdin(environment) if "-" in paths else None
+    return open_data(paths, stdin, options=options, origins=origins, spool_to_disk=on_disk)
+
+
+def _binary_stdin(environment: Environment) -> BinaryIO:
+    stream: Any = environment.stdin
+    return stream.buffer if hasattr(stream, "buffer") else io.BytesIO(stream.read().encode())
+
+
+@contextlib.contextmanager
+def errors_as_bad_input(hint: str = "") -> Iterator[None]:
+    """Turn errors about data, options and model files into `BadInput`.
+
+    Args:
+        hint: a line to add to the message if the only problem is missing cells.
+    """
+    from autodiff_cli.data.dialect import DataError
+    from autodiff_cli.training.options import OptionError
+
+    try:
+        yield
+    except DataError as error:
+        raise BadInput(f"{error}\n{hint}" if hint and error.missing else str(error)) from error
+    except OptionError as error:
+        raise BadInput(str(error)) from error
+
+
+@contextlib.contextmanager
+def errors_as_failure(path: str) -> Iterator[None]:
+    """Turn an OSError while a file is written into `Failure`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of standard output has gone; that is not a failure of this file
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
+
+
+class Output(NamedTuple):
+    """What a command returns: a report, and how to write it.
+
+    Attributes:
+        report: the report; None for a command that has written everything already.
+        json: whether to write JSON documents instead of text.
+        status: the exit status of the process.
+        path: the file to write, replaced as a whole; None for standard output.
+        after_write: work that is left once the report is written, such as saving files. A failure there does not lose
+            the report, and it runs even if standard output was closed early.
+    """
+
+    report: Report | None
+    json: bool
+    status: ExitStatus = ExitStatus.DONE
+    path: str | None = None
+    after_write: Callable[[], None] | None = None
+
+    def write(self, environment: Environment) -> ExitStatus:
+        """Write the report, then run `after_write`.
+
+        Raises:
+            Failure: for a file that cannot be written.
+        """
+        if self.after_write is None:
+            self._write_report(environment)
+            return self.status
+        from autodiff_cli.render.report import ignore_broken_pipe
+
+        with ignore_broken_pipe(environment.stdout):
+            self._write_report(environment)
+            environment.stdout.flush()
+        self.after_write()
+        return self.status
+
+    def _write_report(self, environment: Environment) -> None:
+        if self.report is not None:
+            with _paper_for(self.report, self.json, self.path, environment) as paper:
+                if self.json:
+                    from autodiff_cli.render.report import dumps
+
+                    paper.stream.writelines(map(dumps, self.report.documents()))
+                else:
+                    self.report.write(paper)
+
+
+@contextlib.contextmanager
+def _paper_for(report: Report, json: bool, path: str | None, environment: Environment) -> Iterator[Paper]:
+    """Yield the paper to write a report on. Files and file formats get no colour and no boxes."""
+    from autodiff_cli.render.report import Paper
+
+    if path is not None:
+        from autodiff_cli.data.writing import open_atomic_text
+
+        with errors_as_failure(path), open_atomic_text(path) as stream:
+            yield Paper(stream)
+    elif json or report.is_data:
+        yield Paper(environment.document_stream())
+    else:
+        yield environment.paper()

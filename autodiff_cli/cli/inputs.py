@@ -1,4 +1,8 @@
-"""What commands read from their arguments: expressions, and values of variables."""
+"""How commands read their arguments: expressions, values of variables, and lists of names.
+
+A value is any constant expression. `grad` also accepts intervals (`1.9..2.1`), ranges (`0:10:101`) and values with a
+standard error (`2+-0.1`).
+"""
 
 from __future__ import annotations
 
@@ -11,56 +15,56 @@ from typing import Any
 
 import typer
 
-from autodiff_cli.cli.call import Call
-from autodiff_cli.cli.environment import Environment
-from autodiff_cli.cli.errors import BadInput
-from autodiff_cli.cli.options import HELP, close_option
-from autodiff_cli.explain.digits.right import unheld
+from autodiff_cli.cli.command_line import HELP, close_option
+from autodiff_cli.cli.environment import BadInput, Call, Environment
+from autodiff_cli.explain.accuracy import exact_if_unrepresentable
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.front import parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import (
-    MOST_LISTED,
+    MAX_LISTED,
     ExpressionError,
     MissingValueError,
     UnknownNameError,
-    in_brief,
+    format_names,
     suggest,
 )
-from autodiff_cli.language.lexer import canonical, written_name
-from autodiff_cli.language.parser import LONGEST_TEXT
+from autodiff_cli.language.lexer import canonical_name, quote_name
+from autodiff_cli.language.parser import MAX_TEXT_LENGTH
 
 _PLUS_MINUS = re.compile(r"±|\+-")
+MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
 _COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # outside backticks
 
 
-def text_of(argument: str, environment: Environment) -> str:
-    """The text of an expression: the argument itself, `-` for standard input, `@file` for a file. No more is read than
-    what shows that it is too long.
+def read_text(argument: str, environment: Environment) -> str:
+    """Return the text of an expression: the argument itself, standard input for `-`, or a file for `@file`.
+
+    Reading stops where the text is known to be too long.
 
     Raises:
         BadInput: for a file that cannot be read.
     """
     if argument == "-":
-        return _decoded("standard input", lambda: environment.stdin.read(LONGEST_TEXT + 1))
+        return _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
     if argument.startswith("@"):
-        return _decoded(f"`{argument[1:]}`", lambda: _beginning(argument[1:]))
+        return _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
     return argument
 
 
-def _beginning(path: str) -> str:
+def _read_file(path: str) -> str:
     with Path(path).open(encoding="utf-8") as stream:
-        return stream.read(LONGEST_TEXT + 1)
+        return stream.read(MAX_TEXT_LENGTH + 1)
 
 
-@functools.lru_cache(maxsize=4096)  # a value is asked for as floats have it, and again with all its digits
+@functools.lru_cache(maxsize=4096)  # each value is parsed once, although it is needed both as a float and exactly
 def constant_expression(name: str, text: str) -> Formula:
-    """The value of an option as a formula without variables.
+    """Parse the value of an option as a formula without variables.
 
     Raises:
-        BadInput: for a text that is not one.
+        BadInput: for a text that is not a constant expression.
     """
     try:
         expression = parse(text)
@@ -72,50 +76,65 @@ def constant_expression(name: str, text: str) -> Formula:
 
 
 def constant_value(name: str, text: str) -> Any:
-    """The value of an option: any constant expression, as `pi/4`; an array for one like `[1, 2, 3]`. Raises as
-    `constant_expression` does."""
+    """Return the value of an option that is a constant expression, `pi/4` or `[1, 2, 3]`, as a float or an array.
+
+    Raises:
+        BadInput: for a text that is not a constant expression.
+    """
     return constant_expression(name, text).value()
 
 
 def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
-    """The values of several variables. Raises as `constant_value` does."""
+    """Return the values of several variables, given as constant expressions.
+
+    Raises:
+        BadInput: for a text that is not a constant expression.
+    """
     return {name: constant_value(f"`{name}`", text) for name, text in texts.items()}
 
 
-def formula(
+def read_formula(
     context: typer.Context, text: str, given: Iterable[str], columns: Iterable[str] = (), notes: bool = True
 ) -> Formula:
-    """Read an expression for which the variables `given` have values.
+    """Parse an expression whose variables `given` have values.
 
-    A given name that is a constant of the language (`e`) is a variable then.
+    A given name that is also a constant of the language (`e`) is a variable.
 
     Args:
-        columns: more names that replace constants; the expression need not have them.
-        notes: whether to pass on what there is to say about the text.
+        context: Typer's context of the command.
+        text: the text of the expression.
+        given: the variables that have values.
+        columns: further names that replace constants; the expression need not contain them.
+        notes: whether to print notes about the text.
 
     Raises:
-        ExpressionError: for a text that is not an expression, and for a name that it does not have.
+        ExpressionError: for a text that is not an expression, and for a given name that it does not contain.
     """
     names = [*given]
     expression = parse(text, [*names, *columns])
     for name in names:
         if name not in expression.leaves:
             for leaf in expression.variables:
-                meant = _meant_by(leaf, names)
+                meant = _joined_names_error(leaf, names)
                 if meant is not None:
                     raise meant
-            raise unknown(name, expression.leaves, expression.names.values(), "expression has no variable", context)
+            raise unknown_name_error(
+                name, expression.leaves, expression.names.values(), "expression has no variable", context
+            )
     for note in expression.notes if notes else ():
         Call.of(context).environment.note(f"note: {note}")
     return expression
 
 
-def _meant_by(leaf: str, given: Collection[str]) -> UnknownNameError | None:
-    """What to say of a name without a value where values are given for its parts: `xy`, with values for `x` and `y`."""
+def _joined_names_error(leaf: str, given: Collection[str]) -> UnknownNameError | None:
+    """Return the error for a name that is made of names with values, such as `xy` if `x` and `y` have values.
+
+    Returns None for another name.
+    """
     if leaf in given:
         return None
     if leaf.endswith("ᵀ") and leaf[:-1] in given:
-        words = f"`{leaf}` is one name; rows are made columns by a function"
+        words = f"`{leaf}` is one name; to transpose, call a function"
         return UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
     parts: list[str] = []
     rest = leaf
@@ -130,64 +149,78 @@ def _meant_by(leaf: str, given: Collection[str]) -> UnknownNameError | None:
     return UnknownNameError(f"`{leaf}` is one name; multiplication is written `*`", suggestion="*".join(parts))
 
 
-def unknown(
+def unknown_name_error(
     name: str, names: Iterable[str], bound: Iterable[str], lacks: str, context: typer.Context
 ) -> UnknownNameError:
-    """The error for a value of a name that is not there, which may also be a misspelt option.
+    """Return the error for a value of a name that does not exist, which may also be a misspelt option.
 
     Args:
-        names: those that take a value; `bound` have one from the text itself.
-        lacks: what is missing where, in words.
+        name: the unknown name.
+        names: the names that take a value.
+        bound: the names that the text itself defines.
+        lacks: the beginning of the message, such as "expression has no variable".
+        context: Typer's context of the command.
     """
     if name in bound:
-        return UnknownNameError(f"`{name}` is defined by the expression itself, so it takes no value")
+        return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
     message = f"the {lacks} `{name}`"
     close = suggest(name, names)
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}")
     options = [option for parameter in context.command.params for option in parameter.opts if option.startswith("-")]
     known = [*names]
-    only = f", only {in_brief(known, '`')}" if known else ""
+    only = f", only {format_names(known, '`')}" if known else ""
     return UnknownNameError(f"{message}{only}; there is no option --{name}", suggestion=close_option(name, options))
 
 
-def traced(context: typer.Context, expression: Formula, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
-    """Both passes over an expression at the point that was given.
+def trace_at(context: typer.Context, expression: Formula, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
+    """Trace both passes over an expression at the values given on the command line.
 
     Raises:
-        MissingValueError: naming all variables without a value.
+        MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    return trace(expression, point(context, expression, given), wrt, unheld_values(expression, given))
+    return trace(expression, read_point(context, expression, given), wrt, unrepresentable_values(expression, given))
 
 
-def point(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
-    """The value of every variable. Raises as `traced` does."""
-    check_all_given(context, expression, given)
+def read_point(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the value of every variable.
+
+    Raises:
+        MissingValueError: if variables have no value; it names all of them.
+        BadInput: for a value that is not a constant expression.
+    """
+    check_all_have_values(context, expression, given)
     values = constant_values(given)
     return {name: values[name] for name in expression.variables}
 
 
-def unheld_values(expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
-    """Those of the values that no float holds, as `1e-400`, with all their digits."""
+def unrepresentable_values(expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the exact values of those variables whose value no float represents, such as `1e-400`."""
     found = {
-        name: unheld(constant_expression(f"`{name}`", given[name])) for name in expression.variables if name in given
+        name: exact_if_unrepresentable(constant_expression(f"`{name}`", given[name]))
+        for name in expression.variables
+        if name in given
     }
     return {name: number for name, number in found.items() if number is not None}
 
 
-def graphs(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Node]:
-    """The value of every variable as a graph, to be computed with more digits than a float has. Raises as `traced`
-    does."""
-    check_all_given(context, expression, given)
+def value_graphs(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Node]:
+    """Return the value of every variable as a constant graph, for evaluation with more digits than a float has.
+
+    Raises:
+        MissingValueError: if variables have no value; it names all of them.
+        BadInput: for a value that is not a constant expression.
+    """
+    check_all_have_values(context, expression, given)
     return {name: constant_expression(f"`{name}`", given[name]).output for name in expression.variables}
 
 
-def without_errors(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The values of variables, and the standard errors of those that have one: `2+-0.1`, `2±0.1`.
+def split_uncertainties(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Split values with standard errors (`2+-0.1`, `2±0.1`) into the values and the errors, by variable.
 
     Raises:
-        BadInput: for one that is not a value and an error.
+        BadInput: for a text that is not a value and an error.
     """
     values, errors = {}, {}
     for name, text in given.items():
@@ -203,43 +236,49 @@ def without_errors(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
     return values, errors
 
 
-def interval(text: str) -> tuple[str, str] | None:
-    """The two ends of an interval like `1.9..2.1`; None for another value."""
+def split_interval(text: str) -> tuple[str, str] | None:
+    """Return the two ends of an interval such as `1.9..2.1`; None for another value."""
     low, dots, high = text.partition("..")
     return (low, high) if dots else None
 
 
-def refuse_many(given: Mapping[str, str], command: str) -> None:
-    """Raise BadInput for a range, an interval and a value with an error, which only `grad` takes."""
-    errors = without_errors(given)[1]
+def check_single_values(given: Mapping[str, str], command: str) -> None:
+    """Raise BadInput for a range, an interval or a value with an error, which only `grad` accepts."""
+    errors = split_uncertainties(given)[1]
     for name, text in given.items():
-        if ":" in text or name in errors or interval(text):
-            kind = "a value with an error" if name in errors else "an interval" if interval(text) else "a range"
-            what = f"{kind}, as `{text}`,"
-            raise BadInput(f"the value of `{name}`: {what} is for `grad`; {command} takes one number or array")
+        if ":" in text or name in errors or split_interval(text):
+            kind = "a value with an error" if name in errors else "an interval" if split_interval(text) else "a range"
+            raise BadInput(
+                f"the value of `{name}`: only `grad` accepts {kind} (`{text}`); {command} takes a number or an array"
+            )
 
 
-def check_all_given(context: typer.Context, expression: Formula, given: Container[str]) -> None:
-    """Raise MissingValueError, naming all variables that are not given, with values that fit those that are."""
+def check_all_have_values(context: typer.Context, expression: Formula, given: Container[str]) -> None:
+    """Raise MissingValueError if variables have no value.
+
+    It names all of them, and suggests values whose shapes fit the given ones.
+    """
     missing = [name for name in expression.variables if name not in given]
     if missing:
-        from autodiff_cli.render.reports.gradient import example_value
+        from autodiff_cli.render.gradient import example_value
 
         known = given if isinstance(given, Mapping) and not expression.is_scalar else {}
         read = {name: constant_value(f"`{name}`", x) if isinstance(x, str) else x for name, x in known.items()}
         given_shapes = {name: getattr(x, "shape", ()) for name, x in read.items()}
-        expression.check_numbers(given_shapes)
-        shapes = expression.example_shapes_beside(given_shapes)
-        values = {name: example_value(shapes.get(name, ())) for name in missing[:MOST_LISTED]}
-        example = " ".join(spelt(context, name, value) for name, value in values.items())
-        more = " …" if len(missing) > MOST_LISTED else ""
-        raise MissingValueError(f"no value for {in_brief(missing, '`')}; add {example}{more}")
+        expression.check_no_arrays(given_shapes)
+        shapes = expression.example_shapes_given(given_shapes)
+        values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
+        example = " ".join(value_option(context, name, value) for name, value in values.items())
+        more = " …" if len(missing) > MAX_LISTED else ""
+        raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}")
 
 
-def spelt(context: typer.Context, name: str, value: str) -> str:
-    """How to give a variable a value: by an option of its name, unless the command has one of that name itself, or the
-    name stands in backticks."""
-    written = written_name(name)
+def value_option(context: typer.Context, name: str, value: str) -> str:
+    """Return the option that gives a variable a value.
+
+    It is `--NAME VALUE`, or `--set NAME=VALUE` if the command has an option of that name or the name needs backticks.
+    """
+    written = quote_name(name)
     if written != name:
         bare = value.strip('"')
         return f"--set {shlex.quote(f'{written}={bare}')}"
@@ -247,31 +286,36 @@ def spelt(context: typer.Context, name: str, value: str) -> str:
     return f"--set {name}={value}" if f"--{name}" in options else f"--{name} {value}"
 
 
-def listed(names: str) -> tuple[str, ...]:
-    """The names in a list like `x,y`, each once."""
-    return tuple(dict.fromkeys(canonical(name.strip()) for name in _COMMA.split(names)))
+def split_names(names: str) -> tuple[str, ...]:
+    """Return the names in a list such as `x,y`, without repetition."""
+    return tuple(dict.fromkeys(canonical_name(name.strip()) for name in _COMMA.split(names)))
 
 
-def chosen(expression: Formula, names: str | None) -> tuple[str, ...]:
-    """The variables that a list like `x,y` names; all of the expression's for None.
+def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
+    """Return the variables in a list such as `x,y`; all variables of the expression for None.
 
     Raises:
-        UnknownNameError: for a name that the expression lacks.
+        BadInput: for an empty name.
+        UnknownNameError: for a name that the expression does not contain.
     """
     if names is None:
         return expression.variables
-    wanted = listed(names)
+    wanted = split_names(names)
     for name in wanted:
         if not name:
-            raise BadInput("--wrt takes names with commas between them, as --wrt x,y")
+            raise BadInput("--wrt takes names separated by commas, such as --wrt x,y")
         if name not in expression.leaves:
             message = f"--wrt {names}: the expression has no variable `{name}`"
             raise UnknownNameError(message, suggestion=suggest(name, expression.leaves))
     return wanted
 
 
-def _decoded(what: str, read: Callable[[], str]) -> str:
-    """What `read` reads, without the mark that some editors begin a file with."""
+def _read_utf8(what: str, read: Callable[[], str]) -> str:
+    """Return the text that `read` reads, without a byte-order mark and trailing space.
+
+    Raises:
+        BadInput: for a text that cannot be read or is not UTF-8.
+    """
     try:
         return read().removeprefix("\ufeff").rstrip()
     except UnicodeDecodeError as error:

@@ -1,22 +1,31 @@
-"""The entry point. Nothing is imported before it can be interrupted: importing is most of a short run."""
+"""The entry point of the command `autodiff`, and the one place where exceptions become messages and exit statuses.
+
+Importing is most of a short run. So this module imports nothing at its top but `gc` and `sys`: everything else is
+imported where Ctrl-C already ends the program with a message instead of a traceback.
+"""
 
 from __future__ import annotations
 
 import gc
 import sys
 
+TYPE_CHECKING = False  # like `typing.TYPE_CHECKING`, without importing `typing`
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autodiff_cli.cli.environment import Environment, ExitStatus, Output
+
 
 def main() -> int:
-    """The command `autodiff`: run this process's command line and return its exit status."""
-    # What is imported makes no garbage: looking for it at the usual pace, and again at the end, takes a fifth of the
-    # time of a short run.
+    """Run the command line of this process and return its exit status."""
+    # Imports create no garbage. Collecting at the usual pace, and again at the end, would take a fifth of a short run.
     gc.set_threshold(100_000)
     try:
         from autodiff_cli.cli.environment import Environment
-        from autodiff_cli.cli.running import run
-        from autodiff_cli.limits import before_libraries
+        from autodiff_cli.limits import configure_libraries
 
-        before_libraries()
+        configure_libraries()
         return run(sys.argv[1:], Environment.of_process())
     except KeyboardInterrupt:
         if sys.stderr is not None:
@@ -24,3 +33,57 @@ def main() -> int:
         return 130  # `ExitStatus.INTERRUPTED`; its module may be the one whose import was interrupted
     finally:
         gc.freeze()
+
+
+def run(words: Sequence[str], environment: Environment) -> int:
+    """Run a command line (without the program's name) and return its exit status.
+
+    Exceptions become messages and statuses here. Only KeyboardInterrupt is passed on.
+    """
+    from typer import TyperException
+
+    from autodiff_cli.cli.environment import BadInput, ExitStatus, Failure
+    from autodiff_cli.language.errors import ExpressionError
+
+    try:
+        status = _run_command(words, environment)
+        environment.stdout.flush()
+        return status
+    except (BadInput, ExpressionError) as error:
+        return _fail(environment, str(error), ExitStatus.BAD_INPUT)
+    except TyperException as error:
+        return _fail(environment, error.format_message(), ExitStatus.BAD_INPUT)
+    except Failure as error:
+        return _fail(environment, str(error), ExitStatus.FAILED)
+    except BrokenPipeError:
+        from autodiff_cli.render.report import discard_output
+
+        discard_output(environment.stdout)
+        return ExitStatus.DONE
+    except MemoryError as error:
+        detail = str(error).strip("()") or "all of it is used"  # the message is often empty
+        return _fail(environment, f"not enough memory ({detail})", ExitStatus.FAILED)
+    except OSError as error:
+        return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
+
+
+def _run_command(words: Sequence[str], environment: Environment) -> int:
+    """Let Typer parse the options and run the command, without Typer's own handling of exceptions."""
+    from typer import Exit
+
+    from autodiff_cli.cli.command_line import command_group, split_command_line
+    from autodiff_cli.cli.environment import Call
+
+    group = command_group(words[0] if words else "")
+    typer_words, values = split_command_line(group, words)
+    try:
+        with group.make_context("autodiff", typer_words, obj=Call(environment, values)) as context:
+            output: Output = group.invoke(context)
+            return output.write(environment)
+    except Exit as end:  # --help and --version have written their text
+        return end.exit_code
+
+
+def _fail(environment: Environment, message: str, status: ExitStatus) -> int:
+    environment.note(f"error: {message}")
+    return status

@@ -1,8 +1,8 @@
-"""Text with columns: CSV, TSV, and what else separates cells.
+"""Delimited text: CSV, TSV and similar formats.
 
-pyarrow reads it: it is fast, but of a bad cell it tells the column at most. So text that it refuses (which may hold
-dates, or separators of thousands), or that has missing cells, is read again with the standard `csv` module, which knows
-the line.
+pyarrow reads it fast, but its errors name the column at most. Text that pyarrow rejects (it may have dates or thousands
+separators) and text with missing cells is parsed again, cell by cell, with the standard `csv` module, so that errors
+name the line.
 """
 
 from __future__ import annotations
@@ -20,69 +20,93 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.cells import MISSING, CellKind, CellReader, counted, is_broken, shown
-from autodiff_cli.data.dialect import BLANKS, Dialect, Opening, opened
-from autodiff_cli.data.source import ByteSource
-from autodiff_cli.data.streaming.growing import Growing
-from autodiff_cli.data.streaming.pieces import Raw, coded, coded_cells
-from autodiff_cli.data.streaming.watched import CountedQuotes
-from autodiff_cli.data.table import DataError, Record, as_floats, as_texts, float_parts, is_finite, listing
-from autodiff_cli.data.texts import SHARE, NotPlain, TextColumns, has_quotes, text_batches, whole_lines
+from autodiff_cli.data.dialect import (
+    MISSING_VALUES,
+    WHITESPACE,
+    CellKind,
+    CellParser,
+    DetectedDialect,
+    Dialect,
+    cell_count,
+    detect_dialect,
+    has_invalid_utf8,
+    quoted_cell,
+)
+from autodiff_cli.data.source import ByteSource, QuoteCountingStream
+from autodiff_cli.data.streaming import GrowingArray, RawBatch, encode_arrow_labels, encode_labels
+from autodiff_cli.data.table import (
+    DataError,
+    FallbackRequired,
+    Record,
+    TextBatch,
+    all_finite,
+    arrow_float_chunks,
+    arrow_floats,
+    arrow_labels,
+    problem_list,
+)
 
-LONGEST_CELL = 1 << 24  # characters
-_BLOCK = 1 << 22  # bytes that are read at a time, where columns come in pieces
-_CELL = 256  # bytes of one, in the longest lines that are read fast
-_LOOKED_AT = 1000  # records in which the first cell of a column is looked for
+_READ_BYTES = 1 << 20  # bytes per read while looking for quotes
+_LINE_BLOCK_BYTES = 1 << 21  # bytes of lines that pyarrow parses in one call, on all cores
+MIN_PARALLEL_BYTES = _LINE_BLOCK_BYTES // 8  # bytes: the least for one core, so that threads are worth their cost
+_LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank
+_TEXT_BATCH_BYTES = 1 << 22  # bytes of text in one batch of rows
+MAX_CELL_CHARS = 1 << 24  # characters; longer cells are the result of an unclosed quote
+_READ_BLOCK_BYTES = 1 << 22  # bytes per batch of streamed columns
+_FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
+_TYPE_SAMPLE_RECORDS = 1000  # records in which the type of a column is looked for
 
-# The module's own limit, which holds for the whole process, is lower than what tables have in columns of text.
-csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
+# The default limit of the csv module is too low for text columns. The limit applies to the whole process.
+csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
 
 
-class Delimited:
-    """A text of records. See `formats.ColumnFormat`."""
+class DelimitedText:
+    """The format of delimited text; see `formats.ColumnFormat`."""
 
-    is_text = True
+    is_slow_to_parse = True
 
     def __init__(self, source: ByteSource, dialect: Dialect) -> None:
         self._source = source
         with contextlib.ExitStack() as stack:
-            stream = stack.enter_context(source.text())
+            stream = stack.enter_context(source.open_text())
             try:
-                self._opening = opened(stream, dialect, look_ahead=not source.once)
+                self._dialect = detect_dialect(stream, dialect, look_ahead=not source.is_single_pass)
             except DataError as error:
                 raise DataError(f"{source.name}: {error}") from None
             except (OSError, EOFError, zlib.error, csv.Error) as error:
-                raise source.unreadable(error, 1) from None
-            if source.once:
-                stack.pop_all()  # the rows come from it
-        self.header = self._opening.header
-        self.notes = self._opening.notes
-        self._rest: BinaryIO | None = stream if source.once else None  # what has not been read
+                raise source.read_error(error, 1) from None
+            if source.is_single_pass:
+                stack.pop_all()  # the rows are read from this stream later
+        self.header = self._dialect.header
+        self.notes = self._dialect.notes
+        self._unread: BinaryIO | None = stream if source.is_single_pass else None  # the rest of a single-pass stream
 
     @property
     def title(self) -> str:
-        """What the format is called."""
-        return f"text, its columns separated by {self._opening.separator}"
+        """The name of the format."""
+        return f"text with columns separated by {self._dialect.separator_name}"
 
     @property
     def options(self) -> tuple[str, ...]:
-        """See `ColumnFormat.options`."""
-        return self._opening.options
+        """The command-line options that set the detected dialect; see `ColumnFormat.options`."""
+        return self._dialect.options
 
     @property
-    def extent(self) -> tuple[int, int] | None:
-        """See `ColumnFormat.extent`."""
-        size = self._source.plain_size
+    def divisible_range(self) -> tuple[int, int] | None:
+        """The range of bytes that holds the rows; see `ColumnFormat.divisible_range`."""
+        size = self._source.seekable_size
         if size is None:
             return None
-        with self._source.text() as stream:
-            self._skip(stream)
+        with self._source.open_text() as stream:
+            self._skip_header(stream)
             return stream.tell(), size
 
     def restrict(self, begin: int, end: int) -> None:
-        """See `ColumnFormat.restrict`. Whether a line begins within quotes only those before it know."""
-        with self._source.text() as stream:
-            head = b"".join(stream.readline() for _ in range(self._opening.lines))
+        """Restrict reading to a range of bytes; see `ColumnFormat.restrict`. A part with quotes is refused: whether a
+        line starts within quotes depends on the lines before it.
+        """
+        with self._source.open_text() as stream:
+            head = b"".join(stream.readline() for _ in range(self._dialect.header_lines))
             if begin > stream.tell():
                 stream.seek(begin - 1)
                 stream.readline()
@@ -90,308 +114,387 @@ class Delimited:
             if lines and not lines.endswith(b"\n"):
                 lines += stream.readline()
         if b'"' in lines:
-            raise NotPlain
-        self._source = self._source.of_bytes(head + lines)
+            raise FallbackRequired
+        self._source = self._source.with_bytes(head + lines)
 
-    def text_places(self) -> set[int]:
-        """See `ColumnFormat.text_places`."""
-        unknown, found = set(range(len(self.header))), set()
-        with contextlib.closing(self._from_start()) as records:
-            for record in itertools.islice(records, _LOOKED_AT):
-                for place in [*unknown]:
-                    cell = record.cells[place].strip() if place < len(record.cells) else ""
-                    if cell in MISSING:
+    def text_positions(self) -> set[int]:
+        """Return the positions of text columns; see `ColumnFormat.text_positions`."""
+        unknown, positions = set(range(len(self.header))), set()
+        with contextlib.closing(self._iter_all_records()) as records:
+            for record in itertools.islice(records, _TYPE_SAMPLE_RECORDS):
+                for position in [*unknown]:
+                    cell = record.cells[position].strip() if position < len(record.cells) else ""
+                    if cell in MISSING_VALUES:
                         continue
-                    unknown.remove(place)
-                    if self.reader().read(cell) is None:
-                        found.add(place)
+                    unknown.remove(position)
+                    if self.new_parser().parse(cell) is None:
+                        positions.add(position)
                 if not unknown:
                     break
-        return found
+        return positions
 
-    def rows_about(self) -> int:
-        """See `ColumnFormat.rows_about`."""
-        return self._source.lines_about()
+    def estimate_rows(self) -> int:
+        """Return the estimated number of rows; see `ColumnFormat.estimate_rows`."""
+        return self._source.estimate_lines()
 
-    def reader(self) -> CellReader:
-        """See `ColumnFormat.reader`."""
-        return CellReader(self._opening.decimal)
+    def new_parser(self) -> CellParser:
+        """Return a parser for the cells of a column; see `ColumnFormat.new_parser`."""
+        return CellParser(self._dialect.decimal)
 
-    def records(self) -> Generator[Record]:
-        """See `ColumnFormat.records`."""
-        if not self._source.once:
-            yield from self._from_start()
-        elif self._rest is not None:
-            rest, self._rest = self._rest, None
-            yield from self._records(rest)
+    def iter_records(self) -> Generator[Record]:
+        """Yield the rows as text; see `ColumnFormat.iter_records`."""
+        if not self._source.is_single_pass:
+            yield from self._iter_all_records()
+        elif self._unread is not None:
+            rest, self._unread = self._unread, None
+            yield from self._parse_records(rest)
 
-    def texts(self) -> Generator[TextColumns]:
-        """See `ColumnFormat.texts`."""
-        opening = self._opening
-        if not self._source.is_long or opening.comment or opening.delimiter == BLANKS or opening.decimal != ".":
-            raise NotPlain
-        with self._source.text() as stream:
-            self._skip(stream)
+    def iter_text_batches(self) -> Generator[TextBatch]:
+        """Yield the rows as columns of text; see `ColumnFormat.iter_text_batches`."""
+        dialect = self._dialect
+        if not self._source.is_large or dialect.comment or dialect.delimiter == WHITESPACE or dialect.decimal != ".":
+            raise FallbackRequired
+        with self._source.open_text() as stream:
+            self._skip_header(stream)
             if self._has_quotes(stream):
-                raise NotPlain
-        with self._source.text() as stream:
-            self._skip(stream)
-            yield from text_batches(stream, opening.delimiter, len(self.header))
+                raise FallbackRequired
+        with self._source.open_text() as stream:
+            self._skip_header(stream)
+            yield from text_batches(stream, dialect.delimiter, len(self.header))
 
     def _has_quotes(self, stream: BinaryIO) -> bool:
-        """Whether there are quotes, or what cannot be read."""
+        """Return whether there are quotes, or bytes that cannot be read."""
         try:
             return has_quotes(stream)
         except (OSError, EOFError, zlib.error):
             return True
 
-    def columns(
-        self, places: Mapping[str, int], drop_missing: bool, texts: Collection[str], readers: Mapping[str, CellReader]
+    def read_columns(
+        self,
+        positions: Mapping[str, int],
+        drop_missing: bool,
+        texts: Collection[str],
+        parsers: Mapping[str, CellParser],
     ) -> dict[str, Any]:
-        """See `ColumnFormat.columns`."""
-        columns = None if self._source.is_short else self._read_fast(places, texts)
+        """Return columns of all rows; see `ColumnFormat.read_columns`."""
+        columns = None if self._source.is_small else self._read_fast(positions, texts)
         if columns is None or not (drop_missing or all(map(_is_complete, columns.values()))):
-            return self._read_carefully(places, drop_missing, texts, readers)
+            return self._read_by_cell(positions, drop_missing, texts, parsers)
         return columns
 
-    def _read_fast(self, places: Mapping[str, int], texts: Collection[str]) -> dict[str, Any] | None:
-        """The columns, nan or None where a cell is missing; None if anything else is wrong."""
+    def _read_fast(self, positions: Mapping[str, int], texts: Collection[str]) -> dict[str, Any] | None:
+        """Return the columns as pyarrow reads them, with nan or None for missing cells; None if pyarrow rejects the
+        text.
+        """
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        about = self.rows_about() * 17 // 16  # of lines, the first may be longer
+        expected = self.estimate_rows() * 17 // 16  # 1/16 more: the lines of the sample may be longer than the rest
 
         def read(*, plain: bool) -> dict[str, Any] | None:
-            chosen, options = self._arrow_options(places, texts, plain=plain)
+            chosen, options = self._arrow_options(positions, texts, plain=plain)
             if plain:
-                options["read_options"].block_size = max(SHARE, _CELL * len(self.header))
-            found = {name: Growing(about) for name in places}
-            with self._source.text() as stream:
-                rows = self._rows(stream)
-                quoted = CountedQuotes(rows)
-                sources: Iterator[Any] = map(pa.BufferReader, whole_lines(rows)) if plain else iter([quoted])
+                options["read_options"].block_size = max(MIN_PARALLEL_BYTES, _FAST_CELL_BYTES * len(self.header))
+            arrays = {name: GrowingArray(expected) for name in positions}
+            with self._source.open_text() as stream:
+                rows = self._row_stream(stream)
+                quoted = QuoteCountingStream(rows)
+                sources: Iterator[Any] = map(pa.BufferReader, line_blocks(rows)) if plain else iter([quoted])
                 for source in sources:
                     table = pa_csv.read_csv(source, **options)
-                    for name, own in chosen.items():
-                        cells = table.column(own)
-                        for part in [as_texts(cells)] if name in texts else float_parts(cells):
-                            found[name].add(part)
+                    for name, position in chosen.items():
+                        cells = table.column(position)
+                        for part in [arrow_labels(cells)] if name in texts else arrow_float_chunks(cells):
+                            arrays[name].add(part)
                 if quoted.count % 2:
-                    return None  # one may never be closed, which Arrow does not say
-            columns = {name: column.whole() for name, column in found.items()}
+                    return None  # a quote is never closed, which Arrow does not report
+            columns = {name: column.finish() for name, column in arrays.items()}
             return columns if all(map(len, columns.values())) else None
 
         try:
             try:
-                return read(plain=True)  # where no line goes on within quotes, in slabs, each on all cores
-            except NotPlain:
+                return read(plain=True)  # without quotes, blocks of lines are parsed on all cores
+            except FallbackRequired:
                 return read(plain=False)
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
             return None
 
     def _arrow_options(
-        self, places: Mapping[str, int], texts: Collection[str], *, plain: bool
+        self, positions: Mapping[str, int], texts: Collection[str], *, plain: bool
     ) -> tuple[dict[str, str], dict[str, Any]]:
-        """What Arrow calls the columns at some places, and how it is to read them.
+        """Return the names that Arrow gives to some columns, and its options for reading them.
 
         Args:
-            plain: whether there are no quotes.
+            plain: whether the text has no quotes.
         """
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        # Columns by position: names that the model does not use may be empty, or twice there.
-        positions = [str(place) for place in range(len(self.header))]
-        chosen = {name: positions[place] for name, place in places.items()}
+        # Columns are named by position: unused names may be empty or repeated.
+        arrow_names = [str(place) for place in range(len(self.header))]
+        chosen = {name: arrow_names[place] for name, place in positions.items()}
         types = {position: pa.string() if name in texts else pa.float64() for name, position in chosen.items()}
-        opening = self._opening
+        dialect = self._dialect
         quoting: dict[str, Any] = {"quote_char": False} if plain else {"newlines_in_values": True}
         return chosen, {
-            "read_options": pa_csv.ReadOptions(column_names=positions),
-            "parse_options": pa_csv.ParseOptions(delimiter=opening.delimiter, **quoting),
+            "read_options": pa_csv.ReadOptions(column_names=arrow_names),
+            "parse_options": pa_csv.ParseOptions(delimiter=dialect.delimiter, **quoting),
             "convert_options": pa_csv.ConvertOptions(
                 include_columns=[*types],
                 column_types=types,
-                null_values=[*MISSING],
+                null_values=[*MISSING_VALUES],
                 strings_can_be_null=True,
-                decimal_point=opening.decimal,
+                decimal_point=dialect.decimal,
             ),
         }
 
-    def pieces(
+    def iter_batches(
         self,
-        places: Mapping[str, int],
+        positions: Mapping[str, int],
         drop_missing: bool,
         texts: Collection[str],
-        readers: Mapping[str, CellReader],
+        parsers: Mapping[str, CellParser],
         size: int,
-        careful: bool,
-    ) -> Generator[Raw]:
-        """See `ColumnFormat.pieces`."""
-        if careful:
-            with contextlib.closing(self._from_start()) as records:
+        cell_by_cell: bool,
+    ) -> Generator[RawBatch]:
+        """Yield columns of some rows at a time; see `ColumnFormat.iter_batches`."""
+        if cell_by_cell:
+            with contextlib.closing(self._iter_all_records()) as records:
                 while block := list(itertools.islice(records, size)):
-                    found = self._read_records(block, places, drop_missing, texts, readers)
-                    yield {name: coded_cells(column) if name in texts else column for name, column in found.items()}
+                    columns = self._read_records(block, positions, drop_missing, texts, parsers)
+                    yield {name: encode_labels(column) if name in texts else column for name, column in columns.items()}
             return
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        chosen, options = self._arrow_options(places, texts, plain=False)
-        options["read_options"].block_size = _BLOCK
-        with self._source.text() as stream:
-            quoted: Any = CountedQuotes(self._rows(stream))
+        chosen, options = self._arrow_options(positions, texts, plain=False)
+        options["read_options"].block_size = _READ_BLOCK_BYTES
+        with self._source.open_text() as stream:
+            quoted: Any = QuoteCountingStream(self._row_stream(stream))
             try:
                 with pa_csv.open_csv(quoted, **options) as reader:
                     for batch in reader:
-                        cells = {name: pa.chunked_array([batch.column(own)]) for name, own in chosen.items()}
-                        yield {n: coded(each) if n in texts else as_floats(each) for n, each in cells.items()}
+                        cells = {
+                            name: pa.chunked_array([batch.column(arrow_name)]) for name, arrow_name in chosen.items()
+                        }
+                        yield {
+                            n: encode_arrow_labels(each) if n in texts else arrow_floats(each)
+                            for n, each in cells.items()
+                        }
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise self._source.unreadable(error) from None
+                raise self._source.read_error(error) from None
             except (pa.ArrowInvalid, OSError) as error:
-                raise NotPlain from error
+                raise FallbackRequired from error
             if quoted.count % 2:
-                raise NotPlain
+                raise FallbackRequired
 
-    def _rows(self, stream: BinaryIO) -> Any:
-        """The bytes of the rows, without comments, and with one blank where cells are separated by blanks."""
-        self._skip(stream)
-        opening = self._opening
-        if not opening.comment and opening.delimiter != BLANKS:
+    def _row_stream(self, stream: BinaryIO) -> Any:
+        """Return the bytes of the rows without comments. If blanks separate cells, runs of them become one blank."""
+        self._skip_header(stream)
+        dialect = self._dialect
+        if not dialect.comment and dialect.delimiter != WHITESPACE:
             return stream
-        return io.BufferedReader(_Lines(_plain(stream, opening)))
+        return io.BufferedReader(_ByteChunkStream(_normalized_lines(stream, dialect)))
 
-    def _read_carefully(
-        self, places: Mapping[str, int], drop_missing: bool, texts: Collection[str], readers: Mapping[str, CellReader]
+    def _read_by_cell(
+        self,
+        positions: Mapping[str, int],
+        drop_missing: bool,
+        texts: Collection[str],
+        parsers: Mapping[str, CellParser],
     ) -> dict[str, Any]:
-        """The same, cell by cell. Raises DataError that lists what is wrong by line, column and text."""
-        with contextlib.closing(self._from_start()) as records:
-            return self._read_records(records, places, drop_missing, texts, readers)
+        """Return the columns, parsed cell by cell. Raises DataError that lists invalid cells by line and column."""
+        with contextlib.closing(self._iter_all_records()) as records:
+            return self._read_records(records, positions, drop_missing, texts, parsers)
 
     def _read_records(
         self,
         records: Iterable[Record],
-        places: Mapping[str, int],
+        positions: Mapping[str, int],
         drop_missing: bool,
         texts: Collection[str],
-        readers: Mapping[str, CellReader],
+        parsers: Mapping[str, CellParser],
     ) -> dict[str, Any]:
-        """The columns of some records. Raises as `_read_carefully`."""
-        wrong: list[str] = []
+        """Return the columns of some records. Raises DataError that lists invalid cells by line and column."""
+        invalid: list[str] = []
         missing: list[str] = []
-        columns: dict[str, list[Any]] = {name: [] for name in places}
-        for place, cells in records:
+        columns: dict[str, list[Any]] = {name: [] for name in positions}
+        for location, cells in records:
             if len(cells) != len(self.header):
-                wrong.append(f"{place}: {counted(len(cells))}, but the header has {len(self.header)}")
+                invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {len(self.header)}")
                 continue
-            for name, k in places.items():
-                cell = cells[k].strip()
+            for name, position in positions.items():
+                cell = cells[position].strip()
                 if name in texts:
-                    if is_broken(cell):
-                        wrong.append(f"{place}, column `{name}`: {shown(cell)}")
-                    if cell in MISSING:
-                        missing.append(f"{place}, column `{name}`: {cell[:40] or 'empty'}")
-                    columns[name].append(None if cell in MISSING else cell)
+                    if has_invalid_utf8(cell):
+                        invalid.append(f"{location}, column `{name}`: {quoted_cell(cell)}")
+                    if cell in MISSING_VALUES:
+                        missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
+                    columns[name].append(None if cell in MISSING_VALUES else cell)
                     continue
-                value = readers[name].read(cell)
+                value = parsers[name].parse(cell)
                 if value is None:
-                    wrong.append(f"{place}, column `{name}`: {not_read(cell, readers[name])}")
+                    invalid.append(f"{location}, column `{name}`: {describe_bad_cell(cell, parsers[name])}")
                 elif not math.isfinite(value):
-                    missing.append(f"{place}, column `{name}`: {cell[:40] or 'empty'}")
+                    missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
                 columns[name].append(math.nan if value is None else value)
-        if wrong or (missing and not drop_missing):
-            raise DataError(listing(wrong or missing, f"{self._source.name}: "), missing=not wrong)
+        if invalid or (missing and not drop_missing):
+            raise DataError(problem_list(invalid or missing, f"{self._source.name}: "), missing=not invalid)
         return {name: np.array(values, dtype=object if name in texts else None) for name, values in columns.items()}
 
-    def _from_start(self) -> Generator[Record]:
-        with self._source.text() as stream:
-            self._skip(stream)
-            yield from self._records(stream)
+    def _iter_all_records(self) -> Generator[Record]:
+        """Yield all rows as text."""
+        with self._source.open_text() as stream:
+            self._skip_header(stream)
+            yield from self._parse_records(stream)
 
-    def _skip(self, stream: BinaryIO) -> None:
-        """Go to the first row."""
-        for _ in range(self._opening.lines):
+    def _skip_header(self, stream: BinaryIO) -> None:
+        """Move to the first row."""
+        for _ in range(self._dialect.header_lines):
             stream.readline()
 
-    def _records(self, stream: BinaryIO) -> Generator[Record]:
-        """Each record that is not blank, with the line on which it begins."""
-        opening = self._opening
-        begun = self._opening.first.decode("utf-8", "surrogateescape") if self._source.once else ""
+    def _parse_records(self, stream: BinaryIO) -> Generator[Record]:
+        """Yield each record that is not blank, with the number of its first line."""
+        dialect = self._dialect
+        first_row = self._dialect.first_row.decode("utf-8", "surrogateescape") if self._source.is_single_pass else ""
         text = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
-        lines = _CountedLines(begun, text, opening)
-        is_blank = opening.delimiter == BLANKS
+        lines = _NumberedLines(first_row, text, dialect)
+        is_blank = dialect.delimiter == WHITESPACE
         try:
-            reader = csv.reader(lines, delimiter=opening.delimiter, skipinitialspace=is_blank)
-            read = 0
+            reader = csv.reader(lines, delimiter=dialect.delimiter, skipinitialspace=is_blank)
+            lines_parsed = 0
             for cells in reader:
-                own, read = reader.line_num - read, reader.line_num
+                record_lines, lines_parsed = reader.line_num - lines_parsed, reader.line_num
                 if cells and lines.at_end:
-                    place = f"{self._source.name}: line {lines.count - own + 2}"
-                    raise DataError(f"{place}: a quote opens in this row and is never closed")
+                    location = f"{self._source.name}: line {lines.number - record_lines + 2}"
+                    raise DataError(f"{location}: a quote that opens in this row is never closed")
                 if cells:
-                    yield Record(f"line {lines.count - own + 1}", cells)
+                    yield Record(f"line {lines.number - record_lines + 1}", cells)
         except (csv.Error, OSError, EOFError, zlib.error) as error:
-            raise self._source.unreadable(error, lines.count + 1) from None
+            raise self._source.read_error(error, lines.number + 1) from None
         finally:
-            text.detach()  # who opened the stream closes it
+            text.detach()  # the caller closes the stream
 
 
-class _CountedLines:
-    """The lines of the rows, without comments, with the number in the file of the last one, and an empty line."""
+class _NumberedLines:
+    """Iterates over the lines of the rows without comments, and adds an empty line at the end.
 
-    def __init__(self, begun: str, rest: Iterable[str], opening: Opening) -> None:
-        self._lines = iter([begun] if begun else [])
+    Attributes:
+        number: the number in the file of the last line.
+        at_end: whether only the added line is left, so that a record that is still open has an unclosed quote.
+    """
+
+    def __init__(self, first_row: str, rest: Iterable[str], dialect: DetectedDialect) -> None:
+        self._lines = iter([first_row] if first_row else [])
         self._rest = iter(rest)
-        self._comment, self._is_blank = opening.comment, opening.delimiter == BLANKS
-        self.count = opening.lines
+        self._comment, self._is_blank = dialect.comment, dialect.delimiter == WHITESPACE
+        self.number = dialect.header_lines
         self.at_end = False
 
     def __iter__(self) -> Iterator[str]:
         for lines in (self._lines, self._rest):
             for line in lines:
-                self.count += 1
+                self.number += 1
                 if self._comment and line.lstrip().startswith(self._comment):
                     continue
                 yield line.replace("\t", " ").strip() if self._is_blank else line
         self.at_end = True
-        yield "\n"  # no row, unless a quote is open
+        yield "\n"  # not a row, unless a quote is open
 
 
-class _Lines(io.RawIOBase):
-    """Pieces of bytes as a stream."""
+class _ByteChunkStream(io.RawIOBase):
+    """A stream of bytes from an iterator of chunks."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._left = b""
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        if not self._left:
-            self._left = next(self._pieces, b"")
-        taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
+        if not self._rest:
+            self._rest = next(self._chunks, b"")
+        content, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(content)] = content
+        return len(content)
 
 
-def _plain(stream: BinaryIO, opening: Opening) -> Iterator[bytes]:
-    comment, is_blank = opening.comment.encode(), opening.delimiter == BLANKS
+def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[bytes]:
+    """Yield the lines without comments, with one blank between cells if blanks separate them. Raises OSError for quotes
+    among blanks.
+    """
+    comment, is_blank = dialect.comment.encode(), dialect.delimiter == WHITESPACE
     for line in stream:
         if comment and line.lstrip().startswith(comment):
             continue
         if not is_blank:
             yield line
-        elif b'"' in line:  # blanks within quotes stay: the careful way knows them
-            raise OSError("quoted text among blanks")
+        elif b'"' in line:  # blanks within quotes must stay; the csv module handles them
+            raise OSError("quoted text in a file that blanks separate")
         elif cells := line.split():
             yield b" ".join(cells) + b"\n"
 
 
-def not_read(cell: str, reader: CellReader) -> str:
-    """What is wrong with a cell that is not what its column is."""
-    return f"{shown(cell)} is not {(reader.kind or CellKind.NUMBER).value}" if cell else "empty"
+def describe_bad_cell(cell: str, parser: CellParser) -> str:
+    """Return what is wrong with a cell that does not fit its column."""
+    return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}" if cell else "empty"
 
 
 def _is_complete(column: NDArray[Any]) -> bool:
-    return is_finite(column) if column.dtype.kind == "f" else None not in column.tolist()
+    """Return whether no cell of a column is missing."""
+    return all_finite(column) if column.dtype.kind == "f" else None not in column.tolist()
+
+
+# --- Fast reading of text without quotes
+
+
+def line_blocks(stream: BinaryIO) -> Iterator[memoryview]:
+    """Yield blocks of complete lines of a text without quotes. They share one buffer: a block is valid until the next
+    one.
+
+    Raises FallbackRequired at a quote.
+    """
+    buffer = bytearray(_LINE_BLOCK_BYTES)
+    kept_bytes = 0  # bytes at the start of the buffer that belong to an incomplete line
+    while count := stream.readinto(memoryview(buffer)[kept_bytes:]):  # type: ignore[attr-defined]
+        filled = kept_bytes + count
+        if buffer.find(b'"', kept_bytes, filled) >= 0:
+            raise FallbackRequired
+        end = buffer.rfind(b"\n", kept_bytes, filled) + 1
+        if end:
+            yield from _nonblank_block(memoryview(buffer)[:end])
+            buffer[: filled - end] = buffer[end:filled]
+        elif filled == len(buffer):  # a line longer than the buffer
+            buffer = buffer + bytearray(len(buffer))
+        kept_bytes = filled - end
+    yield from _nonblank_block(memoryview(buffer)[:kept_bytes])
+
+
+def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:
+    """Yield a block of lines unless all of them are blank."""
+    if lines[:1] not in _LINE_STARTS_TO_CHECK or bytes(lines).lstrip(b"\r\n"):
+        yield lines
+
+
+def has_quotes(stream: BinaryIO) -> bool:
+    """Return whether a text has quotes."""
+    return any(b'"' in piece for piece in iter(lambda: stream.read(_READ_BYTES), b""))
+
+
+def text_batches(stream: BinaryIO, delimiter: str, width: int) -> Iterator[TextBatch]:
+    """Yield the rows of a text without quotes. Raises FallbackRequired for a row with too few or too many cells."""
+    import pyarrow as pa
+    from pyarrow import csv as pa_csv
+
+    names = [str(position) for position in range(width)]
+    try:
+        with pa_csv.open_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(column_names=names, block_size=_TEXT_BATCH_BYTES),
+            parse_options=pa_csv.ParseOptions(delimiter=delimiter, quote_char=False),
+            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())),
+        ) as reader:
+            yield from map(TextBatch, reader)
+    except (pa.ArrowInvalid, OSError, EOFError) as error:
+        raise FallbackRequired from error

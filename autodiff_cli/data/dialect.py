@@ -1,43 +1,231 @@
-"""How a text of columns is written: what separates its cells, its decimal mark, its comments and its header.
+"""How text files of data are written, and how their cells are parsed.
 
-What nobody says is seen in the first lines. Names that nobody wrote are `c1`, `c2` and so on.
+This module parses single cells (numbers, yes or no, dates and times), detects the dialect of a text file (its
+delimiter, decimal mark, comments and header) from its first lines, and has the options with which a user sets the
+dialect. It is imported at every start of the command line, so it does not import NumPy.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
 from typing import BinaryIO, NamedTuple
 
-from autodiff_cli.data.cells import DataError, is_broken, number
+from autodiff_cli.language.lexer import canonical_name
 
-BLANKS = " "  # the delimiter that stands for any run of blanks and tabs
-HASH = "#"  # begins lines of comment before the header, also if nobody says so
-_LOOKED_AT = 5  # records after the first that say how a text is written
-_MOST_LINES = 1000  # of a header
+# Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
+MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
+
+_BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+_DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
+_TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
+_EPOCH_DATE = "1970-01-01 "  # added to times without a date: only their differences are used
+_THOUSANDS_PATTERNS = {
+    ".": re.compile(r"[+-]?\d{1,3}(?:([, '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:\.\d*)?"),
+    ",": re.compile(r"[+-]?\d{1,3}(?:([. '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:,\d*)?"),
+}
+
+
+class DataError(ValueError):
+    """Data that cannot be used. The message says where the problem is and what the file has there.
+
+    Attributes:
+        missing: whether all problems are cells that are empty, nan or infinite, so that dropping rows would solve them.
+
+    >>> import autodiff_cli as ad
+    >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, float("nan")]})
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.data.dialect.DataError: row 2, column `y`: nan
+    """
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+class CellKind(Enum):
+    """The kind of value that a column holds. The value of a member is its description in messages."""
+
+    NUMBER = "a number"
+    BOOLEAN = "yes or no, true or false"
+    DATETIME = "a date or a time like the first one"
+
+
+class CellParser:
+    """Parses the cells of one column as numbers. The first cell that is not missing decides the kind of the column.
+
+    Args:
+        decimal: the decimal mark, `.` or `,`.
+        origin: the time from which dates and times are counted; by default the first cell's.
+
+    Attributes:
+        kind: the kind of the column; None until a cell has been parsed.
+        origin: the time from which dates and times are counted.
+        has_thousands_separators: whether a number had thousands separators.
+
+    >>> reader = CellParser()
+    >>> reader.parse("2024-01-31"), reader.parse("2024-02-01 12:00"), reader.parse("3")
+    (0.0, 129600.0, None)
+    """
+
+    def __init__(self, decimal: str = ".", origin: datetime | None = None) -> None:
+        self._decimal = decimal
+        self.kind: CellKind | None = None
+        self.origin = origin
+        self.has_thousands_separators = False
+
+    def parse(self, cell: str) -> float | None:
+        """Return the number that a cell stands for: nan if it is missing, None if it does not fit the kind of the
+        column."""
+        if cell in MISSING_VALUES:
+            return math.nan
+        if self.kind is None:
+            self.kind = self._detect_kind(cell)
+        if self.kind is CellKind.BOOLEAN:
+            return _BOOLEANS.get(cell.lower())
+        if self.kind is CellKind.DATETIME:
+            return self._parse_seconds(cell)
+        value = parse_number(cell, self._decimal)
+        if value is None and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
+            self.has_thousands_separators = True
+            return parse_number(
+                re.sub("[^-+0-9]", "", cell.partition(self._decimal)[0]) + _fraction_digits(cell, self._decimal)
+            )
+        return value
+
+    def note(self) -> str | None:
+        """Return a sentence on how the column was converted to numbers; None for plain numbers."""
+        if self.kind is CellKind.DATETIME and self.origin is not None:
+            return f"dates and times are seconds since {self.origin.isoformat(' ').removeprefix(_EPOCH_DATE)}"
+        if self.kind is CellKind.BOOLEAN:
+            return "yes and true are 1, no and false are 0"
+        return "thousands separators were removed" if self.has_thousands_separators else None
+
+    def _detect_kind(self, cell: str) -> CellKind:
+        """Return the kind of a column whose first cell this is."""
+        if cell.lower() in _BOOLEANS:
+            return CellKind.BOOLEAN
+        return CellKind.NUMBER if parse_datetime(cell) is None else CellKind.DATETIME
+
+    def _parse_seconds(self, cell: str) -> float | None:
+        """Return the seconds since the origin. Returns None for a cell that is not a time, or where only one of cell
+        and origin has a time zone.
+        """
+        time = parse_datetime(cell)
+        if time is None:
+            return None
+        if self.origin is None:
+            self.origin = time
+        if (time.tzinfo is None) is not (self.origin.tzinfo is None):
+            return None
+        return (time - self.origin).total_seconds()
+
+
+def parse_datetime(cell: str) -> datetime | None:
+    """Return the time in an ISO 8601 cell: a date with or without a time, or a time alone. None for other text.
+
+    >>> parse_datetime("2024-01-31T12:30"), parse_datetime("31/01/2024")
+    (datetime.datetime(2024, 1, 31, 12, 30), None)
+    """
+    if _TIME_PATTERN.fullmatch(cell):
+        cell = _EPOCH_DATE + cell.rjust(8 if cell.count(":") == 2 else 5, "0")
+    elif not _DATE_PATTERN.fullmatch(cell):
+        return None
+    try:
+        return datetime.fromisoformat(cell)
+    except ValueError:
+        return None
+
+
+def parse_number(cell: str, decimal: str = ".") -> float | None:
+    """Return the number in a cell, or None. Notation of Python that data files do not use (`1_0`) is not a number.
+
+    >>> parse_number("2.5e3"), parse_number("1_0"), parse_number("two"), parse_number("2,5", ",")
+    (2500.0, None, None, 2.5)
+    """
+    if not cell.isascii() or "_" in cell:
+        return None
+    if decimal != ".":
+        if "." in cell:
+            return None
+        cell = cell.replace(decimal, ".")
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def is_missing(cell: str) -> bool:
+    """Return whether a cell marks a missing value. The text `nan` does not count: it is a number."""
+    return cell in MISSING_VALUES and parse_number(cell) is None
+
+
+def _fraction_digits(cell: str, decimal: str) -> str:
+    """Return the fraction of a decimal number as Python writes it, with its point; empty if it has none."""
+    _, mark, digits = cell.partition(decimal)
+    return "." + digits if mark else ""
+
+
+def has_invalid_utf8(cell: str) -> bool:
+    """Return whether a text has bytes that are not UTF-8, which were decoded as surrogates.
+
+    >>> has_invalid_utf8("caf\\udce9"), has_invalid_utf8("café")
+    (True, False)
+    """
+    return not cell.isascii() and any("\udc80" <= character <= "\udcff" for character in cell)
+
+
+def quoted_cell(cell: str) -> str:
+    """Return a cell in quotes for a message, shortened to 40 characters.
+
+    >>> print(quoted_cell("two"))
+    "two"
+    """
+    if has_invalid_utf8(cell):
+        return "text that is not UTF-8"
+    return f'"{cell}"' if len(cell) <= 40 else f'"{cell[:39]}…"'
+
+
+def cell_count(cells: int) -> str:
+    """Return a number of cells in words.
+
+    >>> cell_count(1), cell_count(2)
+    ('1 cell', '2 cells')
+    """
+    return "1 cell" if cells == 1 else f"{cells} cells"
+
+
+WHITESPACE = " "  # as a delimiter: any run of blanks and tabs
+DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user sets another mark
+_SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
+_MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
 _BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
-_GROUPS = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # thousands, where there are decimal commas
-_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", BLANKS: "blanks"}
-_WORDS = {"space": BLANKS, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_POINT_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
+_DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
+_DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What is said of how a text is written.
+    """The dialect of a text file as the user set it.
 
     Attributes:
-        delimiter: what separates the cells: a character, or its name (`space`, which is any run of blanks; `tab`);
-            None if that is to be seen in the first lines.
-        decimal: the mark before decimals, `.` or `,`; None likewise.
-        comment: what lines begin with that are left out, wherever they stand.
-        no_header: whether the first line has values already.
+        delimiter: the delimiter of cells: a character, or a name (`space` for any run of blanks and tabs, `tab`). None
+            to detect it.
+        decimal: the decimal mark, `.` or `,`. None to detect it.
+        comment: the text that starts a comment line, anywhere in the file.
+        no_header: whether the file has no header, so that the first line holds values.
 
     Raises:
-        DataError: for what cannot be meant.
+        DataError: for values that contradict each other or are not allowed.
     """
 
     delimiter: str | None = None
@@ -46,98 +234,100 @@ class Dialect:
     no_header: bool = False
 
     def __post_init__(self) -> None:
-        for option, given in (("--delimiter", self.delimiter), ("--comment", self.comment)):
-            if given is not None and is_broken(given):
-                raise DataError(f"{option} takes text in UTF-8")
+        for option, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):
+            if text is not None and has_invalid_utf8(text):
+                raise DataError(f"{option} takes UTF-8 text")
         if self.delimiter is not None:
-            object.__setattr__(self, "delimiter", _WORDS.get(self.delimiter, self.delimiter))
+            object.__setattr__(self, "delimiter", _DELIMITER_WORDS.get(self.delimiter, self.delimiter))
             if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
                 raise DataError(f"--delimiter takes one character, or `space` or `tab`, not `{self.delimiter}`")
         if self.decimal not in (None, ".", ","):
-            raise DataError(f"--decimal takes . or , and not `{self.decimal}`")
+            raise DataError(f"--decimal takes `.` or `,`, not `{self.decimal}`")
         if self.decimal is not None and self.decimal == self.delimiter:
             raise DataError(f"--decimal and --delimiter cannot both be `{self.decimal}`")
         if self.comment is not None and (not self.comment.strip() or "\n" in self.comment):
-            raise DataError("--comment takes the characters that lines of comment begin with, as #")
+            raise DataError("--comment takes the text that starts a comment line, such as #")
 
 
-class Opening(NamedTuple):
-    """The beginning of a text, and how it is written.
+class DetectedDialect(NamedTuple):
+    """The dialect of a text file and its header, read from the first lines.
 
     Attributes:
         header: the names of the columns.
-        delimiter: what separates the cells.
-        decimal: the mark before decimals.
-        comment: what lines of comment begin with among the rows; empty where there are none.
-        lines: how many lines come before the rows.
-        first: the first row, where it has been read already.
-        notes: what was seen that nobody said, as sentences.
+        delimiter: the delimiter of cells.
+        decimal: the decimal mark.
+        comment: the text that starts a comment line among the rows; empty for none.
+        header_lines: the number of lines before the rows.
+        first_row: the first row, if it had to be read to find the header.
+        notes: sentences on what was detected.
     """
 
     header: tuple[str, ...]
     delimiter: str
     decimal: str
     comment: str
-    lines: int
-    first: bytes
+    header_lines: int
+    first_row: bytes
     notes: tuple[str, ...]
 
     @property
-    def separator(self) -> str:
-        """What separates the cells, in words."""
-        return _NAMES.get(self.delimiter, f"`{self.delimiter}`")
+    def separator_name(self) -> str:
+        """The name of the delimiter, for messages."""
+        return _DELIMITER_NAMES.get(self.delimiter, f"`{self.delimiter}`")
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options that say how it is written."""
-        word = {mark: name for name, mark in _WORDS.items() if name != "\\t"}.get(self.delimiter, self.delimiter)
-        found = [] if self.delimiter == "," else [f"--delimiter {word}"]
+        """The command-line options that set this dialect."""
+        word = {mark: name for name, mark in _DELIMITER_WORDS.items() if name != "\\t"}.get(
+            self.delimiter, self.delimiter
+        )
+        options = [] if self.delimiter == "," else [f"--delimiter {word}"]
         if self.decimal != ".":
-            found.append(f"--decimal {self.decimal}")
+            options.append(f"--decimal {self.decimal}")
         if self.comment:
-            found.append(f"--comment '{self.comment}'")
-        return (*found, *(["--no-header"] if self.first and self.header[:1] == ("c1",) else []))
+            options.append(f"--comment '{self.comment}'")
+        return (*options, *(["--no-header"] if self.first_row and self.header[:1] == ("c1",) else []))
 
 
-def opened(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Opening:
-    """Read the beginning of a text.
+def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> DetectedDialect:
+    """Read the header of a text file and detect its dialect.
 
     Args:
-        look_ahead: whether rows may be read to see how they are written; they are gone from the stream then.
+        look_ahead: whether the next rows may be read to detect the dialect; they are then consumed.
 
     Raises:
-        DataError: if it has none, or no names; the message lacks the name of the file.
+        DataError: if the file is empty or has no column names. The message lacks the name of the file.
     """
-    comments, record, lines = _beginning(stream, dialect)
+    comments, record, lines = _read_header(stream, dialect)
     if not record:
         raise DataError("the file is empty")
-    text = _decoded(record, lines)
-    following = _following(stream, dialect.comment) if look_ahead else []
-    delimiter = dialect.delimiter or _delimiter(text, following)
-    decimal = dialect.decimal or _decimal(text, following, delimiter)
-    cells, notes = split(text, delimiter), []
+    text = _decode_header(record, lines)
+    sample = _sample_records(stream, dialect.comment) if look_ahead else []
+    delimiter = dialect.delimiter or _detect_delimiter(text, sample)
+    decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
+    cells, notes = split_record(text, delimiter), []
     if comments:
-        said = "line of comment was" if len(comments) == 1 else "lines of comment were"
-        notes.append(f"{len(comments)} {said} skipped")
-    named = split(comments[-1].lstrip(dialect.comment or HASH).strip(), delimiter) if comments else []
-    are_values = [number(cell.strip(), decimal) is not None for cell in cells]
-    is_row = dialect.no_header or (any(are_values) and len(named) == len(cells))
+        lines_were = "comment line was" if len(comments) == 1 else "comment lines were"
+        notes.append(f"{len(comments)} {lines_were} skipped")
+    commented_names = (
+        split_record(comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip(), delimiter) if comments else []
+    )
+    is_number = [parse_number(cell.strip(), decimal) is not None for cell in cells]
+    is_row = dialect.no_header or (any(is_number) and len(commented_names) == len(cells))
     if dialect.no_header:
         header = [f"c{k}" for k in range(1, len(cells) + 1)]
     elif is_row:
-        header = [name.strip() for name in named]
-        notes.append("the last of them names the columns")
-    elif all(are_values):
-        raise DataError(
-            "the first line holds numbers; it must hold the names of the columns (--no-header names them c1, c2, …)"
-        )
+        header = [name.strip() for name in commented_names]
+        notes.append("the column names come from the last of them")
+    elif all(is_number):
+        raise DataError("the first line holds numbers, not column names; use --no-header to name the columns c1, c2, …")
     else:
         header = cells
     if dialect.delimiter is None and delimiter not in ",\t" and len(cells) > 1:
-        notes.append(f"the columns are separated by {_NAMES[delimiter]}")
+        notes.append(f"the columns are separated by {_DELIMITER_NAMES[delimiter]}")
     if dialect.decimal is None and decimal != ".":
         notes.append("numbers have decimal commas")
-    return Opening(
+    return DetectedDialect(
         tuple(header),
         delimiter,
         decimal,
@@ -148,21 +338,23 @@ def opened(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Opening:
     )
 
 
-def split(record: str, delimiter: str) -> list[str]:
-    """The cells of a record.
+def split_record(record: str, delimiter: str) -> list[str]:
+    """Return the cells of a record.
 
-    >>> split('a "b  c" d', BLANKS), split("a;b", ";")
+    >>> split_record('a "b  c" d', WHITESPACE), split_record("a;b", ";")
     (['a', 'b  c', 'd'], ['a', 'b'])
     """
-    if delimiter == BLANKS:
+    if delimiter == WHITESPACE:
         record = record.replace("\t", " ").strip()
-    return next(csv.reader([record], delimiter=delimiter, skipinitialspace=delimiter == BLANKS), [])
+    return next(csv.reader([record], delimiter=delimiter, skipinitialspace=delimiter == WHITESPACE), [])
 
 
-def _beginning(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, int]:
-    """The lines of comment, the first record after them, which may have line ends within quotes, and how many lines
-    that are in all. Raises DataError where a quote is never closed."""
-    mark = (dialect.comment or HASH).encode()
+def _read_header(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, int]:
+    """Read the comments and the first record, which may have quoted line ends.
+
+    Returns the comments, the record, and the number of lines read. Raises DataError for a quote that is never closed.
+    """
+    mark = (dialect.comment or DEFAULT_COMMENT).encode()
     comments: list[str] = []
     lines = 0
     for line in iter(stream.readline, b""):
@@ -170,60 +362,65 @@ def _beginning(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, in
         if line.removeprefix(_BOM).lstrip().startswith(mark):
             comments.append(line.removeprefix(_BOM).decode("utf-8", "replace").strip())
         elif line.strip(_BOM + b"\r\n"):
-            record = _whole(line, stream, dialect.delimiter, lines)
+            record = _complete_record(line, stream, dialect.delimiter, lines)
             return comments, record, lines + record.count(b"\n", 0, -1)
     return comments, b"", lines
 
 
-def _whole(line: bytes, stream: BinaryIO, delimiter: str | None, number: int) -> bytes:
-    """The record that begins with a line of this number. Raises DataError where a quote is not closed."""
-    record, more = bytearray(line), line
-    for _ in range(_MOST_LINES):
-        if b'"' not in record or (b'"' in more and not _has_open_quote(record.removeprefix(_BOM), delimiter)):
+def _complete_record(line: bytes, stream: BinaryIO, delimiter: str | None, number: int) -> bytes:
+    """Return the whole record that starts with a line, reading on while a quote is open. Raises DataError if it never
+    closes.
+    """
+    record, addition = bytearray(line), line
+    for _ in range(_MAX_HEADER_LINES):
+        if b'"' not in record or (b'"' in addition and not _has_open_quote(record.removeprefix(_BOM), delimiter)):
             return bytes(record)
-        more = stream.readline()
-        record += more
-        if not more:
+        addition = stream.readline()
+        record += addition
+        if not addition:
             break
-    raise DataError(f"line {number}: a quote opens in the names of the columns and is never closed")
+    raise DataError(f"line {number}: a quote opens in the header and is never closed")
 
 
 def _has_open_quote(record: bytearray, delimiter: str | None) -> bool:
-    """Whether a cell begins with a quote that is not closed."""
-    marks = (delimiter or "".join(mark for mark in ",;\t" if mark.encode() in record) or BLANKS).encode()
-    quoted = rb'(?:^|[%s])"[^"]*(?:""[^"]*)*("?)' % re.escape(marks + b"\t" if marks == BLANKS.encode() else marks)
-    return any(not found[1] for found in re.finditer(quoted, record))
+    """Return whether a cell starts with a quote that is not closed."""
+    marks = (delimiter or "".join(mark for mark in ",;\t" if mark.encode() in record) or WHITESPACE).encode()
+    quoted = rb'(?:^|[%s])"[^"]*(?:""[^"]*)*("?)' % re.escape(marks + b"\t" if marks == WHITESPACE.encode() else marks)
+    return any(not match[1] for match in re.finditer(quoted, record))
 
 
-def _decoded(record: bytes, line: int) -> str:
+def _decode_header(record: bytes, line: int) -> str:
+    """Return the header as text. Raises DataError if it is not UTF-8."""
     try:
         return record.decode("utf-8").strip("\ufeff\r\n")
     except UnicodeDecodeError:
         raise DataError(f"line {line} is not UTF-8 text; save the file as UTF-8") from None
 
 
-def _following(stream: BinaryIO, comment: str | None) -> list[str]:
-    """A few more records, as text."""
+def _sample_records(stream: BinaryIO, comment: str | None) -> list[str]:
+    """Return the next few records as text."""
     lines = (line.decode("utf-8", "replace").strip("\r\n") for line in iter(stream.readline, b""))
-    kept = (line for line in lines if line.strip() and not (comment and line.lstrip().startswith(comment)))
-    return list(itertools.islice(kept, _LOOKED_AT))
+    records = (line for line in lines if line.strip() and not (comment and line.lstrip().startswith(comment)))
+    return list(itertools.islice(records, _SAMPLE_RECORDS))
 
 
-def _delimiter(first: str, following: Sequence[str]) -> str:
-    """What separates the cells: of what can, whatever gives all records equally many."""
-    for delimiter in _candidates(first):
-        count = len(split(first, delimiter))
-        if count > 1 and all(len(split(line, delimiter)) == count for line in following):
+def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
+    """Return the first candidate that splits all records into the same number of cells, else a guess from the
+    header."""
+    for delimiter in _candidate_delimiters(first):
+        count = len(split_record(first, delimiter))
+        if count > 1 and all(len(split_record(line, delimiter)) == count for line in sample):
             return delimiter
-    if "," in first or not following:
+    if "," in first or not sample:
         return "," if "," in first or "\t" not in first else "\t"
-    count = len(split(first, BLANKS))
-    if "\t" not in first and count > 1 and all(len(split(line, BLANKS)) == count for line in following):
-        return BLANKS
+    count = len(split_record(first, WHITESPACE))
+    if "\t" not in first and count > 1 and all(len(split_record(line, WHITESPACE)) == count for line in sample):
+        return WHITESPACE
     return "\t" if "\t" in first else ";" if ";" in first else ","
 
 
-def _candidates(first: str) -> Iterator[str]:
+def _candidate_delimiters(first: str) -> Iterator[str]:
+    """Yield the delimiters that occur in the header, the likeliest first."""
     if ";" in first and not any(mark in first.replace(";", "") for mark in "\t"):
         yield ";"
     if "," in first:
@@ -232,10 +429,53 @@ def _candidates(first: str) -> Iterator[str]:
         yield "\t"
 
 
-def _decimal(first: str, following: Sequence[str], delimiter: str) -> str:
-    """The mark before decimals: a comma, if there are such numbers and none with a point."""
+def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str:
+    """Return the decimal mark: a comma if some numbers have one and none has a point."""
     if delimiter == ",":
         return "."
-    cells = [cell for line in (first, *following) for cell in split(line, delimiter)]
-    has_points = any("." in cell and not _GROUPS.fullmatch(cell) and number(cell.strip()) is not None for cell in cells)
+    cells = [cell for line in (first, *sample) for cell in split_record(line, delimiter)]
+    has_points = any(
+        "." in cell and not _POINT_GROUPED.fullmatch(cell) and parse_number(cell.strip()) is not None for cell in cells
+    )
     return "," if not has_points and any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
+
+
+@dataclass(frozen=True)
+class FileOptions(Dialect):
+    """The options with which data files are read: the dialect of text files, and what applies to every format.
+
+    Attributes:
+        column: new names for columns, each `NAME=Original`.
+        where: an expression; rows for which it is false are dropped.
+
+    Raises:
+        DataError: for values that contradict each other or are not allowed.
+    """
+
+    column: list[str] | None = None
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.renamed_columns
+
+    @property
+    def renamed_columns(self) -> dict[str, str]:
+        """The new names of columns, by the names in the file."""
+        new_names: dict[str, str] = {}
+        for word in self.column or ():
+            name, equals, original = word.partition("=")
+            name, original = canonical_name(name.strip()), canonical_name(original.strip().strip('"'))
+            if not (equals and name and original):
+                raise DataError(f'--column takes NAME="Original", not `{word}`')
+            if name in new_names.values():
+                raise DataError(f"--column: two columns are renamed to `{name}`")
+            if original in new_names:
+                raise DataError(
+                    f"--column: column `{original}` has two new names, `{new_names[original]}` and `{name}`"
+                )
+            new_names[original] = name
+        return new_names
+
+
+DEFAULT_FILE_OPTIONS = FileOptions()  # everything is detected

@@ -1,82 +1,135 @@
-"""One data file as a Dataset."""
+"""Data files: one file (`DataFile`) or several files with the same columns (`FileCollection`) as a dataset.
+
+`open_data` opens paths, folders and patterns. `summarize_data` describes what was read: columns, types, ranges and
+first rows.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import itertools
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.cells import counted, is_absent
-from autodiff_cli.data.delimited import not_read
-from autodiff_cli.data.formats import format_of
-from autodiff_cli.data.options import AS_IT_IS, FileOptions
+from autodiff_cli.array_types import Array
+from autodiff_cli.data.delimited import describe_bad_cell
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, CellParser, FileOptions, cell_count, is_missing
+from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
-from autodiff_cli.data.streaming.columns import Passing, StreamedColumns
-from autodiff_cli.data.streaming.filtering import filtered
-from autodiff_cli.data.streaming.pieces import RawPiece
-from autodiff_cli.data.table import Array, DataError, RawColumns, Record, Table, as_table, listing
-from autodiff_cli.data.texts import NotPlain, TextColumns
-from autodiff_cli.data.where import RowFilter
-from autodiff_cli.language.errors import in_brief, suggest
-from autodiff_cli.language.lexer import canonical
+from autodiff_cli.data.streaming import CodedLabels, ColumnBatch, GrowingArray, PassProgress, RawBatch, StreamedColumns
+from autodiff_cli.data.table import (
+    DataError,
+    FallbackRequired,
+    RawColumns,
+    Record,
+    RowFilter,
+    Table,
+    TextBatch,
+    as_table,
+    problem_list,
+)
+from autodiff_cli.language.errors import format_names, suggest
+from autodiff_cli.language.lexer import canonical_name, quote_name
 
-_ROWS = 10_000  # that are handed on at a time
-Cells: TypeAlias = list[list[str]] | TextColumns
+
+def filter_batches(
+    file: str,
+    batches: Generator[RawBatch],
+    wanted: Collection[str],
+    row_filter: RowFilter | None,
+    note_result: Callable[[int, int, Mapping[str, Sequence[str | None]]], None],
+) -> Generator[ColumnBatch]:
+    """Yield the requested columns of the rows that a filter keeps; of all rows without a filter.
+
+    Args:
+        file: the name of the file.
+        note_result: called at the end with the number of rows kept, the number of all rows, and the texts that occurred
+            in each column that the filter reads.
+    """
+    count = kept_rows = 0
+    texts = set() if row_filter is None else row_filter.text_columns
+    observed: dict[str, dict[str | None, None]] = {name: {} for name in texts}
+    with contextlib.closing(batches):
+        for batch in batches:
+            length = len(next(iter(batch.values())))
+            rows = np.arange(count + 1, count + length + 1)
+            count += length
+            columns = {name: batch[name] for name in wanted}
+            if row_filter is not None:
+                for name in texts:
+                    observed[name] |= dict.fromkeys(batch[name].texts)
+                mask = row_filter.mask({**batch, **{name: batch[name].cells() for name in texts}})
+                rows = rows[mask]
+                columns = {
+                    n: each.filter_rows(mask) if isinstance(each, CodedLabels) else each[mask]
+                    for n, each in columns.items()
+                }
+            kept_rows += len(rows)
+            yield ColumnBatch(file, columns, rows)
+    note_result(kept_rows, count, {name: [*column_texts] for name, column_texts in observed.items()})
 
 
-class Block(NamedTuple):
+_BLOCK_ROWS = 10_000  # rows of a block of text
+CellRows: TypeAlias = list[list[str]] | TextBatch
+
+
+class RowBlock(NamedTuple):
     """Some rows of a file.
 
     Attributes:
-        columns: the numbers of the columns asked for, by name.
-        cells: the text of all.
+        columns: the requested columns as numbers, by name.
+        cells: the text of all cells.
     """
 
     columns: dict[str, Array]
-    cells: Cells
+    cells: CellRows
 
 
-class Filtered(NamedTuple):
-    """Columns of the rows in which a condition holds.
+class FilteredColumns(NamedTuple):
+    """Columns of the rows that the filter of a file keeps.
 
     Attributes:
         columns: see `RawColumns`.
-        rows: how many there were before.
-        seen: the different texts of each column of text that the condition reads, in the order of the rows.
+        rows: the number of rows before filtering.
+        observed_texts: the different texts of each text column that the filter reads, in order of occurrence.
     """
 
     columns: dict[str, Any]
     rows: int
-    seen: dict[str, list[str | None]]
+    observed_texts: dict[str, list[str | None]]
 
 
 class DataFile:
-    """A file of named columns, as a Dataset.
+    """A dataset of one file.
 
     Args:
-        path: `-` stands for `stdin`.
-        stdin: where `-` is read from.
-        options: how it is to be read.
-        origins: by column, the moment from which dates and times are counted; by default that of its first cell.
-        once: leave standard input where it is until it is read, row by row, as it arrives; then it is gone.
-        on_disk: keep what a pipe gives on disk.
+        path: a path, or `-` for `stdin`.
+        stdin: the stream that `-` stands for.
+        options: how to read the file.
+        origins: the time from which dates and times are counted, by column; by default the first cell's.
+        single_pass: read standard input row by row as data arrive, without keeping anything.
+        spool_to_disk: keep the bytes of a pipe in a temporary file.
 
     Attributes:
-        name: for messages.
-        header: the names of the columns as the file spells them.
-        names: the same, as the language compares names; those that are empty, or there already, are left out.
-        readers: what reads the cells of each column, and what it has learnt of them.
-        is_part: whether it is one of several, so that it may have no row that counts.
-        listen: is told how far a pass over streamed rows is; `streamed` is what streams them, once that has begun.
+        name: the name for messages.
+        header: the names of the columns as the file has them.
+        names: the normalized names of the columns, without empty and repeated ones.
+        parsers: the parser of each column, with what it detected.
+        is_part: whether the file is one of several, so that a filter may keep none of its rows.
+        on_progress: called with the progress of a pass over streamed rows.
+        streamed: the streamed columns, once streaming has started.
 
     Raises:
-        DataError: if there is no such file, no header that can be read, or not the columns that options name.
+        DataError: if there is no such file, if its header cannot be read, or if a column that the options name is not
+            there.
     """
 
     def __init__(
@@ -84,270 +137,305 @@ class DataFile:
         path: str,
         stdin: BinaryIO | None = None,
         *,
-        options: FileOptions = AS_IT_IS,
+        options: FileOptions = DEFAULT_FILE_OPTIONS,
         origins: Mapping[str, datetime] = MappingProxyType({}),
-        once: bool = False,
-        on_disk: bool = False,
+        single_pass: bool = False,
+        spool_to_disk: bool = False,
     ) -> None:
-        source = self._source = ByteSource(path, stdin, once=once, on_disk=on_disk)
+        source = self._source = ByteSource(path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk)
         self.name = source.name
         self.path, self.options, self.is_part = path, options, False
-        self.format = format_of(source, options)
+        self.format = detect_format(source, options)
         self.header = tuple(self.format.header)
-        self._places: dict[str, list[int]] = {}
-        for place, name in enumerate(self._renamed(options.renamed)):
-            self._places.setdefault(name, []).append(place)
-        self.names = tuple(filter(None, self._places))
-        self.readers = {name: self.format.reader() for name in self.names}
-        for name in self.readers.keys() & origins.keys():
-            self.readers[name].origin = origins[name]
+        self._positions: dict[str, list[int]] = {}
+        for position, name in enumerate(self._column_names(options.renamed_columns)):
+            self._positions.setdefault(name, []).append(position)
+        self.names = tuple(filter(None, self._positions))
+        self.parsers = {name: self.format.new_parser() for name in self.names}
+        for name in self.parsers.keys() & origins.keys():
+            self.parsers[name].origin = origins[name]
         self._notes: dict[str, None] = {}
-        self._mask: NDArray[np.bool_] | None = None  # which rows count, once they have been looked at
-        self.listen: Callable[[Passing], object] | None = None
+        self._mask: NDArray[np.bool_] | None = None  # which rows the filter keeps, once it has been applied
+        self.on_progress: Callable[[PassProgress], object] | None = None
         self.streamed: StreamedColumns | None = None
-        self._where = None
+        self._row_filter = None
         if options.where is not None:
-            self._where = RowFilter(options.where, self.names, self.texts)
+            self._row_filter = RowFilter(options.where, self.names, self.text_columns)
 
     @property
-    def texts(self) -> list[str]:
-        """The names of the columns of text."""
-        places = self.format.text_places()
-        return [name for name in self.names if self._places[name][0] in places]
+    def text_columns(self) -> list[str]:
+        """The names of the text columns."""
+        positions = self.format.text_positions()
+        return [name for name in self.names if self._positions[name][0] in positions]
 
     @property
     def notes(self) -> list[str]:
-        """What there is to say of how the file was read: all that nobody said and that changes what a number means."""
-        of_columns = ((name, reader.note()) for name, reader in self.readers.items())
-        said = [f"column `{name}`: {note}" for name, note in of_columns if note is not None]
-        streamed = [] if self.streamed is None else [self.streamed.note]
-        return [*self.format.notes, *said, *self._notes, *streamed]
+        """Sentences on how the file was interpreted: everything that was detected and affects the values."""
+        column_notes = ((name, parser.note()) for name, parser in self.parsers.items())
+        parser_notes = [f"column `{name}`: {note}" for name, note in column_notes if note is not None]
+        stream_notes = [] if self.streamed is None else [self.streamed.note]
+        return [*self.format.notes, *parser_notes, *self._notes, *stream_notes]
 
     @property
     def origins(self) -> dict[str, datetime]:
-        """The moments from which the columns of dates and times are counted that have been read."""
-        return {name: reader.origin for name, reader in self.readers.items() if reader.origin is not None}
+        """The times from which dates and times are counted, for the columns read so far."""
+        return {name: parser.origin for name, parser in self.parsers.items() if parser.origin is not None}
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
-        """See `Dataset.load`. Only the columns asked for are read. Labels that are all numbers as text are numbers."""
-        return loaded(self, wanted, drop_missing, labels)
+        """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
+        of them are numbers.
+        """
+        return load_table(self, wanted, drop_missing, labels)
 
     def read(self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()) -> RawColumns:
-        """The columns of these names, of the rows that count.
+        """Return some columns of the rows that the filter keeps.
 
         Args:
-            texts: those among them that are read as text.
+            wanted: the names of the columns.
+            drop_missing: accept missing cells.
+            texts: the columns among them that are read as text.
 
         Raises:
-            DataError: see `Dataset.load`; cells that are missing may be left as they are.
+            DataError: see `Dataset.load`. Missing cells may be left for the caller to handle.
         """
-        if not self.places(wanted):
-            raise DataError(f"{self.name}: the model uses none of its columns ({in_brief(self.names)})")
-        if self._where is None:
-            columns = self.format.columns(self.places(wanted), drop_missing, texts, self.readers)
+        if not self.column_positions(wanted):
+            raise DataError(f"{self.name}: the model uses none of its columns ({format_names(self.names)})")
+        if self._row_filter is None:
+            columns = self.format.read_columns(self.column_positions(wanted), drop_missing, texts, self.parsers)
             return RawColumns(columns, range(1, len(next(iter(columns.values()))) + 1))
-        places = self.places({*wanted, *self._where.numbers, *self._where.texts})
-        columns = self.format.columns(places, True, {*texts, *self._where.texts}, self.readers)
-        mask = self._held(self._where, columns)
+        positions = self.column_positions({*wanted, *self._row_filter.numeric_columns, *self._row_filter.text_columns})
+        columns = self.format.read_columns(positions, True, {*texts, *self._row_filter.text_columns}, self.parsers)
+        mask = self._apply_filter(self._row_filter, columns)
         if not (mask.any() or self.is_part):
-            raise DataError("\n".join([f"{self.name}: --where leaves no row of {len(mask)}", *self._notes][:-1]))
-        kept = {name: column[mask] for name, column in columns.items() if name in wanted}
-        return RawColumns(kept, np.flatnonzero(mask) + 1)
+            raise DataError("\n".join([f"{self.name}: --where keeps none of {len(mask)} rows", *self._notes][:-1]))
+        filtered = {name: column[mask] for name, column in columns.items() if name in wanted}
+        return RawColumns(filtered, np.flatnonzero(mask) + 1)
 
-    def of_share(self, wanted: Collection[str], texts: Collection[str]) -> Filtered:
-        """The same of a file that is restricted to some rows: it may have none that counts. Missing cells stay."""
-        where = self._where
-        if where is None:
-            columns = self.format.columns(self.places(wanted), True, texts, self.readers)
-            return Filtered(columns, len(next(iter(columns.values()))), {})
-        places = self.places({*wanted, *where.numbers, *where.texts})
-        columns = self.format.columns(places, True, {*texts, *where.texts}, self.readers)
-        mask = where.mask(columns)
-        kept = {name: column[mask] for name, column in columns.items() if name in wanted}
-        return Filtered(kept, len(mask), {name: [*dict.fromkeys(columns[name].tolist())] for name in where.texts})
+    def read_restricted(self, wanted: Collection[str], texts: Collection[str]) -> FilteredColumns:
+        """Return some columns of a file that was restricted to a part, which may have no row that the filter keeps.
+        Missing cells are kept.
+        """
+        row_filter = self._row_filter
+        if row_filter is None:
+            columns = self.format.read_columns(self.column_positions(wanted), True, texts, self.parsers)
+            return FilteredColumns(columns, len(next(iter(columns.values()))), {})
+        positions = self.column_positions({*wanted, *row_filter.numeric_columns, *row_filter.text_columns})
+        columns = self.format.read_columns(positions, True, {*texts, *row_filter.text_columns}, self.parsers)
+        mask = row_filter.mask(columns)
+        filtered = {name: column[mask] for name, column in columns.items() if name in wanted}
+        return FilteredColumns(
+            filtered, len(mask), {name: [*dict.fromkeys(columns[name].tolist())] for name in row_filter.text_columns}
+        )
 
-    def say_kept(self, kept: int, rows: int, seen: Mapping[str, Sequence[str | None]]) -> None:
-        """Note how many rows the condition keeps, if there is one, and which of its texts no row has.
+    def note_filter_result(self, kept_rows: int, rows: int, observed: Mapping[str, Sequence[str | None]]) -> None:
+        """Add notes on how many rows the filter keeps and on quoted texts that no row has.
 
         Args:
-            seen: the different texts of each column of text that it reads.
+            kept_rows: the number of rows that the filter keeps.
+            rows: the number of all rows.
+            observed: the different texts of each text column that the filter reads.
 
         Raises:
-            DataError: if it keeps none.
+            DataError: if the filter keeps no row.
         """
-        if self._where is None:
+        if self._row_filter is None:
             return
-        said = self._where.notes({name: np.array([*texts], dtype=object) for name, texts in seen.items()})
-        if not (kept or self.is_part):
-            raise DataError("\n".join([f"{self.name}: --where leaves no row of {rows}", *said]))
-        self._notes |= dict.fromkeys([*said, f"--where: {kept} of {rows} rows stay"])
+        notes = self._row_filter.notes({name: np.array([*texts], dtype=object) for name, texts in observed.items()})
+        if not (kept_rows or self.is_part):
+            raise DataError("\n".join([f"{self.name}: --where keeps none of {rows} rows", *notes]))
+        self._notes |= dict.fromkeys([*notes, f"--where keeps {kept_rows} of {rows} rows"])
 
-    def pieces(
+    def iter_batches(
         self,
         wanted: Collection[str],
         texts: Collection[str],
         size: int,
         *,
         drop_missing: bool = False,
-        careful: bool = False,
-    ) -> Generator[RawPiece]:
-        """The same as `read`, some rows at a time; texts as `Coded`.
+        cell_by_cell: bool = False,
+    ) -> Generator[ColumnBatch]:
+        """Yield some columns of the rows that the filter keeps, some rows at a time, with texts as `CodedLabels`.
 
         Args:
-            size, careful: see `ColumnFormat.pieces`.
+            size, cell_by_cell: see `ColumnFormat.iter_batches`.
 
         Raises:
             DataError: see `read`.
-            NotPlain: where only careful reading can go on.
+            FallbackRequired: if the file has to be parsed cell by cell.
         """
-        if not self.places(wanted):
-            raise DataError(f"{self.name}: the model uses none of its columns ({in_brief(self.names)})")
-        where = self._where
-        more = set() if where is None else {*where.texts, *where.numbers}
-        text = texts if where is None else {*texts, *where.texts}
-        drops = drop_missing or where is not None
-        some = self.format.pieces(self.places({*wanted, *more}), drops, text, self.readers, size, careful)
-        return filtered(self.name, some, wanted, where, self.say_kept)
+        if not self.column_positions(wanted):
+            raise DataError(f"{self.name}: the model uses none of its columns ({format_names(self.names)})")
+        row_filter = self._row_filter
+        filter_columns = set() if row_filter is None else {*row_filter.text_columns, *row_filter.numeric_columns}
+        text_columns = texts if row_filter is None else {*texts, *row_filter.text_columns}
+        accepts_missing = drop_missing or row_filter is not None
+        batches = self.format.iter_batches(
+            self.column_positions({*wanted, *filter_columns}),
+            accepts_missing,
+            text_columns,
+            self.parsers,
+            size,
+            cell_by_cell,
+        )
+        return filter_batches(self.name, batches, wanted, row_filter, self.note_filter_result)
 
     @property
-    def is_text(self) -> bool:
-        """Whether it takes long to read, so that it pays to keep what was read."""
-        return self.format.is_text or self._where is not None
+    def is_slow_to_parse(self) -> bool:
+        """Whether parsing or filtering takes so long that the result is worth storing."""
+        return self.format.is_slow_to_parse or self._row_filter is not None
 
-    def rows_about(self) -> int:
-        """See `ColumnFormat.rows_about`."""
-        return self.format.rows_about()
+    def estimate_rows(self) -> int:
+        """Return the estimated number of rows; see `ColumnFormat.estimate_rows`."""
+        return self.format.estimate_rows()
 
     def signature(self) -> tuple[Any, ...]:
-        """See `ByteSource.signature`."""
+        """Return a value that changes when the file is modified; see `ByteSource.signature`."""
         return self._source.signature()
 
-    def rows(self) -> Iterator[Cells]:
-        """The rows that count as text, some at a time."""
-        return self._all_rows() if self._where is None else kept_rows(self._all_rows(), self._kept(self._where))
+    def iter_rows(self) -> Iterator[CellRows]:
+        """Yield the rows that the filter keeps as text, in blocks."""
+        return (
+            self._iter_unfiltered_rows()
+            if self._row_filter is None
+            else filter_rows(self._iter_unfiltered_rows(), self._row_mask(self._row_filter))
+        )
 
-    def blocks(self, wanted: Collection[str], size: int) -> Iterator[Block]:
-        """All rows in order, `size` at a time at most: the numbers of the columns asked for, and the text of all.
+    def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
+        """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
+        cells.
 
-        A number may be nan or infinite here, if that is what is written.
+        Cells may be nan or infinite if the file has them written out.
 
         Raises:
-            DataError: for cells that are empty or hold no number, and rows of too many or too few, block by block.
+            DataError: for empty cells, cells that are not numbers, and rows with too few or too many cells, block by
+                block.
         """
-        places = self.places(wanted)
+        positions = self.column_positions(wanted)
         done = 0
-        with contextlib.suppress(NotPlain), contextlib.closing(self.format.texts()) as texts:
+        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as texts:
             for batch in texts:
-                for part in batch.parts(size):
-                    yield Block({name: part.numbers(place) for name, place in places.items()}, part)
+                for part in batch.split(size):
+                    yield RowBlock({name: part.parse_column(position) for name, position in positions.items()}, part)
                     done += len(part)
             return
-        with contextlib.closing(self.format.records()) as records:
+        with contextlib.closing(self.format.iter_records()) as records:
             rest = itertools.islice(records, done, None)
-            while found := list(itertools.islice(rest, size)):
-                yield Block(self._numbers(found, places), [record.cells for record in found])
+            while block := list(itertools.islice(rest, size)):
+                yield RowBlock(self._parse_numbers(block, positions), [record.cells for record in block])
 
     def row(self, number: int, wanted: Collection[str]) -> Record:
-        """A row as text, the first one being 1: the cells of the columns asked for, in that order.
+        """Return the requested cells of a row as text, in the order of `wanted`. Rows are counted from 1.
 
         Raises:
-            DataError: if there are not so many rows, if the row has too many or too few cells, and for a column that is
-                not there.
+            DataError: if there is no such row or column, and if the row has too few or too many cells.
         """
-        lacking = [name for name in wanted if name not in self.names]
-        if lacking:
-            raise DataError(f"{self.name}: there is no column {in_brief(lacking, '`')} ({in_brief(self.names)})")
-        places, count = self.places(wanted), 0
-        records: Iterator[Record] = self.format.records()
-        if self._where is not None:
-            records = itertools.compress(records, self._kept(self._where).tolist())
-        for count, (place, cells) in enumerate(records, 1):
+        missing = [name for name in wanted if name not in self.names]
+        if missing:
+            raise DataError(
+                f"{self.name}: there is no column {format_names(missing, '`')} ({format_names(self.names)})"
+            )
+        positions, count = self.column_positions(wanted), 0
+        records: Iterator[Record] = self.format.iter_records()
+        if self._row_filter is not None:
+            records = itertools.compress(records, self._row_mask(self._row_filter).tolist())
+        for count, (location, cells) in enumerate(records, 1):
             if count == number:
                 if len(cells) != len(self.header):
-                    wrong = f"{counted(len(cells))}, but the header has {len(self.header)}"
-                    raise DataError(f"{self.name}: {place}: {wrong}")
-                return Record(place, [cells[places[name]].strip() for name in wanted])
+                    problem = f"{cell_count(len(cells))}, but the header has {len(self.header)}"
+                    raise DataError(f"{self.name}: {location}: {problem}")
+                return Record(location, [cells[positions[name]].strip() for name in wanted])
         if not count:
             raise DataError(f"{self.name}: there are no rows")
         raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")
 
-    def _all_rows(self) -> Iterator[Cells]:
+    def _iter_unfiltered_rows(self) -> Iterator[CellRows]:
+        """Yield all rows as text, in blocks."""
         done = 0
-        with contextlib.suppress(NotPlain), contextlib.closing(self.format.texts()) as texts:
+        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as texts:
             for cells in texts:
                 yield cells
                 done += len(cells)
             return
-        with contextlib.closing(self.format.records()) as records:
+        with contextlib.closing(self.format.iter_records()) as records:
             rest = itertools.islice(records, done, None)
-            while block := [record.cells for record in itertools.islice(rest, _ROWS)]:
+            while block := [record.cells for record in itertools.islice(rest, _BLOCK_ROWS)]:
                 yield block
 
-    def _kept(self, where: RowFilter) -> NDArray[np.bool_]:
-        """Which rows count."""
+    def _row_mask(self, row_filter: RowFilter) -> NDArray[np.bool_]:
+        """Return which rows the filter keeps."""
         if self._mask is None:
-            places = self.places({*where.numbers, *where.texts})
-            self._held(where, self.format.columns(places, True, where.texts, self.readers))
+            positions = self.column_positions({*row_filter.numeric_columns, *row_filter.text_columns})
+            self._apply_filter(
+                row_filter, self.format.read_columns(positions, True, row_filter.text_columns, self.parsers)
+            )
         assert self._mask is not None
         return self._mask
 
-    def _held(self, where: RowFilter, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """The same, from the columns that the condition reads; it is said how many."""
-        mask = self._mask = where.mask(columns)
-        self._notes |= dict.fromkeys(where.notes(columns))
-        self._notes[f"--where: {np.count_nonzero(mask)} of {len(mask)} rows stay"] = None
+    def _apply_filter(self, row_filter: RowFilter, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Return which rows the filter keeps, given the columns that it reads, and add notes on the result."""
+        mask = self._mask = row_filter.mask(columns)
+        self._notes |= dict.fromkeys(row_filter.notes(columns))
+        self._notes[f"--where keeps {np.count_nonzero(mask)} of {len(mask)} rows"] = None
         return mask
 
-    def _renamed(self, renamed: Mapping[str, str]) -> list[str]:
-        names = [canonical(cell.strip()) for cell in self.header]
-        for own, name in renamed.items():
-            if own not in names:
-                close = suggest(own, names)
-                there = f"did you mean `{close}`?" if close else f"the columns are {in_brief(self.header)}"
-                raise DataError(f"{self.name}: --column {name}: there is no column `{own}`; {there}")
+    def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
+        """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
+        names = [canonical_name(cell.strip()) for cell in self.header]
+        for original, name in renamed.items():
+            if original not in names:
+                closest = suggest(original, names)
+                hint = f"did you mean `{closest}`?" if closest else f"the columns are {format_names(self.header)}"
+                raise DataError(f"{self.name}: --column {name}: there is no column `{original}`; {hint}")
             if name in names and name not in renamed:
-                raise DataError(f"{self.name}: --column {name}: there is a column `{name}` already")
+                raise DataError(f"{self.name}: --column {name}: the file already has a column `{name}`")
         return [renamed.get(name, name) for name in names]
 
-    def places(self, wanted: Collection[str]) -> dict[str, int]:
-        """Where columns of these names stand, those that are there. Raises DataError for one that is there twice."""
-        names = sorted({*wanted} & self._places.keys(), key=self._places.__getitem__)
+    def column_positions(self, wanted: Collection[str]) -> dict[str, int]:
+        """Return the positions of the named columns that exist. Raises DataError for a name that occurs twice."""
+        names = sorted({*wanted} & self._positions.keys(), key=self._positions.__getitem__)
         for name in names:
-            if len(self._places[name]) > 1:
+            if len(self._positions[name]) > 1:
                 raise DataError(f"{self.name}: the header names the column `{name}` more than once")
-        return {name: self._places[name][0] for name in names}
+        return {name: self._positions[name][0] for name in names}
 
-    def _numbers(self, records: Sequence[Record], places: Mapping[str, int]) -> dict[str, Array]:
+    def _parse_numbers(self, records: Sequence[Record], positions: Mapping[str, int]) -> dict[str, Array]:
+        """Return columns of some records as numbers. Raises DataError for invalid cells."""
         width = len(self.header)
-        wrong = [
-            f"{place}: {counted(len(cells))}, but the header has {width}"
-            for place, cells in records
+        problems = [
+            f"{location}: {cell_count(len(cells))}, but the header has {width}"
+            for location, cells in records
             if len(cells) != width
         ]
-        columns: dict[str, list[float]] = {name: [] for name in places}
-        for place, cells in records if not wrong else ():
-            for name, k in places.items():
-                cell = cells[k].strip()
-                value = None if is_absent(cell) else self.readers[name].read(cell)
+        columns: dict[str, list[float]] = {name: [] for name in positions}
+        for location, cells in records if not problems else ():
+            for name, position in positions.items():
+                cell = cells[position].strip()
+                value = None if is_missing(cell) else self.parsers[name].parse(cell)
                 if value is None:
-                    wrong.append(f"{place}, column `{name}`: {not_read(cell, self.readers[name])}")
+                    problems.append(f"{location}, column `{name}`: {describe_bad_cell(cell, self.parsers[name])}")
                 else:
                     columns[name].append(value)
-        if wrong:
-            raise DataError(listing(wrong, f"{self.name}: "))
+        if problems:
+            raise DataError(problem_list(problems, f"{self.name}: "))
         return {name: np.array(values) for name, values in columns.items()}
 
 
-def kept_rows(blocks: Iterable[Cells], kept: NDArray[np.bool_]) -> Iterator[Cells]:
-    """Those rows of all that are kept, which has a truth value for each."""
+def filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterator[CellRows]:
+    """Yield the rows of blocks that a mask over all rows selects."""
     start = 0
     for cells in blocks:
-        part = kept[start : start + len(cells)]
+        block_mask = mask[start : start + len(cells)]
         start += len(cells)
-        yield cells.kept(part) if isinstance(cells, TextColumns) else [*itertools.compress(cells, part.tolist())]
+        yield (
+            cells.filter_rows(block_mask)
+            if isinstance(cells, TextBatch)
+            else [*itertools.compress(cells, block_mask.tolist())]
+        )
 
 
-class _Readable(Protocol):
+class _ReadableColumns(Protocol):
+    """A file, or several, with named columns."""
+
     @property
     def name(self) -> str: ...
 
@@ -356,9 +444,342 @@ class _Readable(Protocol):
     ) -> RawColumns: ...
 
 
-def loaded(file: _Readable, wanted: Collection[str], drop_missing: bool, labels: str | None) -> Table:
-    """The columns of a file, or of several, as a table. See `Dataset.load`."""
+def load_table(file: _ReadableColumns, wanted: Collection[str], drop_missing: bool, labels: str | None) -> Table:
+    """Return columns of a file, or of several, as a table; see `Dataset.load`."""
     texts = set() if labels is None else {labels}
     return as_table(
         file.read({*wanted, *texts}, drop_missing=drop_missing, texts=texts), drop_missing, labels, f"{file.name}: "
+    )
+
+
+_WILDCARDS = frozenset("*?[")
+_MAX_NAMES_SHOWN = 3  # files that are named in messages
+
+
+def open_data(
+    paths: Sequence[str],
+    stdin: BinaryIO | None = None,
+    *,
+    options: FileOptions = DEFAULT_FILE_OPTIONS,
+    origins: Mapping[str, datetime] = MappingProxyType({}),
+    spool_to_disk: bool = False,
+) -> DataFile | FileCollection:
+    """Open the data at some paths; each is a file, a folder of files or a pattern such as `2024-*.csv`.
+
+    Args:
+        stdin: the stream that `-` stands for.
+        options: how to read the files.
+        origins, spool_to_disk: see `DataFile`.
+
+    Raises:
+        DataError: for missing or unreadable files, and for files with different columns.
+    """
+    files = [path for pattern in paths for path in _expand_path(pattern)]
+    if len(files) == 1:
+        return DataFile(files[0], stdin, options=options, origins=origins, spool_to_disk=spool_to_disk)
+    return FileCollection(
+        [DataFile(path, stdin, options=options, origins=origins, spool_to_disk=spool_to_disk) for path in files]
+    )
+
+
+class FileCollection:
+    """A dataset of several files with the same columns in any order, one after the other; see `DataFile`.
+
+    Raises:
+        DataError: if the columns of a file are not those of the first; the message names both files.
+    """
+
+    def __init__(self, files: Sequence[DataFile]) -> None:
+        self._files = files
+        for file in files:
+            file.is_part = True
+        self.on_progress: Callable[[PassProgress], object] | None = None
+        self.streamed: StreamedColumns | None = None
+        first = files[0]
+        shown = ", ".join(file.name for file in files[:_MAX_NAMES_SHOWN])
+        self.name = (
+            shown if len(files) <= _MAX_NAMES_SHOWN else f"{shown} and {len(files) - _MAX_NAMES_SHOWN} more files"
+        )
+        self._has_same_order = all(file.header == first.header for file in files)
+        self.header = first.header if self._has_same_order else first.names
+        self.names, self.format = first.names, first.format
+        for file in files[1:]:
+            missing = [name for name in first.names if name not in file.names]
+            added = [name for name in file.names if name not in first.names]
+            if missing or added:
+                difference = f"lacks {format_names(missing, '`')}" if missing else f"has {format_names(added, '`')} too"
+                raise DataError(f"{file.name}: its columns differ from those of {first.name}: it {difference}")
+
+    @property
+    def files(self) -> Sequence[DataFile]:
+        """The files in order."""
+        return self._files
+
+    @property
+    def parsers(self) -> Mapping[str, CellParser]:
+        """The parser of each column; see `DataFile.parsers`."""
+        return self._files[0].parsers
+
+    def column_positions(self, wanted: Collection[str]) -> dict[str, int]:
+        """Return the positions of the named columns in `header`."""
+        return (
+            self._files[0].column_positions(wanted)
+            if self._has_same_order
+            else {n: self.names.index(n) for n in wanted}
+        )
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The names of the text columns."""
+        return self._files[0].text_columns
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on how the files were interpreted. Notes that do not apply to all files start with the name of
+        their file.
+        """
+        notes_by_file = [file.notes for file in self._files]
+        common = [note for note in notes_by_file[0] if all(note in notes for notes in notes_by_file)]
+        file_notes = (
+            f"{file.name}: {note}"
+            for file, notes in zip(self._files, notes_by_file, strict=True)
+            for note in notes
+            if note not in common
+        )
+        stream_notes = [] if self.streamed is None else [self.streamed.note]
+        return [f"{len(self._files)} files", *common, *file_notes, *stream_notes]
+
+    @property
+    def origins(self) -> dict[str, datetime]:
+        """The times from which dates and times are counted."""
+        return self._files[0].origins
+
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
+        """Return some columns as a table; see `Dataset.load`."""
+        return load_table(self, wanted, drop_missing, labels)
+
+    def read(self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()) -> RawColumns:
+        """Return some columns of the rows that the filter keeps; see `DataFile.read`."""
+        columns: dict[str, GrowingArray] = {}
+        rows = 0
+        for file in self._files:
+            part = file.read(wanted, drop_missing=drop_missing, texts=texts)
+            if not drop_missing and len(part.row_numbers):  # errors name the file of a missing cell
+                numbers = {name: column for name, column in part.columns.items() if name not in texts}
+                as_table(RawColumns(numbers, part.row_numbers), drop_missing, None, f"{file.name}: ")
+            for name, column in part.columns.items():
+                columns.setdefault(name, GrowingArray()).add(column)
+            rows += len(part.row_numbers)
+            self._share_origins(file.origins)
+        self._check_rows_remain(rows)
+        return RawColumns({name: column.finish() for name, column in columns.items()}, range(1, rows + 1))
+
+    def iter_batches(
+        self,
+        wanted: Collection[str],
+        texts: Collection[str],
+        size: int,
+        *,
+        drop_missing: bool = False,
+        cell_by_cell: bool = False,
+    ) -> Generator[ColumnBatch]:
+        """Yield some columns of some rows at a time; see `DataFile.iter_batches`."""
+        rows = 0
+        for file in self._files:
+            for piece in file.iter_batches(wanted, texts, size, drop_missing=drop_missing, cell_by_cell=cell_by_cell):
+                yield piece
+                rows += len(piece.row_numbers)
+                self._share_origins(file.origins)
+        self._check_rows_remain(rows)
+
+    def _check_rows_remain(self, rows: int) -> None:
+        """Raise DataError if the filter keeps no row of any file."""
+        if not rows and self._files[0].options.where is not None:
+            raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
+
+    @property
+    def is_slow_to_parse(self) -> bool:
+        """Whether parsing or filtering takes so long that the result is worth storing."""
+        return any(file.is_slow_to_parse for file in self._files)
+
+    def estimate_rows(self) -> int:
+        """Return the estimated number of rows of all files."""
+        return sum(file.estimate_rows() for file in self._files)
+
+    def signature(self) -> tuple[Any, ...]:
+        """Return a value that changes when a file is modified."""
+        return tuple(file.signature() for file in self._files)
+
+    def iter_rows(self) -> Iterator[CellRows]:
+        """Yield the rows as text, in blocks, with cells in the order of the first file's columns."""
+        for file in self._files:
+            yield from map(self._cell_reorderer(file), file.iter_rows())
+
+    def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
+        """Yield all rows in order as numbers and as text; see `DataFile.iter_blocks`."""
+        for file in self._files:
+            in_order = self._cell_reorderer(file)
+            for columns, cells in file.iter_blocks(wanted, size):
+                yield RowBlock(columns, in_order(cells))
+            self._share_origins(file.origins)
+
+    def row(self, number: int, wanted: Collection[str]) -> Record:
+        """Return the requested cells of a row; see `DataFile.row`."""
+        before = 0
+        for file in self._files:
+            count = sum(map(len, file.iter_rows()))
+            if number <= before + count:
+                location, cells = file.row(number - before, wanted)
+                return Record(f"{file.name}: {location}", cells)
+            before += count
+        raise DataError(f"{self.name}: there is no row {number}; the last one is {before}")
+
+    def _cell_reorderer(self, file: DataFile) -> Callable[[CellRows], CellRows]:
+        """Return a function that puts the cells of a file's rows in the order of the first file's columns."""
+        if self._has_same_order:
+            return lambda cells: cells
+        positions_in_file = file.column_positions(self.names)
+        positions = [positions_in_file[name] for name in self.names]
+
+        def in_order(cells: CellRows) -> CellRows:
+            if isinstance(cells, TextBatch):
+                return cells.select_columns(positions)
+            return [[row[position] for position in positions] for row in cells]
+
+        return in_order
+
+    def _share_origins(self, origins: Mapping[str, datetime]) -> None:
+        """Make all files count dates and times from the same origins."""
+        for file, (name, origin) in itertools.product(self._files, origins.items()):
+            file.parsers[name].origin = origin
+
+
+def _expand_path(pattern: str) -> list[str]:
+    """Return the files that a path stands for, sorted by name. Raises DataError if there are none or if they cannot be
+    listed.
+    """
+    try:
+        return _matching_files(pattern)
+    except OSError as error:
+        raise DataError(f"{pattern}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _matching_files(pattern: str) -> list[str]:
+    """Return the files that a path stands for. Raises OSError if they cannot be listed."""
+    path = Path(pattern)
+    if pattern == "-" or path.is_file():
+        return [pattern]
+    if path.is_dir():
+        files = sorted(str(child) for child in path.iterdir() if child.is_file() and not child.name.startswith("."))
+        if not files:
+            raise DataError(f"{pattern}: the folder has no files")
+        return files
+    if _WILDCARDS.isdisjoint(pattern) or path.exists():
+        return [pattern]
+    files = sorted(name for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
+    if not files:
+        raise DataError(f"{pattern}: no file matches this pattern")
+    return files
+
+
+DataSource: TypeAlias = DataFile | FileCollection
+
+
+_SAMPLE_ROWS = 5  # rows that are shown
+_KIND_TITLES: dict[CellKind | None, str] = {CellKind.BOOLEAN: "yes or no", CellKind.DATETIME: "date or time"}
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """A description of one column.
+
+    Attributes:
+        name: its normalized name.
+        written: its name as an expression has to write it.
+        original: its name in the file.
+        type: `number`, `whole number`, `yes or no`, `date or time`, or `text`.
+        missing: the number of missing cells.
+        minimum, maximum: the smallest and the largest number (seconds for dates and times); None for text and for empty
+            columns.
+        levels: the number of different texts; None for numbers.
+    """
+
+    name: str
+    written: str
+    original: str
+    type: str
+    missing: int
+    minimum: float | None = None
+    maximum: float | None = None
+    levels: int | None = None
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """A description of a file, or of several with the same columns.
+
+    Attributes:
+        name: the name for messages.
+        format: the name of the format.
+        rows: the number of rows.
+        columns: a description of each column.
+        first_rows: the first rows as text, in the order of `header`.
+        header: the names of the columns in the file.
+        notes: sentences on how the file was interpreted.
+        options: the command-line options that request the same interpretation explicitly.
+    """
+
+    name: str
+    format: str
+    rows: int
+    columns: tuple[ColumnSummary, ...]
+    first_rows: tuple[tuple[str, ...], ...]
+    header: tuple[str, ...]
+    notes: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+def summarize_data(file: DataSource) -> DataSummary:
+    """Return a description of files.
+
+    Raises:
+        DataError: for cells of numeric columns that are not numbers.
+    """
+    texts = {*file.text_columns}
+    columns_read = file.read(file.names, drop_missing=True, texts=texts)
+    positions = file.column_positions(file.names)
+    columns = tuple(
+        _summarize_column(file, name, file.header[positions[name]], columns_read.columns[name], name in texts)
+        for name in file.names
+    )
+    all_rows = (row for cells in file.iter_rows() for row in (cells if isinstance(cells, list) else cells.rows()))
+    first = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))
+    return DataSummary(
+        name=file.name,
+        format=file.format.title,
+        rows=len(columns_read.row_numbers),
+        columns=columns,
+        first_rows=first,
+        header=file.header,
+        notes=tuple(file.notes),
+        options=tuple(file.format.options),
+    )
+
+
+def _summarize_column(file: DataSource, name: str, original: str, cells: Any, is_text: bool) -> ColumnSummary:
+    """Return the description of one column."""
+    written = quote_name(name)
+    if is_text:
+        present = [cell for cell in cells.tolist() if cell is not None]
+        return ColumnSummary(name, written, original, "text", len(cells) - len(present), levels=len({*present}))
+    present = cells[np.isfinite(cells)]
+    is_whole = len(present) > 0 and bool(np.all(present == np.round(present)))
+    return ColumnSummary(
+        name,
+        written,
+        original,
+        _KIND_TITLES.get(file.parsers[name].kind, "whole number" if is_whole else "number"),
+        len(cells) - len(present),
+        float(present.min()) if len(present) else None,
+        float(present.max()) if len(present) else None,
     )

@@ -1,197 +1,494 @@
-"""Where the bytes of a data file are."""
+"""The bytes of data files, pipes and standard input, and the memory that is left to hold them.
+
+A `ByteSource` opens a file or pipe as often as needed: it buffers what can be read only once, in memory or, if it is
+long, in a temporary file. It decompresses gzip, refuses known formats that are not data, and protects against endless
+lines. `available_memory` estimates how much memory this process can still use.
+"""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import copy
 import gzip
 import io
+import os
+import stat
+import threading
+import weakref
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from autodiff_cli.data.streaming.spool import SpooledBytes, all_of, opened_again
-from autodiff_cli.data.streaming.watched import BoundedLines
-from autodiff_cli.data.table import DataError
+from autodiff_cli.cache import cache_folder
+from autodiff_cli.data.dialect import DataError
+from autodiff_cli.limits import has_memory_limits, limit_reservations
 
-_PIECE = 1 << 20  # bytes that are read at a time
-_BUFFER = 1 << 17  # bytes of a text that are read at a time
-_SHORT = 1 << 16  # bytes of a file that are read at once without it
-_PACKED = 1 << 17  # bytes of a text that are packed to see how short it gets
-_LONG = 1 << 18  # bytes of a file of which what pays for many rows is worth loading
-_START = 16  # bytes that tell formats apart
-_ZIPPED = b"\x1f\x8b"
-_WIDE = (b"\xff\xfe", b"\xfe\xff")  # UTF-16
-# What the module `csv` says, in words of files.
-_IN_WORDS = {
+_PROC = Path("/proc")
+_CGROUPS = Path("/sys/fs/cgroup")
+# Bytes of address space that a fit needs besides its data, where reserved addresses count against a limit: for readers,
+# threads, compiled code and the buffers of BLAS.
+RESERVED_BYTES = 288 << 20
+_UNLIMITED_BYTES = 1 << 62  # bytes; control groups without a limit report a value beyond it
+
+
+def available_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None:
+    """Return the bytes that this process can still use; None if that is unknown.
+
+    It is the minimum of the machine's available memory, what the control groups (version 1 or 2) leave, and the limits
+    of the process on address space and data.
+    """
+    limits = [*_machine_memory(proc), *_cgroup_memory(proc, cgroups), *_ulimit_memory(proc)]
+    return max(0, min(limits)) if limits else None
+
+
+def respect_memory_limits() -> None:
+    """Stop libraries from reserving address space in advance, if this process has a memory limit of its own."""
+    if not has_memory_limits():
+        return
+    import pyarrow as pa
+    import pyarrow.compute
+
+    limit_reservations()
+    pa.set_memory_pool(pa.system_memory_pool())
+    pa.set_io_thread_count(1)
+
+
+def _machine_memory(proc: Path) -> Iterator[int]:
+    """Yield the memory that the machine can provide without swapping."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in (proc / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield int(line.split()[1]) * 1024
+                return
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _cgroup_memory(proc: Path, groups: Path) -> Iterator[int]:
+    """Yield what is left in each control group of the process. Cached files count as free unless they are in use."""
+    with contextlib.suppress(OSError):
+        for line in (proc / "self" / "cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                names, roots = ("memory.max", "memory.current", "inactive_file"), [groups, groups / "unified"]
+            elif "memory" in controllers.split(","):
+                names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+                roots = [groups / "memory"]
+            else:
+                continue
+            path_in_group = Path(path.lstrip("/"))
+            # In a container the path may be the host's, with the container's own group mounted at the root.
+            for root in roots:
+                for folder in (path_in_group, *path_in_group.parents):
+                    yield from _cgroup_remaining(root / folder, *names)
+
+
+def _cgroup_remaining(folder: Path, limit: str, used: str, reclaimable: str) -> Iterator[int]:
+    """Yield what is left in one control group, if it has a limit."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: `max`, no limit
+        maximum = int((folder / limit).read_text())
+        if maximum < _UNLIMITED_BYTES:
+            statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            yield maximum - int((folder / used).read_text()) + int(statistics.get(reclaimable, 0))
+
+
+def _ulimit_memory(proc: Path) -> Iterator[int]:
+    """Yield what is left of the limits of `ulimit -v` and `ulimit -d`."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    try:
+        pages = [int(word) for word in (proc / "self" / "statm").read_text().split()]
+    except (OSError, ValueError):
+        return
+    size = resource.getpagesize()
+    for resource_type, used_pages in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+        maximum, _ = resource.getrlimit(resource_type)
+        if maximum != resource.RLIM_INFINITY:
+            yield maximum - used_pages * size
+
+
+_SPOOL_READ_BYTES = 1 << 20  # bytes per read: an interrupt is noticed between two reads
+_UNCHECKED_BYTES = 64 << 20  # bytes between two checks of the available memory
+_SPOOL_MEMORY_DIVISOR = 4  # spooled bytes may take 1/4 of the available memory
+
+
+class SpooledBytes:
+    """Bytes in an unnamed temporary file, which is deleted when the process ends."""
+
+    def __init__(self, stream: Any, size: int) -> None:
+        self._stream = stream
+        self._size = size
+        weakref.finalize(self, stream.close)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self, at: int, count: int) -> bytes:
+        """Return up to `count` bytes from an offset."""
+        with self._lock:
+            self._stream.seek(at)
+            content: bytes = self._stream.read(count)
+            return content
+
+
+class _SpooledStream(io.RawIOBase):
+    """A stream over spooled bytes with a position of its own, so that several readers can share the file."""
+
+    def __init__(self, content: SpooledBytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._content.read(self._at, len(buffer))
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+
+def reopen(content: bytes | SpooledBytes) -> BinaryIO:
+    """Return a stream that starts at the first byte."""
+    return io.BufferedReader(_SpooledStream(content)) if isinstance(content, SpooledBytes) else io.BytesIO(content)
+
+
+def read_all(stream: BinaryIO, name: str, *, spool_to_disk: bool = False) -> bytes | SpooledBytes:
+    """Return all bytes of a stream. It is read in steps, so that an endless one can be interrupted.
+
+    Args:
+        name: the name of the source for messages.
+        spool_to_disk: keep the bytes on disk even if they are few.
+
+    Raises:
+        DataError: if the bytes have to be on disk but no file can be written, and for an endless device.
+    """
+    if _is_device(stream):
+        typed = stream.read(_UNCHECKED_BYTES)
+        if len(typed) == _UNCHECKED_BYTES:
+            raise DataError(f"{name}: this is an endless device, not a data file")
+        return typed
+    pieces: list[bytes] = []
+    size, next_check = 0, 0 if spool_to_disk else _UNCHECKED_BYTES
+    for piece in iter(lambda: stream.read(_SPOOL_READ_BYTES), b""):
+        pieces.append(piece)
+        size += len(piece)
+        if size > next_check:
+            memory = None if spool_to_disk else available_memory()
+            if spool_to_disk or (memory is not None and size > memory // _SPOOL_MEMORY_DIVISOR):
+                return _spool_to_disk(pieces, stream, name)
+            next_check = size + _UNCHECKED_BYTES
+    return b"".join(pieces)
+
+
+def _is_device(stream: BinaryIO) -> bool:
+    """Return whether a stream is a character device. Terminals and `/dev/null` are too, but they deliver little."""
+    try:
+        return stat.S_ISCHR(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):  # not an operating-system file
+        return False
+
+
+def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledBytes:
+    """Write the bytes read so far, and the rest of a stream, to a temporary file. Raises DataError if there is no room
+    for it.
+    """
+    import tempfile
+
+    folder = cache_folder()
+    if folder is None:
+        raise DataError(
+            f"{name}: streaming needs a temporary copy on disk, but the cache is off (AUTODIFF_CACHE=off) or has no "
+            "folder; save the data to a file and pass its name"
+        )
+
+    spool: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as the result
+    try:
+        spool.writelines(pieces)
+        pieces.clear()
+        spool.writelines(iter(lambda: stream.read(_SPOOL_READ_BYTES), b""))
+    except OSError as error:
+        spool.close()
+        raise DataError(
+            f"{name}: cannot write the temporary copy that streaming needs: {error.strerror or error}"
+        ) from None
+    return SpooledBytes(spool, spool.tell())
+
+
+MAX_LINE_BYTES = 1 << 26  # bytes; longer lines are not data
+_TAIL_BYTES = 1 << 10  # bytes at the end of a piece that are searched first: most lines are short
+
+
+class _MonitoredStream(io.RawIOBase):
+    """A stream that inspects every byte it passes on.
+
+    Args:
+        stream: the stream to read; it stays open when this one is closed.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream: Any = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._stream.seekable())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._stream.seek(offset, whence))
+
+    def readinto(self, buffer: Any) -> int:
+        count = int(self._stream.readinto1(buffer))
+        self._inspect(memoryview(buffer)[:count])
+        return count
+
+    @abc.abstractmethod
+    def _inspect(self, piece: memoryview) -> None:
+        """Inspect bytes that have just been read."""
+
+
+class BoundedLineStream(_MonitoredStream):
+    """A stream of text that raises OSError for an implausibly long line, before it fills the memory: a small gzip file
+    can expand to any size.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(stream)
+        self._line_bytes = 0  # bytes of the current line so far
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._line_bytes = 0
+        return super().seek(offset, whence)
+
+    def _inspect(self, piece: memoryview) -> None:
+        for part in (piece[-_TAIL_BYTES:], piece):
+            end = bytes(part).rfind(b"\n")
+            if end >= 0:
+                self._line_bytes = len(part) - end - 1
+                return
+        self._line_bytes += len(piece)
+        if self._line_bytes > MAX_LINE_BYTES:
+            raise OSError(f"a line is longer than {MAX_LINE_BYTES >> 20} MB, the maximum")
+
+
+class QuoteCountingStream(_MonitoredStream):
+    """A stream of text that counts its quotes.
+
+    Attributes:
+        count: the number of quotes so far.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(stream)
+        self.count = 0
+
+    def _inspect(self, piece: memoryview) -> None:
+        self.count += bytes(piece).count(b'"')
+
+
+_SAMPLE_BYTES = 1 << 20  # bytes from which the number of lines is estimated
+_TEXT_BUFFER_BYTES = 1 << 17  # bytes per read: larger buffers are not faster
+_SMALL_FILE_BYTES = 1 << 16  # bytes; for smaller files loading pyarrow costs more than it saves
+_COMPRESSION_SAMPLE_BYTES = 1 << 17  # bytes that are compressed to estimate the ratio of a gzip file
+_LARGE_FILE_BYTES = 1 << 18  # bytes; from here on loading pyarrow pays off for text batches
+_MAGIC_BYTES = 16  # bytes: the longest signature in _UNSUPPORTED_FORMATS fits
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks: line ends take two bytes
+# Explanations of messages of the `csv` module, by their start.
+_CSV_MESSAGES = {
     "new-line character": "a line ends in a carriage return alone; save the file with line feeds",
-    "field larger": "a cell is longer than 16 million characters, the most there may be",
+    "field larger": "a cell is longer than 16 million characters, the maximum",
 }
 
-# What cannot be read is called what it is, by how it begins.
-_FOREIGN = {
-    b"PK\x03\x04": "a zip file, as workbooks (.xlsx, .ods) and .npz are: save the sheet as CSV, or unzip it",
+# Formats that are not supported, by their first bytes, with advice.
+_UNSUPPORTED_FORMATS = {
+    b"PK\x03\x04": "a zip file, such as a workbook (.xlsx, .ods) or .npz: save the sheet as CSV, or unzip the file",
     b"\xd0\xcf\x11\xe0": "an old workbook (.xls): save the sheet as CSV",
     b"%PDF": "a PDF: copy its table into a CSV file",
     b"\x89HDF": "an HDF5 file: write its table as Parquet or CSV",
     b"CDF\x01": "a NetCDF file: write its table as Parquet or CSV",
     b"CDF\x02": "a NetCDF file: write its table as Parquet or CSV",
     b"SQLite format": "an SQLite database: write its table as CSV (`.mode csv` and `.output FILE` in sqlite3)",
-    b"\x93NUMPY": "a NumPy array: write it with numpy.savetxt and the names of its columns",
+    b"\x93NUMPY": "a NumPy array: write it with numpy.savetxt and a header of column names",
     b"BZh": "compressed by bzip2: unpack it, or use gzip",
     b"\xfd7zXZ": "compressed by xz: unpack it, or use gzip",
     b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or use gzip",
-    b"\x89PNG": "a picture",
-    b"\xff\xd8\xff": "a picture",
+    b"\x89PNG": "an image",
+    b"\xff\xd8\xff": "an image",
     b"FEA1": "a Feather file of version 1: write it again as version 2",
 }
 
 
 class ByteSource:
-    """The bytes of a file, of a pipe, or of standard input.
+    """The bytes of a file, a pipe or standard input.
 
     Args:
-        path: `-` stands for `stdin`. What a pipe gives is kept, so that it can be read again.
-        stdin: where `-` is read from.
-        once: leave what is in `stdin` there until it is read, as it arrives; then it is gone.
-        on_disk: keep what a pipe gives in a file without a name, and not in memory, also if it is short.
+        path: a path, or `-` for `stdin`. The bytes of a pipe are kept, so that they can be read again.
+        stdin: the stream that `-` stands for.
+        single_pass: read `stdin` row by row as data arrive, without keeping anything.
+        spool_to_disk: keep the bytes of a pipe in a temporary file, however short they are.
 
     Attributes:
-        name: for messages.
-        start: the first bytes, before they are unzipped.
-        once: whether the bytes can be read only once.
+        name: the name for messages.
+        first_bytes: the first bytes, before decompression.
+        is_single_pass: whether the bytes can be read only once.
 
     Raises:
-        DataError: if there is no such file, or if it is known not to be data that can be read.
+        DataError: if there is no such file, or if its format is known but not supported.
     """
 
-    def __init__(self, path: str, stdin: BinaryIO | None = None, *, once: bool = False, on_disk: bool = False) -> None:
+    def __init__(
+        self, path: str, stdin: BinaryIO | None = None, *, single_pass: bool = False, spool_to_disk: bool = False
+    ) -> None:
         self.name = "standard input" if path == "-" else path
         self._path = Path(path)
-        self.once = once
+        self.is_single_pass = single_pass
         self._bytes: bytes | SpooledBytes | None = None
         self._stream: io.BufferedReader | None = None
         try:
             if path == "-" and stdin is not None:
-                if once:
-                    self._stream = stdin if isinstance(stdin, io.BufferedReader) else io.BufferedReader(_raw(stdin))
+                if single_pass:
+                    self._stream = (
+                        stdin if isinstance(stdin, io.BufferedReader) else io.BufferedReader(_as_raw_stream(stdin))
+                    )
                 else:
-                    self._bytes = all_of(stdin, self.name, on_disk=on_disk)
+                    self._bytes = read_all(stdin, self.name, spool_to_disk=spool_to_disk)
             elif not (self._path.is_file() or self._path.is_dir()):
-                with self._path.open("rb") as pipe:  # it gives its bytes only once
-                    self._bytes = all_of(pipe, self.name, on_disk=on_disk)
-            self.start = self._peek()
-        except (OSError, ValueError) as error:  # the latter of names with a character that no name may have
-            raise self.unreadable(error) from None
-        for magic, what in _FOREIGN.items():
-            if self.start.startswith(magic):
-                raise DataError(f"{self.name}: this is {what}")
+                with self._path.open("rb") as pipe:  # a pipe can be read only once
+                    self._bytes = read_all(pipe, self.name, spool_to_disk=spool_to_disk)
+            self.first_bytes = self._peek()
+        except (OSError, ValueError) as error:  # ValueError: the path has a null character
+            raise self.read_error(error) from None
+        for magic, description in _UNSUPPORTED_FORMATS.items():
+            if self.first_bytes.startswith(magic):
+                raise DataError(f"{self.name}: this is {description}")
 
     @property
-    def plain_size(self) -> int | None:
-        """How many bytes a file has that is not zipped, and whose lines end as bytes tell; None for other sources."""
-        if self._bytes is not None or self.once or self.start.startswith((_ZIPPED, *_WIDE)):
+    def seekable_size(self) -> int | None:
+        """The size of an uncompressed file whose lines end in a byte of their own (not UTF-16); None for other
+        sources.
+        """
+        if self._bytes is not None or self.is_single_pass or self.first_bytes.startswith((_GZIP_MAGIC, *_UTF16_MARKS)):
             return None
         return self._path.stat().st_size
 
-    def of_bytes(self, content: bytes) -> ByteSource:
-        """A source of the same name with other bytes."""
-        found = copy.copy(self)
-        found._bytes = content
-        return found
+    def with_bytes(self, content: bytes) -> ByteSource:
+        """Return a source of the same name with other bytes."""
+        source = copy.copy(self)
+        source._bytes = content
+        return source
 
     @property
-    def text_start(self) -> bytes:
-        """The first bytes of a text, unzipped."""
-        if not self.is_zipped:
-            return self.start
+    def first_text_bytes(self) -> bytes:
+        """The first bytes, decompressed."""
+        if not self.is_gzipped:
+            return self.first_bytes
         try:
-            with self.text() as stream:
-                return stream.read(_START)
+            with self.open_text() as stream:
+                return stream.read(_MAGIC_BYTES)
         except (OSError, EOFError, zlib.error):
             return b""
 
     @contextlib.contextmanager
-    def raw(self) -> Iterator[BinaryIO]:
-        """The bytes as they are."""
+    def open_raw(self) -> Iterator[BinaryIO]:
+        """Open the bytes without decompression."""
         if self._stream is not None:
             yield self._stream
             return
-        with self._path.open("rb") if self._bytes is None else opened_again(self._bytes) as stream:
+        with self._path.open("rb") if self._bytes is None else reopen(self._bytes) as stream:
             yield stream
 
     @contextlib.contextmanager
-    def text(self) -> Iterator[BinaryIO]:
-        """The bytes of a text, unzipped. Reading a line that is too long raises OSError."""
-        with self.raw() as raw, contextlib.ExitStack() as stack:
-            if self.is_zipped:
+    def open_text(self) -> Iterator[BinaryIO]:
+        """Open the bytes, decompressed. Reading an implausibly long line raises OSError."""
+        with self.open_raw() as raw, contextlib.ExitStack() as stack:
+            if self.is_gzipped:
                 raw = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
-            yield io.BufferedReader(BoundedLines(raw), _BUFFER)
+            yield io.BufferedReader(BoundedLineStream(raw), _TEXT_BUFFER_BYTES)
 
-    def keep(self) -> None:
-        """Read all there is of what could be read only once."""
+    def buffer_all(self) -> None:
+        """Read the rest of a single-pass source, so that it can be read again."""
         if self._stream is not None:
-            self._bytes, self._stream, self.once = all_of(self._stream, self.name), None, False
+            self._bytes, self._stream, self.is_single_pass = read_all(self._stream, self.name), None, False
 
     @property
-    def is_zipped(self) -> bool:
-        """Whether it is a text that is zipped."""
-        return self.start.startswith(_ZIPPED)
+    def is_gzipped(self) -> bool:
+        """Whether the bytes are compressed by gzip."""
+        return self.first_bytes.startswith(_GZIP_MAGIC)
 
     @property
-    def is_long(self) -> bool:
-        """Whether there are many bytes, which can be read again."""
-        if self.once:
+    def is_large(self) -> bool:
+        """Whether there is so much to read, repeatedly, that loading pyarrow pays off."""
+        if self.is_single_pass:
             return False
-        return self._size() >= _LONG
+        return self._size() >= _LARGE_FILE_BYTES
 
     @property
-    def is_short(self) -> bool:
-        """Whether there are so few bytes that reading them cell by cell takes less time than loading what is fast."""
-        return not self.once and self._size() < _SHORT
+    def is_small(self) -> bool:
+        """Whether there is so little to read that parsing cell by cell is faster than loading pyarrow."""
+        return not self.is_single_pass and self._size() < _SMALL_FILE_BYTES
 
-    def lines_about(self) -> int:
-        """How many lines of text there are, estimated by the first of them; none of what cannot be read."""
+    def estimate_lines(self) -> int:
+        """Return the estimated number of lines, from their mean length at the start; 0 if the source cannot be read."""
         try:
-            with self.text() as stream:
-                begun = stream.read(_PIECE)
+            with self.open_text() as stream:
+                sample = stream.read(_SAMPLE_BYTES)
         except (OSError, EOFError, zlib.error):
             return 0
         size = self._size()
-        if len(begun) < _PIECE:
-            size = len(begun)
-        elif self.is_zipped:
-            some = begun[:_PACKED]
-            size = size * len(some) // max(1, len(zlib.compress(some, 6)))  # as those who write such files do
-        return size * begun.count(b"\n") // max(1, len(begun))
+        if len(sample) < _SAMPLE_BYTES:
+            size = len(sample)
+        elif self.is_gzipped:
+            start = sample[:_COMPRESSION_SAMPLE_BYTES]
+            size = size * len(start) // max(1, len(zlib.compress(start, 6)))  # 6 is the usual compression level
+        return size * sample.count(b"\n") // max(1, len(sample))
 
     def signature(self) -> tuple[int, ...]:
-        """What differs after a file has been written to, most likely."""
+        """Return a value that changes when the file is modified: its size, time and inode. Empty for pipes."""
         if self._bytes is not None or self._stream is not None:
             return ()
         try:
             status = self._path.stat()
         except OSError as error:
-            raise self.unreadable(error) from None
+            raise self.read_error(error) from None
         return status.st_size, status.st_mtime_ns, status.st_ino
 
     def _size(self) -> int:
         return self._path.stat().st_size if self._bytes is None else len(self._bytes)
 
-    def unreadable(self, error: Exception, line: int | None = None) -> DataError:
-        """The error for bytes that cannot be read, or make no sense."""
-        known = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        reason = next((words for start, words in _IN_WORDS.items() if known.startswith(start)), " ".join(known.split()))
+    def read_error(self, error: Exception, line: int | None = None) -> DataError:
+        """Return the error for bytes that cannot be read or parsed."""
+        message = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        reason = next(
+            (explanation for start, explanation in _CSV_MESSAGES.items() if message.startswith(start)),
+            " ".join(message.split()),
+        )
         return DataError(f"{self.name}: {'' if line is None else f'line {line}: '}{reason}")
 
     def _peek(self) -> bytes:
         if self._stream is not None:
-            return self._stream.peek(_START)[:_START]
-        with self.raw() as stream:
-            return stream.read(_START)
+            return self._stream.peek(_MAGIC_BYTES)[:_MAGIC_BYTES]
+        with self.open_raw() as stream:
+            return stream.read(_MAGIC_BYTES)
 
 
-def _raw(stream: BinaryIO) -> Any:
-    """A stream of bytes as `BufferedReader` takes it."""
+def _as_raw_stream(stream: BinaryIO) -> Any:
+    """Return a binary stream with the type that `BufferedReader` expects."""
     return stream

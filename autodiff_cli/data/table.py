@@ -1,30 +1,64 @@
-"""Data as a model sees it: named columns of numbers, all of one length; perhaps one of labels."""
+"""Tables of data: named columns of numbers of one length, with labels where a model needs them.
+
+A `Dataset` provides the columns of a model as a `Table`: `MemoryDataset` from mappings, data frames and Arrow tables,
+`files.DataFile` from files. The module also converts the values that users and pyarrow provide to arrays, holds rows as
+text (`TextBatch`), and selects rows by an expression such as `t > 0 and group == 'A'` (`RowFilter`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.data.cells import DataError as DataError
-from autodiff_cli.data.cells import number
-from autodiff_cli.data.frames import named_columns
-from autodiff_cli.language.errors import in_brief
-from autodiff_cli.language.lexer import canonical
-from autodiff_cli.numbers.given import given_array, given_floats, given_labels
-
-Array = NDArray[np.float64]
-
-_SHOWN = 5  # of several problems
-_LARGEST_LABEL = 2**63
-_READ = frozenset("?bBhHiIlLqQfd")  # types of numbers that every backend reads as they are
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.data.dialect import DataError as DataError
+from autodiff_cli.data.dialect import parse_number
+from autodiff_cli.language.errors import ExpressionError, format_names, suggest
+from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.names import ColumnNames, TextMatch
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.conversion import as_float_array, as_label_array, as_real_array
 
 
-_BLOCK = 65_536  # values that are looked at together
+def named_columns(data: Any) -> dict[str, ArrayLike]:
+    """Return the columns of data by name, without copying them.
+
+    Args:
+        data: a mapping, a pandas or polars data frame, an Arrow table or record batch, or a structured array.
+
+    Raises:
+        TypeError: for data without named columns.
+
+    >>> named_columns(np.array([(1, 2.0)], dtype=[("x", int), ("y", float)]))
+    {'x': array([1]), 'y': array([2.])}
+    """
+    if isinstance(data, np.ndarray):
+        if data.dtype.names is None:
+            raise TypeError('an array has no column names; pass {"x": array[:, 0], …} or a structured array')
+        return {name: data[name] for name in data.dtype.names}
+    if hasattr(data, "column_names"):  # Arrow
+        return {str(name): data.column(position) for position, name in enumerate(data.column_names)}
+    if isinstance(data, Mapping) or hasattr(data, "keys"):
+        return {str(name): data[name] for name in data.keys()}  # noqa: SIM118 (data frames iterate otherwise)
+    if hasattr(data, "columns") and hasattr(data, "get_column"):  # polars
+        return {str(name): data.get_column(name) for name in data.columns}
+    raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
+
+
+_MAX_PROBLEMS_SHOWN = 5  # in one message: enough to see the pattern
+_LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
+_NATIVE_TYPE_CODES = frozenset(
+    "?bBhHiIlLqQfd"
+)  # NumPy type codes of numbers that every backend reads without conversion
+
+
+_BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +66,22 @@ class Table:
     """Columns of numbers, each of shape (rows,), or (…, rows) where a row has an array.
 
     Attributes:
-        columns: by name, of float64, or of a type that every float64 can be read from: float32, whole numbers, truths.
-            They may lie in memory of whoever gave them, and are never changed.
-        rows: how many.
-        dropped: how many more there were, left out because a cell was missing.
-        labels: the column of labels, whole numbers or texts, if one was asked for.
-        kept: of all rows that there were, whether each is in the table; None if all are.
+        columns: arrays by name, of float64 or of a type that converts to float64: float32, integers, booleans. They may
+            share memory with the caller's data and are never modified.
+        rows: the number of rows.
+        dropped: the number of rows that were dropped because a cell was missing.
+        labels: the column of labels (integers or texts), if one was requested.
+        row_mask: for each original row, whether the table has it; None if it has all.
     """
 
     columns: Mapping[str, NDArray[Any]]
     rows: int
     dropped: int = 0
     labels: NDArray[Any] | None = None
-    kept: NDArray[np.bool_] | None = None
+    row_mask: NDArray[np.bool_] | None = None
 
-    def part(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Table:
-        """Some of the rows: a slice, row numbers, or a truth value for each."""
+    def select_rows(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Table:
+        """Return a table of some rows, given by a slice, row numbers or a mask."""
         columns = {name: values[..., rows] for name, values in self.columns.items()}
         return Table(columns, next(iter(columns.values())).shape[-1], self.dropped)
 
@@ -56,136 +90,141 @@ class Record(NamedTuple):
     """A row of a file as text.
 
     Attributes:
-        place: `line 2`, or `row 1` of a file that has no lines.
-        cells: of every column, the empty ones too.
+        location: `line 2`, or `row 1` in a file without lines.
+        cells: the text of every cell, including empty ones.
     """
 
-    place: str
+    location: str
     cells: list[str]
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Where columns come from: memory, or a file."""
+    """A source of columns: data in memory, or files."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of all columns, in the form in which the language compares names."""
+        """The names of all columns, normalized as names in expressions are."""
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
-        """The columns of these names.
+        """Return some columns as a table.
 
         Args:
-            drop_missing: leave out rows with a cell that is empty, nan or infinite; without it they are an error.
-            labels: one more column, which holds whole numbers or texts.
+            wanted: the names of the columns.
+            drop_missing: drop rows with a cell that is empty, nan or infinite; without it, such cells are errors.
+            labels: the name of one more column, which holds integers or texts.
 
         Raises:
-            DataError: for cells that are missing or hold no number, for columns of unequal length, for no rows.
+            DataError: for missing cells, cells that are not numbers, columns of different lengths, and data without
+                rows.
         """
 
 
-class Columns:
-    """Columns in memory (a mapping, a data frame, a table: see `named_columns`) as a Dataset."""
+class MemoryDataset:
+    """A dataset of columns in memory: anything that `named_columns` accepts."""
 
     def __init__(self, data: Mapping[str, ArrayLike]) -> None:
-        self._data = {canonical(name): values for name, values in named_columns(data).items()}
+        self._data = {canonical_name(name): values for name, values in named_columns(data).items()}
         self.names = tuple(self._data)
 
     def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
-        """See `Dataset.load`. Arrays are not copied where their numbers lie side by side, float32 and whole numbers
-        neither; objects and other types become float64."""
+        """Return some columns as a table; see `Dataset.load`. Contiguous arrays of floats and integers are not copied;
+        objects and other types become float64.
+        """
         columns = {
-            name: readable(values, f"column `{name}`")
+            name: numeric_vector(values, f"column `{name}`")
             for name, values in self._data.items()
             if name in wanted and name != labels
         }
-        named = None if labels is None else LabelColumn(labels, *as_labels(self._data[labels], labels))
-        if not columns and named is None:
-            raise DataError(f"the model uses no column of the data ({in_brief(self.names)})")
+        label_column = None if labels is None else LabelColumn(labels, *label_array(self._data[labels], labels))
+        if not columns and label_column is None:
+            raise DataError(f"the model uses no column of the data ({format_names(self.names)})")
         lengths = {name: len(values) for name, values in columns.items()}
-        if named is not None:
-            lengths[named.name] = len(named.values)
+        if label_column is not None:
+            lengths[label_column.name] = len(label_column.values)
         if len(set(lengths.values())) > 1:
-            said = in_brief([f"`{name}` has {length}" for name, length in lengths.items()])
-            raise DataError(f"the columns differ in length: {said}")
-        return complete(columns, drop_missing, labels=named)
+            lengths_text = format_names([f"`{name}` has {length}" for name, length in lengths.items()])
+            raise DataError(f"the columns differ in length: {lengths_text}")
+        return complete_table(columns, drop_missing, labels=label_column)
 
 
 class RawColumns(NamedTuple):
-    """Columns as a file has them.
+    """Columns as read from a file, before missing cells are handled.
 
     Attributes:
-        columns: floats, nan where a cell is missing; of texts, objects, None where one is.
-        rows: the number of each in the file, from 1 on.
+        columns: floats, with nan for missing cells; text columns are objects, with None.
+        row_numbers: the number of each row in the file, counted from 1.
     """
 
     columns: dict[str, Any]
-    rows: Sequence[int] | NDArray[np.intp]
+    row_numbers: Sequence[int] | NDArray[np.intp]
 
 
 class LabelColumn(NamedTuple):
-    """A column of labels, and which of them are missing."""
+    """A column of labels and a mask of the missing ones."""
 
     name: str
     values: NDArray[Any]
     missing: NDArray[np.bool_]
 
 
-def as_labels(values: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Labels as an array of whole numbers or of texts, and which are missing.
+def label_array(values: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return labels as an array of integers or texts, and a mask of the missing ones.
 
     Raises:
-        DataError: for numbers that are not whole, and for halves of surrogate pairs.
+        DataError: for numbers that are not integers, and for text that is not valid Unicode.
     """
-    array = given_labels(values)
+    array = as_label_array(values)
     if array.ndim != 1:
-        raise DataError(f"column `{name}` has the shape {array.shape}; one label per row is needed")
-    if array.dtype.kind in "bi" or (array.dtype.kind == "u" and np.all(array < _LARGEST_LABEL)):
+        raise DataError(f"column `{name}` has the shape {array.shape}; expected one label per row")
+    if array.dtype.kind in "bi" or (array.dtype.kind == "u" and np.all(array < _LABEL_LIMIT)):
         return array.astype(np.int64, copy=False), np.zeros(len(array), dtype=np.bool_)
     if array.dtype.kind in "fu":
-        return _whole(array.astype(np.float64), name)
-    missing = np.concatenate([np.empty(0, np.bool_), *([*map(_is_gone, cells)] for cells in _blocks(array))])
-    kinds = {type(cell) for cells in _blocks(array) for cell in cells if not _is_gone(cell)}
-    if all(issubclass(kind, int | float) for kind in kinds):
-        return _whole(np.where(missing, math.nan, array).astype(np.float64), name)[0], missing
+        return _integer_labels(array.astype(np.float64), name)
+    missing = np.concatenate([np.empty(0, np.bool_), *([*map(_is_missing, cells)] for cells in _iter_blocks(array))])
+    types = {type(cell) for cells in _iter_blocks(array) for cell in cells if not _is_missing(cell)}
+    if all(issubclass(kind, int | float) for kind in types):
+        return _integer_labels(np.where(missing, math.nan, array).astype(np.float64), name)[0], missing
     texts = np.empty(len(array), dtype=object)
-    for start, cells in zip(range(0, len(array), _BLOCK), _blocks(array), strict=True):
-        texts[start : start + _BLOCK] = ["" if _is_gone(cell) else str(cell) for cell in cells]
+    for start, cells in zip(range(0, len(array), _BLOCK_VALUES), _iter_blocks(array), strict=True):
+        texts[start : start + _BLOCK_VALUES] = ["" if _is_missing(cell) else str(cell) for cell in cells]
     _check_unicode(texts, name)
     return texts, missing
 
 
-def _blocks(array: NDArray[Any]) -> Iterator[list[Any]]:
-    """The values, some at a time."""
-    for start in range(0, len(array), _BLOCK):
-        yield array[start : start + _BLOCK].tolist()
+def _iter_blocks(array: NDArray[Any]) -> Iterator[list[Any]]:
+    """Yield the values of an array as short lists, so that a large array is never copied as a whole."""
+    for start in range(0, len(array), _BLOCK_VALUES):
+        yield array[start : start + _BLOCK_VALUES].tolist()
 
 
-def _is_gone(cell: Any) -> bool:
+def _is_missing(cell: Any) -> bool:
     try:
         return cell is None or bool(cell != cell) or (isinstance(cell, str) and not cell.strip())
-    except TypeError:  # of pandas' NA nobody knows whether it is itself
+    except TypeError:  # pandas.NA != pandas.NA is NA, which has no truth value
         return True
 
 
-def written_numbers(cells: NDArray[Any]) -> NDArray[Any]:
-    """Cells as floats of their own, nan where one is missing, if all are written as numbers; else as they are."""
+def parse_if_numeric(cells: NDArray[Any]) -> NDArray[Any]:
+    """Return text cells as floats, with nan for missing ones, if all of them are numbers; otherwise return them
+    unchanged.
+    """
     if cells.dtype != object:
         return cells
-    found, done = np.empty(len(cells)), 0
-    known: dict[Any, float] = {None: math.nan}
-    for block in _blocks(cells):
-        for cell in {*block} - known.keys():
-            if (value := number(str(cell))) is None:
+    numbers, done = np.empty(len(cells)), 0
+    parsed: dict[Any, float] = {None: math.nan}
+    for block in _iter_blocks(cells):
+        for cell in {*block} - parsed.keys():
+            if (value := parse_number(str(cell))) is None:
                 return cells
-            known[cell] = value
-        found[done : done + len(block)] = [known[cell] for cell in block]
+            parsed[cell] = value
+        numbers[done : done + len(block)] = [parsed[cell] for cell in block]
         done += len(block)
-    return found
+    return numbers
 
 
 def _check_unicode(texts: Iterable[str], name: str) -> None:
-    """Raise DataError for a text that no file can hold."""
+    """Raise DataError for a text that cannot be encoded, and so cannot be saved."""
     for row, text in enumerate(texts, 1):
         try:
             text.encode()
@@ -193,79 +232,86 @@ def _check_unicode(texts: Iterable[str], name: str) -> None:
             raise DataError(f"row {row}, column `{name}`: {text!r} is not Unicode text") from None
 
 
-def _whole(array: Array, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Floats as whole numbers, which take their places in memory."""
-    missing, found = np.empty(len(array), np.bool_), array.view(np.int64)
-    for start in range(0, len(array), _BLOCK):
-        part = array[start : start + _BLOCK]
-        gone = missing[start : start + _BLOCK] = ~np.isfinite(part)
-        broken = ~gone & ((part != np.round(part)) | (np.abs(part) >= _LARGEST_LABEL))
-        if broken.any():
-            row = int(np.argmax(broken))
+def _integer_labels(array: Array, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return floats as integers, and a mask of the missing ones. The integers reuse the memory of the floats."""
+    missing, labels = np.empty(len(array), np.bool_), array.view(np.int64)
+    for start in range(0, len(array), _BLOCK_VALUES):
+        part = array[start : start + _BLOCK_VALUES]
+        is_missing = missing[start : start + _BLOCK_VALUES] = ~np.isfinite(part)
+        is_invalid = ~is_missing & ((part != np.round(part)) | (np.abs(part) >= _LABEL_LIMIT))
+        if is_invalid.any():
+            row = int(np.argmax(is_invalid))
             raise DataError(
                 f"row {start + row + 1}, column `{name}`: "
-                f"a label is a whole number below 2^63 or a text, not {part[row]:g}"
+                f"a label must be a whole number below 2^63 or text, not {part[row]:g}"
             )
-        found[start : start + _BLOCK] = np.where(gone, 0, part).astype(np.int64)
-    return found, missing
+        labels[start : start + _BLOCK_VALUES] = np.where(is_missing, 0, part).astype(np.int64)
+    return labels, missing
 
 
-def numbers(values: ArrayLike, what: str) -> Array:
-    """The values as float64, of shape (rows,). Raises DataError, which calls them `what`, if they are not numbers."""
-    return readable(values, what).astype(np.float64, copy=False)
+def float_vector(values: ArrayLike, what: str) -> Array:
+    """Return values as a float64 array of shape (rows,). Raises DataError, which names the values by `what`, if they
+    are not numbers.
+    """
+    return numeric_vector(values, what).astype(np.float64, copy=False)
 
 
-def floats(values: ArrayLike, name: str) -> Array:
-    """The values of a column as float64, of whatever shape. Raises DataError if they are not numbers."""
+def float_array(values: ArrayLike, name: str) -> Array:
+    """Return the values of a column as a float64 array of any shape. Raises DataError if they are not numbers."""
     try:
-        return given_floats(values)
+        return as_float_array(values)
     except (TypeError, ValueError):
-        raise DataError(f"column `{name}` does not hold numbers only") from None
+        raise DataError(f"column `{name}` holds values that are not numbers") from None
 
 
-def readable(values: ArrayLike, what: str) -> NDArray[Any]:
-    """The values, side by side, as they are or as float64, of shape (rows,). Raises as `numbers` does."""
+def numeric_vector(values: ArrayLike, what: str) -> NDArray[Any]:
+    """Return values as a contiguous array of shape (rows,), of their own numeric type or float64. Raises DataError if
+    they are not numbers.
+    """
     try:
-        array = given_array(values)
+        array = as_real_array(values)
         if array.dtype.kind not in "biufO":
             raise TypeError(array.dtype)
-        if array.dtype.char not in _READ or not array.dtype.isnative:
-            array = given_floats(array)  # of objects, None becomes nan
+        if array.dtype.char not in _NATIVE_TYPE_CODES or not array.dtype.isnative:
+            array = as_float_array(array)  # None in an object array becomes nan
     except (TypeError, ValueError):
-        raise DataError(f"{what} does not hold numbers only") from None
+        raise DataError(f"{what} holds values that are not numbers") from None
     if array.ndim != 1:
-        raise DataError(f"{what} has the shape {array.shape}; one number per row is needed")
+        raise DataError(f"{what} has the shape {array.shape}; expected one number per row")
     return np.ascontiguousarray(array)
 
 
-def as_floats(cells: Any) -> Array:
-    """Values as floats, nan where one is missing: a list, or an Arrow column of doubles.
+def arrow_floats(cells: Any) -> Array:
+    """Return a list, or an Arrow column of doubles, as floats with nan for missing values.
 
-    The latter's buffers are read as they lie. Its own way to NumPy imports pandas, where that is installed, which takes
-    longer than all else that a fit of few rows does.
+    The Arrow buffers are read directly: `to_numpy` of Arrow imports pandas where it is installed, which takes longer
+    than a small fit.
     """
     if not hasattr(cells, "chunks"):
         return np.array(cells, dtype=np.float64)
-    return np.concatenate([np.empty(0), *float_parts(cells)])
+    return np.concatenate([np.empty(0), *arrow_float_chunks(cells)])
 
 
-def float_parts(cells: Any) -> Iterator[Array]:
-    """The same of an Arrow column of doubles, chunk by chunk: where they lie, if none is missing."""
+def arrow_float_chunks(cells: Any) -> Iterator[Array]:
+    """Yield the chunks of an Arrow column of doubles as floats, with nan for missing values. Chunks without missing
+    values are not copied.
+    """
     for chunk in cells.chunks:
         valid, values = chunk.buffers()
-        place = slice(chunk.offset, chunk.offset + len(chunk))
+        part = slice(chunk.offset, chunk.offset + len(chunk))
         if not len(chunk):
             continue
-        floats = np.frombuffer(values, np.float64)[place]
+        floats = np.frombuffer(values, np.float64)[part]
         if chunk.null_count:
-            there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[place]
-            floats = np.where(there, floats, np.nan)
+            is_present = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
+            floats = np.where(is_present, floats, np.nan)
         yield floats
 
 
-def as_they_are(cells: Any) -> NDArray[Any] | None:
-    """An Arrow column without missing cells in its own type, where every backend reads that: where it lies, if it lies
-    in one piece. None for other types."""
+def arrow_native(cells: Any) -> NDArray[Any] | None:
+    """Return an Arrow column without missing cells in its own numeric type, without a copy if it is one chunk. Returns
+    None for types that backends do not read directly.
+    """
     import pyarrow as pa
 
     if not (pa.types.is_integer(cells.type) or cells.type in (pa.float32(), pa.float64())):
@@ -277,93 +323,238 @@ def as_they_are(cells: Any) -> NDArray[Any] | None:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
-def as_texts(cells: Any) -> NDArray[Any]:
-    """Labels as they stand, without the blanks around them; None for those that are missing. Equal ones of a chunk are
-    one object. Whole numbers stay what they are, if none is missing."""
+def arrow_labels(cells: Any) -> NDArray[Any]:
+    """Return an Arrow column as labels: texts without surrounding blanks, None for missing ones, or integers if it
+    holds integers and none is missing. Equal labels of a chunk are one object.
+    """
     import pyarrow as pa
 
-    if pa.types.is_integer(cells.type) and not cells.null_count and (whole := as_they_are(cells)) is not None:
-        return whole
-    found = [np.empty(0, dtype=object)]
+    if pa.types.is_integer(cells.type) and not cells.null_count and (integers := arrow_native(cells)) is not None:
+        return integers
+    parts = [np.empty(0, dtype=object)]
     for chunk in cells.chunks:
         encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         words = [cell.strip() if isinstance(cell, str) else cell for cell in encoded.dictionary.to_pylist()]
         codes = encoded.indices.cast(pa.int64()).fill_null(len(words))
-        own = np.frombuffer(codes.buffers()[1], np.int64)[codes.offset : codes.offset + len(codes)]
-        found.append(np.array([*words, None], dtype=object)[own])
-    return np.concatenate(found)
+        chunk_codes = np.frombuffer(codes.buffers()[1], np.int64)[codes.offset : codes.offset + len(codes)]
+        parts.append(np.array([*words, None], dtype=object)[chunk_codes])
+    return np.concatenate(parts)
 
 
 def as_table(raw: RawColumns, drop_missing: bool, labels: str | None, where: str) -> Table:
-    """Columns as a table without missing cells. See `Dataset.load`.
+    """Return columns read from a file as a table without missing cells; see `Dataset.load`.
 
     Args:
-        where: what a message begins with.
+        where: the start of error messages, such as the file's name.
     """
-    columns, named = raw.columns, None  # what is taken out is not kept
+    columns, label_column = raw.columns, None
     if labels is not None:
-        named = LabelColumn(labels, *as_labels(written_numbers(columns.pop(labels)), labels))
-    for name in [name for name, cells in columns.items() if cells.dtype == object]:  # texts, for --where
-        columns[name] = written_numbers(columns[name])
+        label_column = LabelColumn(labels, *label_array(parse_if_numeric(columns.pop(labels)), labels))
+    for name in [name for name, cells in columns.items() if cells.dtype == object]:  # text columns that --where needed
+        columns[name] = parse_if_numeric(columns[name])
         if columns[name].dtype == object:
             raise DataError(f"{where}column `{name}` holds text, not numbers")
-    return complete(columns, drop_missing, where, named, raw.rows)
+    return complete_table(columns, drop_missing, where, label_column, raw.row_numbers)
 
 
-def labels_of(texts: Sequence[str], name: str) -> NDArray[Any]:
-    """Texts as the labels of a column: whole numbers, if all are written as numbers. Raises DataError."""
-    return as_labels(written_numbers(np.array(texts, dtype=object)), name)[0]
+def labels_from_texts(texts: Sequence[str], name: str) -> NDArray[Any]:
+    """Return texts as labels: integers if all are numbers. Raises DataError for numbers that are not integers."""
+    return label_array(parse_if_numeric(np.array(texts, dtype=object)), name)[0]
 
 
-def complete(
+def complete_table(
     columns: Mapping[str, NDArray[Any]],
     drop_missing: bool,
     where: str = "",
     labels: LabelColumn | None = None,
     rows: Sequence[int] | NDArray[np.intp] | None = None,
 ) -> Table:
-    """The columns as a table without missing cells. See `Dataset.load`.
+    """Return columns as a table without missing cells; see `Dataset.load`.
 
     Args:
-        where: what the message begins with (`"prices.parquet: "`).
-        rows: what each row is called in it; 1, 2 and so on by default.
+        where: the start of error messages, such as `"prices.parquet: "`.
+        rows: the number of each row for messages; by default 1, 2 and so on.
     """
     count = len(next(iter(columns.values()))) if columns else 0
-    if count and all(map(is_finite, columns.values())) and not (labels is not None and labels.missing.any()):
+    if count and all(map(all_finite, columns.values())) and not (labels is not None and labels.missing.any()):
         return Table(columns, count, labels=None if labels is None else labels.values)
     missing = {name: ~np.isfinite(values) for name, values in columns.items()}
     if labels is not None:
         missing[labels.name] = labels.missing
-    bad = np.logical_or.reduce(list(missing.values()))
-    if not len(bad):
+    is_incomplete = np.logical_or.reduce(list(missing.values()))
+    if not len(is_incomplete):
         raise DataError(f"{where}there are no rows")
-    if not bad.any():
-        return Table(columns, len(bad), labels=None if labels is None else labels.values)
+    if not is_incomplete.any():
+        return Table(columns, len(is_incomplete), labels=None if labels is None else labels.values)
     if not drop_missing:
         problems = (
             f"row {row + 1 if rows is None else rows[row]}, column `{name}`: "
             f"{columns[name][row] if name in columns else 'no label'}"
-            for row in np.flatnonzero(bad).tolist()
+            for row in np.flatnonzero(is_incomplete).tolist()
             for name in missing
             if missing[name][row]
         )
-        raise DataError(listing(problems, where), missing=True)
-    if bad.all():
-        raise DataError(f"{where}no row is left: every one has a cell that is missing")
-    kept = {name: values[~bad] for name, values in columns.items()}
-    dropped = int(np.count_nonzero(bad))
-    return Table(kept, len(bad) - dropped, dropped, None if labels is None else labels.values[~bad], ~bad)
+        raise DataError(problem_list(problems, where), missing=True)
+    if is_incomplete.all():
+        raise DataError(f"{where}no rows are left: every row has a missing cell")
+    kept_columns = {name: values[~is_incomplete] for name, values in columns.items()}
+    dropped = int(np.count_nonzero(is_incomplete))
+    return Table(
+        kept_columns,
+        len(is_incomplete) - dropped,
+        dropped,
+        None if labels is None else labels.values[~is_incomplete],
+        ~is_incomplete,
+    )
 
 
-def is_finite(values: NDArray[Any]) -> bool:
-    """Whether all are. Without another array of their length."""
-    return all(bool(np.isfinite(values[start : start + _BLOCK]).all()) for start in range(0, len(values), _BLOCK))
+def all_finite(values: NDArray[Any]) -> bool:
+    """Return whether all values are finite, without allocating an array of their length."""
+    return all(
+        bool(np.isfinite(values[start : start + _BLOCK_VALUES]).all()) for start in range(0, len(values), _BLOCK_VALUES)
+    )
 
 
-def listing(problems: Iterable[str], where: str) -> str:
-    """The first few of several problems, one per line, and how many more there are."""
-    found = list(problems)
-    if len(found) == 1:
-        return where + found[0]
-    more = [f"… and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-    return "\n  ".join([f"{where}{len(found)} problems:", *found[:_SHOWN], *more])
+def problem_list(problems: Iterable[str], prefix: str) -> str:
+    """Return a message that lists the first few problems, one per line, and counts the rest."""
+    listed = list(problems)
+    if len(listed) == 1:
+        return prefix + listed[0]
+    rest = [f"… and {len(listed) - _MAX_PROBLEMS_SHOWN} more"] if len(listed) > _MAX_PROBLEMS_SHOWN else []
+    return "\n  ".join([f"{prefix}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest])
+
+
+class FallbackRequired(Exception):  # noqa: N818 - it signals a slower path, not an error
+    """Raised where a fast reader cannot handle a file, so that its rows have to be parsed one by one."""
+
+
+class TextBatch:
+    """Some rows of a file, with their cells as text.
+
+    Args:
+        batch: an Arrow record batch of binary columns.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def split(self, size: int) -> Iterator[TextBatch]:
+        """Return the rows in batches of at most `size` rows."""
+        return (TextBatch(self.batch.slice(start, size)) for start in range(0, len(self), size))
+
+    def filter_rows(self, rows: NDArray[np.bool_]) -> TextBatch:
+        """Return the rows that a mask selects."""
+        import pyarrow as pa
+
+        return TextBatch(self.batch.filter(pa.array(rows)))
+
+    def select_columns(self, positions: Sequence[int]) -> TextBatch:
+        """Return the columns at some positions, in that order."""
+        return TextBatch(self.batch.select(list(positions)))
+
+    def parse_column(self, position: int) -> NDArray[np.float64]:
+        """Return a column as numbers. Raises FallbackRequired if a cell is not a plain number."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        cells = self.batch.column(position)
+        try:
+            numbers = np.asarray(pc.ascii_trim_whitespace(cells.cast(pa.string())).cast(pa.float64()))
+            if np.isfinite(numbers).all():
+                return numbers
+        except pa.ArrowInvalid:
+            pass
+        # Other readers accept more notations, so the parser of cells decides.
+        values = [parse_number(cell.strip()) for cell in _decode_cells(cells)]
+        if None in values:
+            raise FallbackRequired
+        return np.array(values, dtype=np.float64)
+
+    def rows(self) -> list[list[str]]:
+        """Return the cells of every row."""
+        return [list(cells) for cells in zip(*map(_decode_cells, self.batch.columns), strict=True)]
+
+
+def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) -> Any:
+    """Return floats as an Arrow array of texts.
+
+    Args:
+        format_number: returns the shortest text that reads back as the same number.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # Arrow and Python print the same digits, but use exponents in different ranges. They agree between these limits.
+    magnitude = np.abs(column)
+    is_special = ~((magnitude >= 1e-3) & (magnitude < 1e10) & (column != np.rint(column)))
+    texts = pa.array(column).cast(pa.string())
+    return pc.replace_with_mask(
+        texts, pa.array(is_special), pa.array([*map(format_number, column[is_special].tolist())], pa.string())
+    )
+
+
+def _decode_cells(cells: Any) -> list[str]:
+    return [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()]
+
+
+class RowFilter:
+    """A filter of rows by an expression of columns. A row is kept if the expression is neither 0 nor nan.
+
+    Args:
+        text: the expression.
+        names: the names of all columns.
+        texts: the names of the text columns, which can be compared with quoted text.
+
+    Attributes:
+        numeric_columns: the numeric columns that the expression reads.
+        text_columns: the text columns that it reads.
+
+    Raises:
+        DataError: for text that is not an expression of these columns.
+    """
+
+    def __init__(self, text: str, names: Collection[str], texts: Collection[str]) -> None:
+        try:
+            program = read(text, columns=ColumnNames(texts=texts))
+        except ExpressionError as error:
+            raise DataError(f"--where: {error}") from error
+        if program.target is not None or program.shapes:
+            raise DataError("--where takes a condition on columns, such as `t > 0`")
+        self._output = program.output
+        self._matches = {name: leaf for name, leaf in program.column_leaves.items() if isinstance(leaf, TextMatch)}
+        self.numeric_columns = [name for name in program.leaves if name not in self._matches]
+        self.text_columns = {match.column for match in self._matches.values()}
+        for name in self.numeric_columns:
+            if name not in names:
+                closest = suggest(name, names)
+                hint = f"did you mean `{closest}`?" if closest else f"the columns are {format_names(names)}"
+                raise DataError(f"--where: there is no column `{name}`; {hint}")
+
+    def mask(self, columns: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Return which rows the filter keeps.
+
+        Args:
+            columns: arrays of shape (rows,): floats, and objects for text columns.
+        """
+        point: dict[str, Array] = {name: columns[name] for name in self.numeric_columns}
+        for name, match in self._matches.items():
+            point[name] = np.array(columns[match.column] == match.text, dtype=np.float64)
+        if not point:
+            raise DataError("--where: the condition uses no column")
+        (values,) = evaluate([self._output], point)
+        holds: NDArray[np.bool_] = np.isfinite(values) & (values != 0)
+        return holds
+
+    def notes(self, columns: Mapping[str, Any]) -> list[str]:
+        """Return a note for each quoted text that no row has, with the closest text."""
+        notes = []
+        for match in self._matches.values():
+            texts: Sequence[str] = [text for text in dict.fromkeys(columns[match.column].tolist()) if text is not None]
+            if match.text not in texts:
+                close = suggest(match.text, texts)
+                hint = f"did you mean '{close}'?" if close else f"there are {format_names(texts)}"
+                notes.append(f"--where: no row has '{match.text}' in column `{match.column}`; {hint}")
+        return notes

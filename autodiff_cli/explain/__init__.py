@@ -1,1 +1,1 @@
-"""What happened at a point, and why: the trace of both passes, its warnings, and its steps in words."""
+"""What happened at a point, and why: the trace of both passes, its warnings, its steps in words, its accuracy."""

@@ -1,41 +1,58 @@
-"""What there is to know about an operation, read from its record: nothing here knows a formula."""
+"""Operations explained: their descriptions, and their local derivatives as formulas and as Jacobians.
+
+`describe` prints an operation from its record, for `autodiff ops`. The other functions explain an operation at a node
+of a trace:
+
+- Local derivatives as people read them. A rule may use helper operations that are 0 by convention, or undefined, where
+  the readable formula has another value (`log(0)` in the derivative of `0^x`). `is_readable_form_equal` tells when the
+  readable formula may be shown as an equation.
+- Jacobians of operations that mix the elements of an array, read from the rule: an adjoint of 1 at one element of the
+  output gives one row. A cross-entropy above a softmax simplifies, so it is recognized.
+- The contribution of an operation on whole arrays as a formula of labels: `outer(adjoint, x)`.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
-from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.record import Contribution, Trace, array_shape
+from autodiff_cli.explain.warnings import is_kink_of_arrays, predicate_holds
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.node import Node, as_node, is_literal, variable
-from autodiff_cli.graph.op import ZERO, Op, Shape
+from autodiff_cli.graph.node import Node, as_node, constant, is_literal, variable
+from autodiff_cli.graph.op import ZERO, Gate, Op, Precedence, Shape, StructuralRule
 from autodiff_cli.graph.shapes import ShapeError, shape_of
-from autodiff_cli.graph.tape import rebuild
-from autodiff_cli.language.code import SPELLINGS
+from autodiff_cli.graph.tape import Tape, expand_helpers, substitute
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.language.printer import to_text
-from autodiff_cli.ops import all_ops, function
+from autodiff_cli.language.parser import OPERATOR_ALIASES
+from autodiff_cli.language.printer import to_pieces, to_text
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import all_ops, overloads
 
-ADJOINT = "g"  # what the adjoint of a structural operation's output is called
-_ANY = ("x", "y")  # the inputs of an operation that takes any number of them
-# Shapes to show a structural operation by: the first with which it works.
-_SHAPES: Sequence[Shape] = ((2, 2), (3,), ())
+ADJOINT = "g"  # the name of the adjoint of a structural operation's output in printed derivatives
+_VARIADIC_NAMES = ("x", "y")  # names for the inputs of an operation that takes any number of them
+# A structural operation is shown with the first of these shapes that it accepts.
+_EXAMPLE_SHAPES: Sequence[Shape] = ((2, 2), (3,), ())
 
 
 class Description(NamedTuple):
-    """An operation in words and formulas, all in the expression language.
+    """An operation described by formulas in the expression language.
 
     Attributes:
-        op: the record.
-        call: how it is written, with names for its inputs.
-        derivatives: by input; for an operation on whole arrays, what the adjoint `g` of its output contributes to the
-            adjoint of each input, and nothing for an input that takes none.
-        textbook: the derivative of an operation on one number as books have it, in its own value; None where that is
-            the same.
-        definition: what it stands for, if that is how it is defined.
-        kink: where the derivative is one-sided, and `domain`, where it is defined, and `singular`, where the value or
-            a slope is infinite or undefined; None where that is nowhere, or everywhere.
+        op: the record of the operation.
+        call: the operation written with names for its inputs.
+        derivatives: the local derivative by input. For an operation on whole arrays: the contribution of the adjoint
+            `g` of the output to the adjoint of each input; inputs without one are missing.
+        textbook: the derivative in terms of the operation's own value, as textbooks write it; None if it is the same.
+        definition: the expansion of an operation that is defined by others, else None.
+        kink: the condition under which the derivative is one-sided; None if it never is.
+        domain: the condition under which the operation is defined; None if it always is.
+        singular: the condition under which the value or a slope is infinite or undefined; None if it never is.
     """
 
     op: Op
@@ -48,22 +65,24 @@ class Description(NamedTuple):
     singular: str | None
 
 
-def described(op: Op) -> Description:
-    """The description of an operation."""
+def describe(op: Op) -> Description:
+    """Return the description of an operation."""
+    from autodiff_cli.algebra.simplify import simplify
+
     names = _input_names(op)
     inputs = [variable(name) for name in names]
     place = dict(zip(op.placeholders(len(names)), inputs, strict=True))
     call = op(*inputs)
 
     def text(graph: Node | None) -> str | None:
-        return None if graph is None else to_text(simplify(rebuild([graph], place))[0], share=False)
+        return None if graph is None else to_text(simplify(substitute([graph], place))[0], share=False)
 
-    derivatives = _passed(op, names) if op.structural else _slopes(op, call, names)
+    derivatives = _structural_derivatives(op, names) if op.is_structural else _elementwise_derivatives(op, call, names)
     return Description(
         op,
         to_text(call, share=False),
         {name: to_text(simplify([graph])[0], share=False) for name, graph in derivatives.items()},
-        None if op.textbook is None else to_text(as_node(op.textbook(call, *inputs)), share=False),
+        None if op.textbook_slope is None else to_text(as_node(op.textbook_slope(call, *inputs)), share=False),
         text(op.expand(len(names))),
         text(op.predicate("kink", len(names))),
         text(op.predicate("domain", len(names))),
@@ -72,25 +91,27 @@ def described(op: Op) -> Description:
 
 
 def operations() -> Iterator[Op]:
-    """The operations of the language, in the order of the table."""
-    return (op for op in all_ops() if not op.helper)
+    """Return the operations of the language, in the order of their table."""
+    return (op for op in all_ops() if not op.is_helper)
 
 
-def named(name: str) -> tuple[Op, ...]:
-    """The operations that are called, or written as, `name` (`**` is `^`); empty if there are none."""
-    symbol = SPELLINGS.get(name, name)
-    return function(name) or tuple(op for op in operations() if name and symbol in (op.name, op.symbol))
+def find_operations(name: str) -> tuple[Op, ...]:
+    """Return the operations with this name or symbol (`**` is `^`); empty if there are none."""
+    symbol = OPERATOR_ALIASES.get(name, name)
+    return overloads(name) or tuple(op for op in operations() if name and symbol in (op.name, op.symbol))
 
 
-def close_name(name: str) -> str | None:
-    """The name of an operation that `name` may be a misspelling of."""
+def suggest_operation(name: str) -> str | None:
+    """Return the name of the operation that `name` may be a misspelling of, or None."""
     return suggest(name, [name for op in operations() for name in (op.spelling, op.name, *op.aliases) if name])
 
 
-def curves(op: Op) -> list[Formula]:
-    """An operation on one number, and its derivative if that is not the same everywhere, as expressions of `x`; empty
-    for any other operation."""
-    if op.structural or not op.accepts(1):
+def plotted_formulas(op: Op) -> list[Formula]:
+    """Return the functions to plot for an operation on one number: its value and its derivative, as formulas of `x`.
+
+    A constant derivative is left out. Operations on several numbers or on arrays have no plot.
+    """
+    if op.is_structural or not op.accepts(1):
         return []
     x = variable("x")
     value = Formula(op(x), {"x": x})
@@ -98,32 +119,270 @@ def curves(op: Op) -> list[Formula]:
 
 
 def _input_names(op: Op) -> tuple[str, ...]:
-    """The names that the record gives the inputs, and more where any number of them is taken."""
+    """Return the names of the inputs; an operation that takes any number of them gets at least two."""
     names = [*op.parameters]
-    if op.most is None:
-        free = (name for name in _ANY if name not in names)
-        names += itertools.islice(free, max(op.least, len(_ANY)) - len(names))
+    if op.max_inputs is None:
+        free = (name for name in _VARIADIC_NAMES if name not in names)
+        names += itertools.islice(free, max(op.min_inputs, len(_VARIADIC_NAMES)) - len(names))
     return tuple(names)
 
 
-def _slopes(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
-    rule = op.partials(len(names))
+def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
+    rule = op.derivative_rule(len(names))
     place = {rule.output: call, **dict(zip(rule.inputs, call.inputs, strict=True))}
-    slopes = [ZERO if p.mask is not None and is_literal(p.mask, 0) else p.selected for p in rule.partials]
-    return dict(zip(names, rebuild(slopes, place), strict=True))
+    slopes = [ZERO if p.mask is not None and is_literal(p.mask, 0) else p.masked_graph for p in rule.partials]
+    return dict(zip(names, substitute(slopes, place), strict=True))
 
 
-def _passed(op: Op, names: Sequence[str]) -> dict[str, Node]:
+def _structural_derivatives(op: Op, names: Sequence[str]) -> dict[str, Node]:
     inputs = [variable(name) for name in names]
     call = op(*inputs)
-    for shapes in itertools.product(_SHAPES, repeat=len(names)):
+    for shapes in itertools.product(_EXAMPLE_SHAPES, repeat=len(names)):
         try:
             shape_of(call, shapes)
-            passage = op.passage(shapes)
+            passage = op.structural_rule(shapes)
         except ShapeError:
             continue
         place = {passage.output: call, passage.adjoint: variable(ADJOINT)}
         place |= dict(zip(passage.inputs, inputs, strict=True))
-        kept = {name: back for name, back in zip(names, passage.back, strict=True) if back is not None}
-        return dict(zip(kept, rebuild([*kept.values()], place), strict=True))
+        kept = {name: back for name, back in zip(names, passage.vjp_graphs, strict=True) if back is not None}
+        return dict(zip(kept, substitute([*kept.values()], place), strict=True))
     return {}
+
+
+RELATIVE_TOLERANCE = 1e-6  # two ways to compute one number may differ by this much, by rounding
+
+
+@cache
+def readable_local_derivative(op: Op, count: int, position: int) -> Node | None:
+    """Return the graph of a local derivative as people read it; None if the computed one reads the same."""
+    local = op.derivative_rule(count).partials[position].local
+    read = expand_helpers([local])[local]
+    return None if read is local else read
+
+
+def readable_local_value(trace: Trace, i: int, given: Contribution) -> float | None:
+    """Return the value of the readable formula of a local derivative of an operation on numbers.
+
+    Returns None if the computed formula is the readable one.
+    """
+    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
+    assert op is not None
+    graph = readable_local_derivative(op, len(inputs), given.position)
+    return None if graph is None else float(_value_at_node(trace, i, op, graph))
+
+
+def is_readable_form_equal(trace: Trace, i: int, given: Contribution) -> bool:
+    """Whether a local derivative is not nan and equals the value of its readable formula."""
+    local, read = given.local, readable_local_value(trace, i, given)
+    return local == local and (read is None or math.isclose(read, local, rel_tol=RELATIVE_TOLERANCE))
+
+
+def has_value_at(formula: Node, point: Mapping[str, float], number: float) -> bool:
+    """Whether the readable form of a formula of numbers has this value at a point."""
+    return math.isclose(float(_evaluate(expand_helpers([formula])[formula], point)), number, rel_tol=RELATIVE_TOLERANCE)
+
+
+def is_at_kink(trace: Trace, i: int) -> bool:
+    """Whether the derivative of an operation on numbers or on whole arrays is one-sided at its inputs."""
+    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
+    assert op is not None
+    if op.is_structural:
+        return op.kink is not None and is_kink_of_arrays(trace, i)
+    return predicate_holds(op, "kink", [trace.values[j] for j in inputs])
+
+
+def _value_at_node(trace: Trace, i: int, op: Op, graph: Node) -> Any:
+    inputs = trace.tape.inputs[i]
+    rule = op.derivative_rule(len(inputs))
+    values = [trace.values[i], *(trace.values[j] for j in inputs)]
+    return _evaluate(graph, dict(zip((leaf.text for leaf in (rule.output, *rule.inputs)), values, strict=True)))
+
+
+def _evaluate(graph: Node, point: Mapping[str, Any]) -> Any:
+    tape = Tape([graph])
+    return forward(tape, FLOATS, point)[tape.outputs[0]]
+
+
+MAX_JACOBIAN_SIZE = 64  # numbers; a larger Jacobian is not readable
+
+
+def has_jacobian(trace: Trace, i: int) -> bool:
+    """Whether the Jacobian of an operation on one array is shown: it does more than rearrange, and is small enough."""
+    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
+    if op is None or not op.is_structural or len(inputs) != 1 or op.gate not in (Gate.SCALE, Gate.SWAP):
+        return False
+    return math.prod(array_shape(trace.values[i]) + array_shape(trace.values[inputs[0]])) <= MAX_JACOBIAN_SIZE
+
+
+def jacobian(trace: Trace, i: int) -> Any:
+    """Return the Jacobian of an operation on one array, with the shape of the output followed by that of the input."""
+    import numpy as np
+
+    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+
+    op, x = trace.tape.nodes[i].op, trace.values[trace.tape.inputs[i][0]]
+    assert op is not None
+    own, shape = array_shape(trace.values[i]), array_shape(x)
+    passage, count = op.structural_rule((shape,)), math.prod(own)
+    graph = passage.vjp_graphs[0]
+    assert graph is not None
+    tape = Tape((graph,))
+    point = {  # the last axis has one row for each element of the output
+        passage.adjoint.text: np.eye(count).reshape(*own, count),
+        passage.output.text: np.asarray(trace.values[i])[..., None],
+        passage.inputs[0].text: np.asarray(x)[..., None],
+    }
+    with ignore_float_errors():
+        found = forward(tape, ARRAYS, point)[tape.outputs[0]]
+    return np.moveaxis(np.broadcast_to(found, (*shape, count)), -1, 0).reshape(own + shape)
+
+
+class CrossEntropy(NamedTuple):
+    """A cross-entropy above a softmax p: the sum of w*log(p), or one element of log(p).
+
+    The contribution of softmax to its input is (w - p*sum(w)) × the adjoint of the sum, by the chain rule through log
+    and softmax. For one element, w is 1 there and 0 elsewhere.
+
+    Attributes:
+        weights: the node w; None for one element.
+        index_node: the node that picks the element; None for a sum.
+        total: the node of the sum or the element.
+    """
+
+    weights: int | None
+    index_node: int | None
+    total: int
+
+
+def cross_entropy_above(trace: Trace, i: int) -> CrossEntropy | None:
+    """Return the cross-entropy that is the only use of a softmax or logsoftmax node, or None."""
+    if _op_name(trace, i) not in ("softmax", "logsoftmax"):
+        return None
+    above = [i, *_chain_of_single_users(trace, i)]
+    names = [_op_name(trace, j) for j in above]
+    if names[:3] == ["softmax", "index", "log"]:
+        return CrossEntropy(None, above[1], above[2])
+    if names[0] == "softmax":
+        del above[0], names[0]
+        if names[:1] != ["log"]:
+            return None
+    if names[1:2] == ["index"]:
+        return CrossEntropy(None, above[1], above[1])
+    if names[1:2] != ["dot"] and names[1:3] != ["mul", "sum"]:
+        return None
+    others = [j for j in trace.tape.inputs[above[1]] if j != above[0]]
+    if len(others) != 1 or array_shape(trace.values[others[0]]) != array_shape(trace.values[i]):
+        return None
+    return CrossEntropy(others[0], None, above[1] if names[1] == "dot" else above[2])
+
+
+def cross_entropy_above_logsumexp(trace: Trace, i: int) -> tuple[int, int] | None:
+    """Return the nodes of w and of the difference logsumexp(z) - dot(w, z) above a logsumexp node i, or None.
+
+    This is how losses compute the cross-entropy of softmax(z). Both terms together contribute (softmax(z) - w) × the
+    adjoint of the difference to z; the running total reaches it at node i.
+    """
+    if _op_name(trace, i) != "logsumexp":
+        return None
+    (z,) = trace.tape.inputs[i]
+    users = [j for j, inputs in enumerate(trace.tape.inputs) for k in inputs if k == z]
+    if len(users) != 2 or users[0] != i or _op_name(trace, users[1]) != "dot":
+        return None
+    total = next(_chain_of_single_users(trace, i), i)
+    if _op_name(trace, total) != "sub" or trace.tape.inputs[total] != (i, users[1]):
+        return None
+    if next(_chain_of_single_users(trace, users[1]), None) != total:
+        return None
+    (weights,) = (j for j in trace.tape.inputs[users[1]] if j != z)
+    return weights, total
+
+
+def _chain_of_single_users(trace: Trace, i: int) -> Iterator[int]:
+    """Yield the user of a node, the user of that user, and so on, while each node has a single use."""
+    uses = Counter(j for inputs in trace.tape.inputs for j in inputs)
+    users = {j: user for user, inputs in enumerate(trace.tape.inputs) for j in inputs}
+    while uses[i] == 1:
+        i = users[i]
+        yield i
+
+
+def _op_name(trace: Trace, i: int) -> str:
+    op = trace.tape.nodes[i].op
+    return "" if op is None else op.name
+
+
+_MAX_FORMULA_LENGTH = 72  # characters; a longer formula does not fit beside its numbers on a line
+
+
+def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
+    """Return the contribution of an operation on whole arrays to an input as a formula of labels, `Wᵀ @ adjoint`.
+
+    Returns None if the input takes no contribution.
+    """
+    from autodiff_cli.algebra.simplify import simplify
+
+    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
+    assert op is not None
+    rule = op.structural_rule(tuple(array_shape(trace.values[j]) for j in inputs))
+    graph = rule.vjp_graphs[position]
+    if graph is None:
+        return None
+    if op.gate is Gate.ROUTE and op.kink is not None:
+        return f"its share of the adjoint at {op.summary}, 0 elsewhere"
+    nodes = {rule.output: i, **dict(zip(rule.inputs, inputs, strict=True))}
+    leaves = {j: _leaf_of(trace, j) for j in nodes.values()}
+    place = {placeholder: leaves[j] for placeholder, j in nodes.items()} | _size_constants(trace, graph, nodes)
+    (passed,) = simplify(substitute([graph], place), scalar=False)
+    every = passed.op is not None and passed.op.name == "broadcast_like"
+    if every:
+        passed = passed.inputs[0]
+    arranged = None if every else _placement_in_words(rule, passed)
+    if arranged is not None:
+        return arranged
+    slots = {leaf: j for j, leaf in leaves.items() if not leaf.is_constant}
+    levels = {leaf: trace.naming.precedence(j) for leaf, j in slots.items()} | {rule.adjoint: Precedence.ATOM}
+    formula = ""
+    pieces = to_pieces(passed, levels, levels)
+    for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
+        if isinstance(piece, str):
+            formula += piece[1:] if formula.endswith("ᵀ") else piece
+            continue
+        label = "adjoint" if piece.leaf is rule.adjoint else trace.naming.label_in_call(slots[piece.leaf])
+        is_loose = piece.needs_brackets
+        if formula.endswith("transpose(") and isinstance(after, str) and after.startswith(")"):
+            formula = formula.removesuffix("transpose(")
+            label, is_loose = f"({label})ᵀ" if levels[piece.leaf] < Precedence.ATOM else f"{label}ᵀ", False
+        formula += f"({label})" if is_loose else label
+    if len(formula) > _MAX_FORMULA_LENGTH:
+        return "its part of the adjoint"
+    return f"{formula}, for every element" if every else formula
+
+
+def _leaf_of(trace: Trace, j: int) -> Node:
+    """Return the leaf that represents a node in a formula of labels; a constant represents itself."""
+    node = trace.tape.nodes[j]
+    return node if node.op is None and node not in trace.expression.names else variable(trace.labels[j])
+
+
+def _size_constants(trace: Trace, graph: Node, nodes: dict[Node, int]) -> dict[Node, Node]:
+    """Return constants for the `size` nodes of a graph, from the shapes in the trace."""
+    asked = [node for node in Tape([graph]).nodes if node.op is not None and node.op.name == "size"]
+    return {
+        node: constant(str(math.prod(array_shape(trace.values[nodes[node.inputs[0]]]))))
+        for node in asked
+        if node.inputs[0] in nodes
+    }
+
+
+def _placement_in_words(rule: StructuralRule, passed: Node) -> str | None:
+    """Return in words how a rule picks or places parts of the adjoint; None for another rule."""
+    if passed.op is None or passed.inputs[0] is not rule.adjoint:
+        return None
+    match passed.op.name:
+        case "place":
+            return f"adjoint at [{', '.join(at.text for at in passed.inputs[2:])}], 0 elsewhere"
+        case "part":
+            first, last = int(passed.inputs[1].text), int(passed.inputs[2].text) - 1
+            return f"element {first} of the adjoint" if first == last else f"elements {first} to {last} of the adjoint"
+    return None

@@ -1,4 +1,4 @@
-"""The `Trace`: everything that both passes computed at one point.
+"""The `Trace`: everything that the forward and backward pass computed at one point.
 
 It is the single source of what `grad` and `trace` show, as text and as JSON; a renderer never differentiates.
 """
@@ -19,7 +19,7 @@ from autodiff_cli.graph.tape import Tape
 
 
 class ForwardStep(NamedTuple):
-    """One operation carried out: the node's value from its inputs' values."""
+    """One step of the forward pass: an operation, its inputs, and the value it computes."""
 
     step: int
     node: int
@@ -28,17 +28,21 @@ class ForwardStep(NamedTuple):
     value: Any
 
 
-class Handed(NamedTuple):
-    """What goes along an edge, from a node to one of its inputs: `amount = local * adjoint`.
+class Contribution(NamedTuple):
+    """The contribution of a node to the adjoint of one of its inputs: `amount = local * adjoint`.
 
     Attributes:
-        position: which input of the node it is, and `to` that input.
-        local: the local derivative of the operation, whether or not anything arrives at it; 0 where a choice did not
-            take the input; None for an operation on whole arrays, as a product of matrices, which has none.
-        total: what the input has been handed so far, this amount included.
-        use: this is the `use`-th of the `uses` of that input; where structurally nothing is handed is none.
-        is_nothing: whether structurally nothing is handed (to the branch not taken, past a literal zero factor, by a
-            node at which nothing arrives); the amount is 0 then.
+        position: the position of the input among the node's inputs.
+        to: the id of the input.
+        local: the local derivative of the operation, whatever the node's adjoint is. It is 0 where a choice did not
+            select the input, and None for an operation on whole arrays, such as a matrix product.
+        amount: the contribution itself.
+        total: the adjoint of the input so far, this contribution included.
+        use: this contribution is number `use` of the `uses` contributions to that input; structural zeros do not
+            count.
+        uses: how many contributions the input receives.
+        is_structural_zero: whether the contribution is absent by structure rather than 0 by arithmetic: into a branch
+            that was not taken, past a literal zero factor, or from a node that has no adjoint. The amount is then 0.
     """
 
     position: int
@@ -48,25 +52,29 @@ class Handed(NamedTuple):
     total: Any
     use: int
     uses: int
-    is_nothing: bool
+    is_structural_zero: bool
 
 
 class BackwardStep(NamedTuple):
-    """One node, its adjoint complete, handing each of its inputs their share."""
+    """One step of the backward pass: a node whose adjoint is complete, and its contributions to its inputs."""
 
     step: int
     node: int
     op: Op
     adjoint: Any
-    contributions: tuple[Handed, ...]
+    contributions: tuple[Contribution, ...]
 
 
-class Caveat(NamedTuple):
-    """One warning.
+class NodeWarning(NamedTuple):
+    """A warning about one node: its value or derivative is not what a reader may assume.
 
-    `kind` is `kink` (the derivative is one-sided there), `domain` (undefined there), `singular` (infinite, or 0 × inf),
-    `overflow` (too large for a float), `precision` (digits lost to cancellation) or `unavailable` (no derivative is
-    known). A warning of lost digits has the right ones in `right`, by the name of the variable, and "value".
+    Attributes:
+        node: the id of the node.
+        kind: `kink` (the derivative is one-sided), `domain` (undefined), `singular` (infinite, or 0 × inf), `overflow`
+            (too large for a float), `precision` (digits lost to cancellation) or `unavailable` (no derivative is
+            known).
+        message: the warning in words.
+        right: for a `precision` warning, the correct digits by the name of the variable, or "value".
     """
 
     node: int
@@ -77,21 +85,21 @@ class Caveat(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Both passes over an expression at a point.
+    """The record of the forward and backward pass over an expression at one point.
 
-    Numbers are floats, or arrays where a node is one; with more digits than a float has, they are texts.
+    Values are floats, or arrays for nodes that are arrays. In a trace of higher precision they are texts.
 
     Attributes:
-        expression: what was differentiated.
+        expression: the expression that was differentiated.
         point: the value of every variable.
-        wrt: the variables towards which it was differentiated.
-        tape: the nodes; ids everywhere are positions in it.
+        wrt: the variables to differentiate with respect to.
+        tape: the nodes. Node ids are positions on this tape.
         values: the value of every node.
-        arrived: what the reverse pass brought to every node; None where structurally nothing arrived.
-        handed: what every node hands on, to each input that takes a gradient.
-        absent: of an array that something arrives at, the elements at which structurally nothing does, as booleans; by
-            node, where there are any.
-        unheld: of `point`, the numbers that were given and that no float holds, as fractions or balls.
+        adjoints_or_none: the adjoint of every node; None where it is a structural zero.
+        contributions: the contributions of every node to its inputs that take a gradient.
+        absent: boolean masks of the elements whose adjoint is a structural zero, by node; only for arrays that have
+            such elements.
+        unrepresentable: exact values (fractions or balls) of those numbers in `point` that no float represents.
         warnings: where the value or the derivative is not what a reader may assume.
     """
 
@@ -100,17 +108,17 @@ class Trace:
     wrt: tuple[str, ...]
     tape: Tape
     values: list[Any]
-    arrived: list[Any]
-    handed: list[tuple[Handed, ...]]
+    adjoints_or_none: list[Any]
+    contributions: list[tuple[Contribution, ...]]
     absent: Mapping[int, Any] = field(default_factory=dict)
-    unheld: Mapping[str, Any] = field(default_factory=dict)
-    warnings: list[Caveat] = field(default_factory=list)
+    unrepresentable: Mapping[str, Any] = field(default_factory=dict)
+    warnings: list[NodeWarning] = field(default_factory=list)
 
     @cached_property
     def is_scalar(self) -> bool:
-        """Whether every node is a number, and every operation one on numbers."""
-        is_structural = any(node.op is not None and node.op.structural for node in self.tape.nodes)
-        return not is_structural and not any(map(shape_of, self.values))
+        """Whether every node is a number, and no operation works on whole arrays."""
+        is_structural = any(node.op is not None and node.op.is_structural for node in self.tape.nodes)
+        return not is_structural and not any(map(array_shape, self.values))
 
     @property
     def value(self) -> Any:
@@ -119,32 +127,34 @@ class Trace:
 
     @cached_property
     def adjoints(self) -> list[Any]:
-        """The adjoint of every node; None for one that no variable of `wrt` reaches, which takes no gradient."""
+        """The adjoint of every node; None for a node that depends on no variable of `wrt` and so takes no gradient."""
         return [
-            (nothing(value) if adjoint is None else adjoint) if reached else None
-            for adjoint, reached, value in zip(self.arrived, self.tape.reached, self.values, strict=True)
+            (zero_like(value) if adjoint is None else adjoint) if reached else None
+            for adjoint, reached, value in zip(self.adjoints_or_none, self.tape.is_active, self.values, strict=True)
         ]
 
     @cached_property
     def gradient(self) -> dict[str, Any]:
-        """The derivative towards each variable of `wrt`; 0 for one that the output does not depend on."""
+        """The derivative with respect to each variable of `wrt`; 0 if the output does not depend on it."""
         index, leaves = self.tape.index, self.expression.leaves
-        found = {name: self.arrived[index[leaves[name]]] if leaves[name] in index else None for name in self.wrt}
-        return {name: nothing(self.point[name]) if slope is None else slope for name, slope in found.items()}
+        found = {
+            name: self.adjoints_or_none[index[leaves[name]]] if leaves[name] in index else None for name in self.wrt
+        }
+        return {name: zero_like(self.point[name]) if slope is None else slope for name, slope in found.items()}
 
     @cached_property
     def naming(self) -> Labels:
-        """What to call nodes and calls."""
+        """The labels of nodes and of function calls."""
         return Labels(self.tape, self.expression.names, self.expression.source)
 
     @property
     def labels(self) -> list[str]:
-        """What to call every node: the reader's name for it, else the sub-expression, shortened if it is long."""
+        """The label of every node: its name in the text, else its sub-expression, shortened if it is long."""
         return self.naming.texts
 
     @property
     def forward(self) -> Iterator[ForwardStep]:
-        """The operations in the order in which they are carried out."""
+        """The steps of the forward pass, in the order of evaluation."""
         step = 0
         for i, (node, inputs) in enumerate(zip(self.tape.nodes, self.tape.inputs, strict=True)):
             if node.op is not None:
@@ -153,65 +163,67 @@ class Trace:
 
     @property
     def backward(self) -> Iterator[BackwardStep]:
-        """The operations that a variable reaches, from the output down; each after all its users."""
+        """The steps of the backward pass, from the output to the inputs; each node comes after all its users."""
         step = 0
         for i in range(len(self.tape) - 1, -1, -1):
             op = self.tape.nodes[i].op
-            if op is not None and self.tape.reached[i]:
+            if op is not None and self.tape.is_active[i]:
                 step += 1
-                yield BackwardStep(step, i, op, self.adjoints[i], self.handed[i])
+                yield BackwardStep(step, i, op, self.adjoints[i], self.contributions[i])
 
 
-# By input position: the local derivative, and the amount that is handed on; None where structurally nothing is.
-Given = Mapping[int, tuple[Any, Any]]
+# By input position: the local derivative and the contribution, which is None for a structural zero.
+EdgeAmounts = Mapping[int, tuple[Any, Any]]
 
 
-def added_up(tape: Tape, values: Sequence[Any], given: Sequence[Given]) -> list[tuple[Handed, ...]]:
-    """What every node of a tape hands on, with running totals in the order of the reverse pass.
+def accumulate_contributions(
+    tape: Tape, values: Sequence[Any], amounts_by_node: Sequence[EdgeAmounts]
+) -> list[tuple[Contribution, ...]]:
+    """Return the contributions of every node of a tape, with running totals in the order of the backward pass.
 
     Args:
-        given: for every node what it hands on, to each of its inputs that takes a gradient.
+        amounts_by_node: for every node, the local derivative and amount for each input that takes a gradient.
     """
-    amounts = ((tape.inputs[i][k], amount) for i, to in enumerate(given) for k, (_, amount) in to.items())
+    amounts = ((tape.inputs[i][k], amount) for i, to in enumerate(amounts_by_node) for k, (_, amount) in to.items())
     uses = Counter(j for j, amount in amounts if amount is not None)
     used: Counter[int] = Counter()
     totals: dict[int, Any] = {}
-    found: list[tuple[Handed, ...]] = [()] * len(tape)
+    found: list[tuple[Contribution, ...]] = [()] * len(tape)
     for i in range(len(tape) - 1, -1, -1):
         handed = []
         for k, j in enumerate(tape.inputs[i]):
-            if not tape.reached[j]:
+            if not tape.is_active[j]:
                 continue
-            local, amount = given[i][k]
+            local, amount = amounts_by_node[i][k]
             is_nothing = amount is None
             if is_nothing:
-                amount = nothing(values[j])
+                amount = zero_like(values[j])
             else:
                 used[j] += 1
                 totals[j] = totals[j] + amount if j in totals else amount
-            handed.append(Handed(k, j, local, amount, totals.get(j, amount), used[j], uses[j], is_nothing))
+            handed.append(Contribution(k, j, local, amount, totals.get(j, amount), used[j], uses[j], is_nothing))
         found[i] = tuple(handed)
     return found
 
 
-def nothing(value: Any) -> Any:
-    """Zero, of the kind and the shape of a value."""
+def zero_like(value: Any) -> Any:
+    """Return a zero of the same type and shape as a value."""
     if isinstance(value, str):
         return "0.0"
-    if not shape_of(value):
+    if not array_shape(value):
         return type(value)(0)
     import numpy as np
 
-    zero = value.dtype.type(0) if value.dtype != object else nothing(value.flat[0])
+    zero = value.dtype.type(0) if value.dtype != object else zero_like(value.flat[0])
     return np.full(value.shape, zero, dtype=value.dtype)
 
 
-def shape_of(number: Any) -> tuple[int, ...]:
-    """The shape of a number or an array, without NumPy."""
+def array_shape(number: Any) -> tuple[int, ...]:
+    """Return the shape of a number or an array. Does not import NumPy."""
     shape: tuple[int, ...] = getattr(number, "shape", ())
     return shape
 
 
-def is_anywhere(truth: Any) -> bool:
-    """Whether a truth holds (is not 0), of an array at one element at least."""
-    return bool(truth.any() if shape_of(truth) else truth)
+def any_true(truth: Any) -> bool:
+    """Whether a condition holds: a number that is not 0, or an array with at least one such element."""
+    return bool(truth.any() if array_shape(truth) else truth)

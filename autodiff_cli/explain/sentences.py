@@ -1,173 +1,302 @@
-"""What the sentences about both passes say, as phrases: which one fits an operation, and its formulas."""
+"""The steps of both passes as sentences, like the words of someone who explains at a blackboard.
+
+A sentence is a *phrase*: a sequence of texts and slots for numbers, with cases that depend on the numbers. One phrase
+says the same thing at any point. `StepSentences` fills phrases in with the numbers of a trace; the HTML page gets them
+as data and fills them in again whenever a number changes, so no sentence is written twice.
+
+What a sentence says comes from the gate pattern of the operation and from its derivative rule: the local derivative is
+printed from the rule, with its numbers (`cos(2) = -0.416147`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from autodiff_cli.explain.formulas import applied, around, is_loose, is_loose_number
-from autodiff_cli.explain.jacobians import cross_entropy, cross_entropy_of_logits, has_jacobian
-from autodiff_cli.explain.labels import is_constant_name
-from autodiff_cli.explain.passages import passage
-from autodiff_cli.explain.phrases import Cases, Phrase, Sides, Slot, phrase_of
-from autodiff_cli.explain.record import Trace, is_anywhere, shape_of
-from autodiff_cli.graph.node import as_node
+from autodiff_cli.explain.labels import (
+    format_operation,
+    is_constant_name,
+    is_loose,
+    is_loose_number,
+    operand_separators,
+)
+from autodiff_cli.explain.operations import (
+    adjoint_formula,
+    cross_entropy_above,
+    cross_entropy_above_logsumexp,
+    has_jacobian,
+    is_at_kink,
+    is_readable_form_equal,
+    jacobian,
+)
+from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace, any_true, array_shape
+from autodiff_cli.graph.node import Node, as_node, get_op
 from autodiff_cli.graph.op import Gate, Op, Precedence
-from autodiff_cli.graph.registry import registered
-from autodiff_cli.language.printer import to_pieces
+from autodiff_cli.language.printer import Gap, to_pieces
 
-NEAR = 0.01  # how near its ends the slope of an activation is not given as books have it
-LONGEST_FORMULA = 40  # a longer local derivative is given as a number only
+_NEGATIVE_ZERO = re.compile(r"(?<![^\s(,*×/^])-0(?![\w.])")
 
-
-def ends(op: Op) -> tuple[float, ...]:
-    """The numbers near which the output of an activation is flat."""
-    return tuple(end for end in op.ends or () if math.isfinite(end))
+Phrase: TypeAlias = "tuple[str | Slot | Sides | Cases, ...]"
 
 
-def name(trace: Trace, i: int) -> str:
-    """A node's label; for a named intermediate, and the value of a call, also what it stands for: `a = x + y`."""
+class Facts(Protocol):
+    """The facts about one step of a trace that phrases are filled in with."""
+
+    def text(self, what: str, of: int) -> str:
+        """Return the text for a slot, by `Slot.what` and `Slot.of`."""
+
+    def case(self, by: str, of: int) -> int:
+        """Return the number of the case that is true, by `Cases.by` and `Cases.of`."""
+
+
+class Slot(NamedTuple):
+    """A slot in a phrase for a text, most often a number.
+
+    Attributes:
+        what: which text. Of the node of the step: `name`, `output` (its value), `adjoint`, `jacobian`; `chosen`, the
+            labels of the inputs that a choice selects, and `share`, the part of the adjoint that each of them gets. Of
+            an input: `label` and `value`. Of the contribution to an input: `local`, `amount`, `total`, `use`, `uses`.
+            Of any node: `value at` and `adjoint at`.
+        of: the position of the input, or the id of the node.
+        is_loose: whether a negative number is put in brackets.
+    """
+
+    what: str
+    of: int = 0
+    is_loose: bool = False
+
+    def fill(self, facts: Facts) -> str:
+        """Return the text of the slot."""
+        text = facts.text(self.what, self.of)
+        return f"({text})" if self.is_loose and text.startswith("-") else text
+
+    def data(self) -> list[Any]:
+        """Return the slot as JSON values."""
+        return [self.what, self.of, int(self.is_loose)]
+
+
+class Sides(NamedTuple):
+    """The sides of an equation, `x*y = 2 × 3 = 6`; equal texts appear once.
+
+    Attributes:
+        phrases: the sides, from left to right.
+        max_length: sides longer than this many characters are left out, except for the last; 0 keeps all.
+    """
+
+    phrases: tuple[Phrase, ...]
+    max_length: int = 0
+
+    def fill(self, facts: Facts) -> str:
+        """Return the equation."""
+        *before, last = (fill(phrase, facts) for phrase in self.phrases)
+        kept = [side for side in before if not self.max_length or len(side) <= self.max_length]
+        return " = ".join(dict.fromkeys([*kept, last]))
+
+    def data(self) -> list[Any]:
+        """Return the equation as JSON values."""
+        return ["sides", self.max_length, *map(phrase_json, self.phrases)]
+
+
+class Cases(NamedTuple):
+    """Alternative phrases, of which the facts select one.
+
+    Attributes:
+        by: the fact that selects. Most are no (first phrase) or yes (second phrase):
+            `arrived`: the node has an adjoint. `truth`: the value of the node is not 0. `kink`: the operation has a
+            kink here. `saturated`: the output of an activation is near one of its limits.
+            `absent`: the contribution to an input is a structural zero, which the product of numbers would not show.
+            `finite`: that contribution is finite. `as read`: the local derivative equals its readable formula.
+            `whole`: the elements of the value of a node sum to 1. `minus one`: the adjoint of a node is -1.
+            `smooth`: the adjoint of a node is finite, and no node with an adjoint is at a kink.
+            Two have three phrases. `use`: the contribution to an input is the only one, one of several, or the last of
+            several. `chosen`: a choice selected no input that takes a gradient, selected one, or is tied.
+        phrases: the alternatives.
+        of: the position of the input, or the id of the node.
+    """
+
+    by: str
+    phrases: tuple[Phrase, ...]
+    of: int = 0
+
+    def fill(self, facts: Facts) -> str:
+        """Return the phrase of the case that is true, filled in."""
+        return fill(self.phrases[facts.case(self.by, self.of)], facts)
+
+    def data(self) -> list[Any]:
+        """Return the cases as JSON values."""
+        return ["cases", self.by, self.of, *map(phrase_json, self.phrases)]
+
+
+def fill(phrase: Phrase, facts: Facts) -> str:
+    """Return the sentence: the phrase with its slots filled in. `-0` becomes `0`."""
+    filled = "".join(part if isinstance(part, str) else part.fill(facts) for part in phrase)
+    return _NEGATIVE_ZERO.sub("0", filled)
+
+
+def phrase_json(phrase: Phrase) -> list[Any]:
+    """Return the phrase as JSON values."""
+    return [part if isinstance(part, str) else part.data() for part in phrase]
+
+
+def formula_phrase(pieces: Iterable[str | Gap], slots: Mapping[Node, Slot]) -> Phrase:
+    """Return the phrase of a formula that was printed in pieces, with slots for its leaves."""
+    return tuple(
+        piece if isinstance(piece, str) else slots[piece.leaf]._replace(is_loose=piece.needs_brackets)
+        for piece in pieces
+    )
+
+
+SATURATION_DISTANCE = 0.01  # how near its ends the slope of an activation is not given as books have it
+MAX_FORMULA_LENGTH = 40  # a longer local derivative is given as a number only
+
+
+def saturation_values(op: Op) -> tuple[float, ...]:
+    """Return the finite limits of an activation, near which its output is flat."""
+    return tuple(end for end in op.saturation_values or () if math.isfinite(end))
+
+
+def label_with_definition(trace: Trace, i: int) -> str:
+    """Return the label of a node; a named intermediate and the value of a call with their definition: `a = x + y`."""
     label, names, nodes = trace.labels[i], trace.expression.names, trace.tape.nodes
     op, inputs = nodes[i].op, trace.tape.inputs[i]
     if op is None:
         return label
     if nodes[i] not in names:
-        return f"{label} = {trace.naming.written_out(nodes[i])}" if trace.naming.is_call(nodes[i]) else label
+        return f"{label} = {trace.naming.definition(nodes[i])}" if trace.naming.is_call(nodes[i]) else label
     if all(nodes[j].is_constant and nodes[j] not in names and not is_constant_name(nodes[j]) for j in inputs):
-        return label  # what it stands for is said by its numbers
+        return label  # its definition is its numbers, which are shown anyway
     loose = [is_loose(op, k, nodes[j]) and nodes[j] not in names for k, j in enumerate(inputs)]
-    return f"{label} = {applied(op, [trace.labels[j] for j in inputs], loose)}"
+    return f"{label} = {format_operation(op, [trace.labels[j] for j in inputs], loose)}"
 
 
 def forward_phrase(trace: Trace, i: int) -> Phrase:
-    """What carrying out an operation does, with slots for its numbers."""
+    """Return the phrase of a forward step, with slots for its numbers."""
     op = trace.tape.nodes[i].op
     assert op is not None
-    return _computed(op, len(trace.tape.inputs[i]), isinstance(trace.values[i], float))
+    return _operation_phrase(op, len(trace.tape.inputs[i]), isinstance(trace.values[i], float))
 
 
 @cache
-def _computed(op: Op, count: int, is_scalar: bool) -> Phrase:
-    if op.structural and not op.symbol:
+def _operation_phrase(op: Op, count: int, is_scalar: bool) -> Phrase:
+    if op.is_structural and not op.symbol:
         return (Sides(((Slot("name"),), (Slot("output"),))),)
-    numbers = _on_numbers(op, [Slot("value", k) for k in range(count)])
-    if _is_truth(op) and is_scalar:
+    numbers = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
+    if _is_boolean(op) and is_scalar:
         verdict = Cases("truth", (("false",), ("true",)))
         return (Slot("name"), ": ", *numbers, " is ", verdict, ", so ", Slot("output"))
-    if _is_truth(op):
+    if _is_boolean(op):
         return (Slot("name"), ": ", *numbers, " gives ", Slot("output"))
     return (Sides(((Slot("name"),), numbers, (Slot("output"),))),)
 
 
 def backward_phrase(trace: Trace, i: int) -> Phrase:
-    """What an operation that takes gradient does with its adjoint, with slots for its numbers."""
+    """Return the phrase of a backward step, with slots for its numbers: what the operation does with its adjoint."""
     op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
     assert op is not None
-    reached = tuple(k for k, j in enumerate(inputs) if trace.tape.reached[j])
+    reached = tuple(k for k, j in enumerate(inputs) if trace.tape.is_active[j])
     are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
-    nothing = "nothing reaches it from the output, so it hands on nothing"
-    if op.structural:
-        handing_on = _structural(op, len(inputs), not shape_of(trace.values[i]), has_jacobian(trace, i))
+    nothing = "its adjoint is 0, so it contributes 0"
+    if op.is_structural:
+        handing_on = _structural_phrase(op, len(inputs), not array_shape(trace.values[i]), has_jacobian(trace, i))
     else:
-        handing_on = _handing_on(op, len(inputs), reached, are_scalars)
-        if any(_is_stretched(trace, i, k) for k in reached):
-            handing_on = (*handing_on, "; what was stretched gets the sum over its copies")
+        handing_on = _elementwise_phrase(op, len(inputs), reached, are_scalars)
+        if any(_is_broadcast(trace, i, k) for k in reached):
+            handing_on = (*handing_on, "; a broadcast input gets the sum over its copies")
     return (Cases("arrived", ((nothing,), handing_on)),)
 
 
 @cache
-def _handing_on(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -> Phrase:
+def _elementwise_phrase(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -> Phrase:
     match op.gate:
         case Gate.DISTRIBUTE if op.symbol == "-":
-            return (
-                "a difference distributes: the first term gets the adjoint, the second gets it with its sign turned",
-            )
+            return ("a difference distributes: the first term gets the adjoint, the second gets minus the adjoint",)
         case Gate.DISTRIBUTE:
             return ("a sum distributes: each term gets the adjoint, unchanged",)
         case Gate.SWAP:
             return ("a product swaps: each factor gets the adjoint times the value of the other factor",)
         case Gate.ROUTE:
-            return _passing(op, are_scalars) if count == 1 else _routing(op, are_scalars)
+            return _unary_choice_phrase(op, are_scalars) if count == 1 else _choice_phrase(op, are_scalars)
         case Gate.BLOCK:
-            return (f"{_title(op)} is flat wherever it does not jump, so it hands on nothing",)
+            return (f"{_title(op)} is constant between its jumps, so it contributes 0",)
         case Gate.SCALE:
-            scales: Phrase = (f"{_title(op)} scales by its slope", *_slopes(op, count, reached, are_scalars))
+            scales: Phrase = (f"{_title(op)} scales by its slope", *_slopes_phrase(op, count, reached, are_scalars))
             if op.kink is None or not are_scalars:
                 return scales
             return (Cases("kink", (scales, (f"{_title(op)} has a kink here: {op.kink_note}",))),)
 
 
-def _passing(op: Op, is_scalar: bool) -> Phrase:
-    """What an operation says that lets its adjoint pass, or not."""
+def _unary_choice_phrase(op: Op, is_scalar: bool) -> Phrase:
+    """Return the phrase of an operation on one input that passes its adjoint or blocks it, such as relu."""
     title = _title(op)
     if not is_scalar:
-        passes: Phrase = (f"{title} lets its adjoint pass where it is not flat",)
+        passes: Phrase = (f"{title} passes its adjoint on where it is not flat",)
         flat: Phrase = (f"{title} blocks its adjoint at every element: the slope there is 0",)
     else:
-        passes = (f"{title} lets its adjoint pass",)
-        inactive = ": the unit is inactive at this input" if op.dies else ""
+        passes = (f"{title} passes its adjoint on",)
+        inactive = ": the unit is inactive at this input" if op.can_die else ""
         off: Phrase = (f"{title} is flat at ", Slot("value"), f" and blocks its adjoint{inactive}")
         at_kink = (f"{title} has a kink at ", Slot("value"), f": {op.kink_note}, so its adjoint is blocked")
         flat = (Cases("kink", (off, at_kink)),)
     return (Cases("chosen", (flat, passes, passes)),)
 
 
-def _routing(op: Op, is_scalar: bool) -> Phrase:
-    """What an operation says that hands its adjoint to one of several inputs."""
+def _choice_phrase(op: Op, is_scalar: bool) -> Phrase:
+    """Return the phrase of a choice, which passes its adjoint to one of several inputs."""
     title = _title(op)
-    nothing: Phrase = (f"{title} chose something that does not depend on a variable, so its adjoint ends here",)
+    nothing: Phrase = (f"{title} selected an input that depends on no variable, so its adjoint stops here",)
     if is_scalar and op.kink is not None:
         nothing = (Cases("kink", (nothing, (f"{title} has a kink here: {op.kink_note}",))),)
-    elements = (f"{title} routes its adjoint, element by element, to what it chose",)
-    routes = (f"{title} routes its adjoint to what it chose, ", Slot("chosen"), "; nothing goes elsewhere")
-    shares = (f"{title} is tied and shares its adjoint equally: ", Slot("share"), " of it for ", Slot("chosen"))
+    elements = (f"{title} routes its adjoint, element by element, to the input that it selected",)
+    routes = (f"{title} routes its adjoint to the input that it selected, ", Slot("chosen"), "; the others get 0")
+    shares = (f"{title} is tied and splits its adjoint equally: ", Slot("share"), " of it to ", Slot("chosen"))
     return (Cases("chosen", (nothing, routes if is_scalar else elements, shares)),)
 
 
-def _slopes(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -> Phrase:
-    """The local derivatives with their numbers: `, cos(2) = -0.416147`."""
+def _slopes_phrase(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -> Phrase:
+    """Return the phrase of the local derivatives with their numbers: `, cos(2) = -0.416147`."""
     if count == 1 and reached:
         return (", ", *slope_phrase(op, 1, 0, are_scalars))
     parts: list[Any] = []
     for position in reached:
         parts += [", " if parts else ": ", *slope_phrase(op, count, position, are_scalars)]
-        parts += [" towards ", Slot("label", position)]
+        parts += [" for ", Slot("label", position)]
     return tuple(parts)
 
 
 @cache
 def slope_phrase(op: Op, count: int, position: int, are_scalars: bool) -> Phrase:
-    """The local derivative of an elementwise operation towards one input, as a formula with its number."""
+    """Return the phrase of a local derivative of an elementwise operation, as a formula with its number."""
     number = (Slot("local", position),)
     if not are_scalars:
         return number
     formula = slope_formula(op, count, position)
-    slope = (Cases("as read", (number, (Sides((formula, number), LONGEST_FORMULA),)), position),)
-    if op.textbook is None:
+    slope = (Cases("as read", (number, (Sides((formula, number), MAX_FORMULA_LENGTH),)), position),)
+    if op.textbook_slope is None:
         return slope
-    rule = op.partials(count)
+    rule = op.derivative_rule(count)
     slots = {rule.output: Slot("output"), rule.inputs[0]: Slot("value")}
-    textbook = phrase_of(to_pieces(as_node(op.textbook(*slots)), slots), slots)
-    return (Cases("saturated", ((Sides((textbook, formula, number), LONGEST_FORMULA),), slope)),)
+    textbook = formula_phrase(to_pieces(as_node(op.textbook_slope(*slots)), slots), slots)
+    return (Cases("saturated", ((Sides((textbook, formula, number), MAX_FORMULA_LENGTH),), slope)),)
 
 
 @cache
 def slope_formula(op: Op, count: int, position: int) -> Phrase:
-    """The local derivative as the rule has it, with slots for the values."""
-    rule, values = op.partials(count), [Slot("value", k) for k in range(count)]
+    """Return the formula of a local derivative as in its rule, with slots for the values."""
+    rule, values = op.derivative_rule(count), [Slot("value", k) for k in range(count)]
     local = rule.partials[position].local
     if local is rule.output:  # as for exp, which is its own slope
-        return _on_numbers(op, values)
+        return _numbers_phrase(op, values)
     slots = dict(zip((rule.output, *rule.inputs), [Slot("output"), *values], strict=True))
-    return phrase_of(to_pieces(local, slots), slots)
+    return formula_phrase(to_pieces(local, slots), slots)
 
 
-def _on_numbers(op: Op, slots: Sequence[Slot]) -> Phrase:
-    """An operation on numbers, as `applied_to_numbers` writes it."""
+def _numbers_phrase(op: Op, slots: Sequence[Slot]) -> Phrase:
+    """Return an operation on slots for numbers, as `format_operation_on_numbers` writes it."""
     count = len(slots)
-    before, *after = around(op, count)
+    before, *after = operand_separators(op, count)
     parts: list[str | Slot] = [before]
     for k, (slot, then) in enumerate(zip(slots, after, strict=True)):
         parts += (slot._replace(is_loose=is_loose_number(op, k, count)), then)
@@ -175,110 +304,108 @@ def _on_numbers(op: Op, slots: Sequence[Slot]) -> Phrase:
 
 
 def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:
-    """What a node hands one of its inputs, with slots for the numbers."""
+    """Return the phrase of the contribution of a node to one of its inputs, with slots for the numbers."""
     total = Slot("total", position)
     uses = (
         (),
         (", use ", Slot("use", position), " of ", Slot("uses", position), ": total so far ", total),
         (", the last of ", Slot("uses", position), " uses: accumulates to ", total),
     )
-    factors, amount = _factors(trace, i, position), Slot("amount", position)
+    factors, amount = _factors_phrase(trace, i, position), Slot("amount", position)
     return (
         *(Slot("label", position), ": "),
-        Cases("absent", ((*factors, " = ", amount), ("structurally nothing",)), position),
+        Cases("absent", ((*factors, " = ", amount), ("0, a structural zero",)), position),
         Cases("use", uses, position),
-        *_collapsed(trace, i, position),
+        *_cross_entropy_phrase(trace, i, position),
     )
 
 
-def _collapsed(trace: Trace, i: int, position: int) -> Phrase:
+def _cross_entropy_phrase(trace: Trace, i: int, position: int) -> Phrase:
     """What softmax hands on where a cross-entropy stands above it; nothing elsewhere."""
-    above = cross_entropy_of_logits(trace, i)
+    above = cross_entropy_above_logsumexp(trace, i)
     if above is not None:
         weights, total_of_both = above
         p = f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
-        difference = f"({p} - {_factor(trace, weights)}) × "
+        difference = f"({p} - {_bracketed_label(trace, weights)}) × "
         whole: Phrase = (difference, Slot("adjoint at", total_of_both, is_loose=True))
-        return (
-            Cases("finite", ((), ("; above it stands a cross-entropy, so all that arrives is ", *whole)), position),
-        )
-    found = cross_entropy(trace, i)
+        return (Cases("finite", ((), ("; with the cross-entropy above it, the total is ", *whole)), position),)
+    found = cross_entropy_above(trace, i)
     if found is None:
         return ()
-    is_softmax = trace.tape.nodes[i].op is registered("softmax")
-    p = _factor(trace, i) if is_softmax else f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
+    is_softmax = trace.tape.nodes[i].op is get_op("softmax")
+    p = _bracketed_label(trace, i) if is_softmax else f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
     adjoint = Slot("adjoint at", found.total, is_loose=True)
     if found.weights is None:
-        assert found.taken is not None
-        taken = ", ".join(trace.labels[j] for j in trace.tape.inputs[found.taken][1:])
+        assert found.index_node is not None
+        taken = ", ".join(trace.labels[j] for j in trace.tape.inputs[found.index_node][1:])
         one = f"1 at [{taken}], 0 elsewhere"
-        collapsed: Phrase = (f"({one}, less {p}) × ", adjoint)
-        simple: Phrase = (f"{p}, less 1 at [{taken}]",)
+        collapsed: Phrase = (f"({one}, minus {p}) × ", adjoint)
+        simple: Phrase = (f"{p}, minus 1 at [{taken}]",)
         said = Cases("minus one", (collapsed, simple), found.total)
     else:
-        w = _factor(trace, found.weights)
+        w = _bracketed_label(trace, found.weights)
         numbers: Phrase = (" = ", Slot("output"), " - ", Slot("value at", found.weights)) if is_softmax else ()
         said = Cases("whole", (
             (f"({w} - {p}*sum({trace.labels[found.weights]})) × ", adjoint),
             (Cases("minus one", ((f"({w} - {p}) × ", adjoint), (f"{p} - {w}", *numbers)), found.total),),
         ), found.weights)  # fmt: skip
-    return (Cases("finite", ((), ("; above it stands a cross-entropy, so this is ", said)), position),)
+    return (Cases("finite", ((), ("; with the cross-entropy above it, this is ", said)), position),)
 
 
-def _factor(trace: Trace, i: int) -> str:
-    """A label that may stand beside an operator."""
+def _bracketed_label(trace: Trace, i: int) -> str:
+    """Return the label of a node, in brackets if it could be misread beside an operator."""
     node, label = trace.tape.nodes[i], trace.labels[i]
     is_tight = node.op is None or not node.op.symbol or node in trace.expression.names or trace.naming.is_call(node)
     return label if is_tight else f"({label})"
 
 
-def _factors(trace: Trace, i: int, position: int) -> Phrase:
-    """Local derivative × adjoint, in numbers; for an operation on whole arrays its rule as a formula."""
+def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
+    """Return local derivative × adjoint in numbers; for an operation on whole arrays, its rule as a formula."""
     op = trace.tape.nodes[i].op
     assert op is not None
-    factors = _product(position)
-    if op.structural:
-        passed = passage(trace, i, position)
+    factors = _product_phrase(position)
+    if op.is_structural:
+        passed = adjoint_formula(trace, i, position)
         if passed is None:
             return factors
         has_formula = op.kink is None or op.gate is not Gate.SCALE
         return (passed,) if has_formula else (Cases("kink", ((passed,), ("0 × adjoint",))),)
-    return ("sum of ", *factors) if _is_stretched(trace, i, position) else factors
+    return ("sum of ", *factors) if _is_broadcast(trace, i, position) else factors
 
 
-def _is_stretched(trace: Trace, i: int, position: int) -> bool:
-    """Whether broadcasting stretches an input of an elementwise operation."""
-    return shape_of(trace.values[trace.tape.inputs[i][position]]) != shape_of(trace.values[i])
-
-
-@cache
-def _product(position: int) -> Phrase:
-    return _on_numbers(registered("mul"), [Slot("local", position), Slot("adjoint")])
+def _is_broadcast(trace: Trace, i: int, position: int) -> bool:
+    """Whether an input of an elementwise operation is broadcast to a larger shape."""
+    return array_shape(trace.values[trace.tape.inputs[i][position]]) != array_shape(trace.values[i])
 
 
 @cache
-def _structural(op: Op, count: int, is_number: bool, has_slopes: bool) -> Phrase:
-    """What an operation on whole arrays does with its adjoint.
+def _product_phrase(position: int) -> Phrase:
+    return _numbers_phrase(get_op("mul"), [Slot("local", position), Slot("adjoint")])
+
+
+@cache
+def _structural_phrase(op: Op, count: int, is_number: bool, has_slopes: bool) -> Phrase:
+    """Return the phrase of what an operation on whole arrays does with its adjoint.
 
     Args:
-        is_number: whether it gives a number.
-        has_slopes: whether they are shown.
+        is_number: whether the output is a number.
+        has_slopes: whether the Jacobian is shown.
     """
     title = _title(op)
     slopes: Phrase = (", ", Slot("jacobian")) if has_slopes else ()
     match op.gate:
         case Gate.ROUTE if op.kink is not None:
-            return (f"{title} routes its adjoint to {op.summary}, in equal shares where several tie",)
+            return (f"{title} routes its adjoint to {op.summary}, in equal shares if several tie",)
         case Gate.DISTRIBUTE:
-            return (f"{title} hands its adjoint to every element that it took in, unchanged",)
+            return (f"{title} passes its adjoint unchanged to every element of its input",)
         case Gate.SWAP if count == 1:
             return (f"{title} swaps: each element gets the adjoint times the product of the others", *slopes)
         case Gate.SWAP:
             return (f"{title} swaps: each side gets the adjoint times the other side",)
         case Gate.ROUTE:
-            return (f"{title} only arranges: each part of the adjoint goes where that part came from",)
+            return (f"{title} only rearranges: each element of the adjoint goes back to where that element came from",)
         case Gate.BLOCK:
-            return (f"{title} does not depend on the elements, so it hands on nothing",)
+            return (f"{title} does not depend on the elements, so it contributes 0",)
         case Gate.SCALE if not is_number:
             mixes = f"{title} mixes: every output depends on every input, so each input gets a part of every adjoint"
             return (f"{mixes}, by the Jacobian", *slopes)
@@ -288,25 +415,208 @@ def _structural(op: Op, count: int, is_number: bool, has_slopes: bool) -> Phrase
             return scales if op.kink is None else (Cases("kink", (scales, at_kink)),)
 
 
-def _is_truth(op: Op) -> bool:
+def _is_boolean(op: Op) -> bool:
     return Precedence.OR <= op.precedence <= Precedence.COMPARISON
 
 
 def is_finite(*numbers: Any) -> bool:
-    """Whether numbers, and all elements of arrays, are finite; None is not."""
-    return not any(number is None or is_anywhere((number != number) | (abs(number) == math.inf)) for number in numbers)
+    """Whether all numbers and all elements of arrays are finite; None is not."""
+    return not any(number is None or any_true((number != number) | (abs(number) == math.inf)) for number in numbers)
 
 
-def total(x: Any) -> float:
-    """The sum of all elements."""
-    return float(x.sum()) if shape_of(x) else x
+def sum_of_elements(x: Any) -> float:
+    """Return the sum of all elements of a number or an array."""
+    return float(x.sum()) if array_shape(x) else x
 
 
-def is_somewhere(local: Any) -> bool:
+def is_nonzero(local: Any) -> bool:
     """Whether a local derivative is not 0, at one element at least."""
     return bool(local != 0) if isinstance(local, float) else bool((local != 0).any())
 
 
 def _title(op: Op) -> str:
-    """What to call an operation at the beginning of a sentence."""
+    """Return the name of an operation for the beginning of a sentence."""
     return op.title or (f"`{op.symbol}`" if op.symbol else op.spelling or op.name)
+
+
+# `backward_pass_phrase` in one line, for reports.
+BACKWARD_PASS_SENTENCE = (
+    "The output's adjoint is 1. A node is processed once all its users have contributed to its adjoint."
+)
+
+
+def backward_pass_phrase(trace: Trace) -> Phrase:
+    """Return why the backward pass starts with an adjoint of 1."""
+    label = trace.labels[trace.tape.outputs[0]]
+    return (
+        "Why does the backward pass start with 1? An adjoint is the rate at which the output changes with a node. "
+        f"{label} is the output itself, so the rate is exactly 1: its adjoint is ",
+        Slot("adjoint at", trace.tape.outputs[0]),
+        ". All other adjoints follow from it.",
+    )
+
+
+def closing_phrases(trace: Trace) -> list[Phrase]:
+    """Return what one backward pass has computed, and how to read the first derivative."""
+    count, index = len(trace.wrt), trace.tape.index
+    result = "the derivative of the output" if count == 1 else f"all {count} derivatives at once"
+    found: list[Phrase] = [(f"Both passes are done. One backward pass gave {result}.",)]
+    for name in trace.wrt:
+        leaf = trace.expression.leaves[name]
+        if leaf in index:
+            others = "; likewise for the other variables" if count > 1 else ""
+            if array_shape(trace.point[name]):
+                each = f"Each element of d/d{name} is the rate at which the output changes with that element of {name}"
+                return [*found, (f"{each}{others}.",)]
+            slope = Slot("adjoint at", index[leaf])
+            small = slope._replace(is_loose=True)
+            moves = f": if {name} changes by a small h, the output changes by about "
+            rough = ". At a kink, or where it is not finite, a derivative does not predict the change of the output."
+            said = Cases("smooth", ((rough,), (moves, small, f" × h{others}.")), index[leaf])
+            return [*found, (f"d/d{name} = ", slope, said)]
+    return found
+
+
+_SUM_TOLERANCE = 1e-9  # how far a sum may be from 1 that is one of probabilities
+
+
+class StepSentences:
+    """The steps of a trace as sentences.
+
+    Args:
+        show: returns the text of a number or an array.
+    """
+
+    def __init__(self, trace: Trace, show: Callable[[Any], str]) -> None:
+        self._trace = trace
+        self._show = show
+
+    def forward(self, step: ForwardStep) -> str:
+        """Return a forward step with its numbers: `x*y = 2 × 3 = 6`."""
+        return fill(forward_phrase(self._trace, step.node), _StepFacts(self._trace, self._show, step))
+
+    def fill(self, phrase: Phrase) -> str:
+        """Return a phrase that belongs to no step, filled in with the numbers of the trace."""
+        return fill(phrase, _StepFacts(self._trace, self._show, None))
+
+    def has_contributions(self, step: BackwardStep) -> bool:
+        """Whether the node contributes to its inputs: its adjoint is not a structural zero."""
+        return self._trace.adjoints_or_none[step.node] is not None
+
+    def backward(self, step: BackwardStep) -> str:
+        """Return what a node does with its adjoint, as a sentence without a full stop."""
+        return fill(backward_phrase(self._trace, step.node), _StepFacts(self._trace, self._show, step))
+
+    def contribution(self, step: BackwardStep, given: Contribution) -> str:
+        """Return the contribution to one input, `x: 3 × 1 = 3`; for one of several uses, with the running total."""
+        phrase = contribution_phrase(self._trace, step.node, given.position)
+        return fill(phrase, _StepFacts(self._trace, self._show, step))
+
+    def slope(self, node: int, position: int) -> str:
+        """Return the local derivative of a node with respect to an input as in its rule, with the numbers filled in."""
+        op, count = self._trace.tape.nodes[node].op, len(self._trace.tape.inputs[node])
+        assert op is not None
+        step = next(step for step in self._trace.backward if step.node == node)
+        return fill(slope_formula(op, count, position), _StepFacts(self._trace, self._show, step))
+
+
+class _StepFacts:
+    """The facts that fill in the phrases about one step of a trace, or about no step in particular."""
+
+    def __init__(self, trace: Trace, show: Callable[[Any], str], step: ForwardStep | BackwardStep | None) -> None:
+        self._trace = trace
+        self._show = show
+        self._node = trace.tape.outputs[0] if step is None else step.node
+        self._contributions = (
+            {given.position: given for given in step.contributions} if isinstance(step, BackwardStep) else {}
+        )
+
+    def text(self, what: str, of: int) -> str:
+        """Return the text of a slot; see `Slot`."""
+        match what:
+            case "name":
+                return label_with_definition(self._trace, self._node)
+            case "chosen":
+                *before, last = (self._trace.labels[given.to] for given in self._selected)
+                return f"{', '.join(before)} and {last}" if before else last
+            case "label":
+                return self._trace.labels[self._input(of)]
+            case "use" | "uses":
+                return str(getattr(self._contributions[of], what))
+            case _:
+                return self._show(self._number(what, of))
+
+    def case(self, by: str, of: int) -> int:
+        """Return the number of the case that is true; see `Cases`."""
+        match by:
+            case "arrived":
+                return int(self._trace.adjoints_or_none[self._node] is not None)
+            case "truth":
+                return int(self._trace.values[self._node] != 0)
+            case "absent":
+                given = self._contributions[of]
+                return int(given.is_structural_zero and not is_finite(given.local, self._trace.adjoints[self._node]))
+            case "finite":
+                return int(is_finite(self._contributions[of].amount))
+            case "whole":
+                return int(abs(sum_of_elements(self._trace.values[of]) - 1) < _SUM_TOLERANCE)
+            case "smooth":
+                return int(is_finite(self._trace.adjoints[of]) and not any(map(self._is_at_kink, self._trace.backward)))
+            case "minus one":
+                return int(self._trace.adjoints[of] == -1)
+            case "kink":
+                return int(is_at_kink(self._trace, self._node))
+            case "as read":
+                return int(is_readable_form_equal(self._trace, self._node, self._contributions[of]))
+            case "saturated":
+                return int(
+                    any(
+                        abs(self._trace.values[self._node] - end) < SATURATION_DISTANCE
+                        for end in self._saturation_values
+                    )
+                )
+            case "use":
+                given = self._contributions[of]
+                return 0 if given.uses == 1 or given.is_structural_zero else 1 if given.use < given.uses else 2
+            case _:
+                if not self._selected:
+                    return 0
+                share = self._selected[0].local
+                return 2 if isinstance(share, float) and share != 1 else 1
+
+    def _is_at_kink(self, step: BackwardStep) -> bool:
+        """Whether an operation on numbers or on whole arrays has an adjoint and is at a kink."""
+        values = [self._trace.values[i] for i in (step.node, *self._trace.tape.inputs[step.node])]
+        is_one = step.op.is_structural or all(isinstance(value, float) for value in values)
+        return is_one and self._trace.adjoints_or_none[step.node] is not None and is_at_kink(self._trace, step.node)
+
+    def _number(self, what: str, of: int) -> Any:
+        match what:
+            case "output":
+                return self._trace.values[self._node]
+            case "value":
+                return self._trace.values[self._input(of)]
+            case "value at":
+                return self._trace.values[of]
+            case "adjoint at":
+                return self._trace.adjoints[of]
+            case "jacobian":
+                return jacobian(self._trace, self._node)
+            case "adjoint":
+                return self._trace.adjoints[self._node]
+            case "share":
+                return self._selected[0].local
+            case _:
+                return getattr(self._contributions[of], what)
+
+    @property
+    def _saturation_values(self) -> tuple[float, ...]:
+        op = self._trace.tape.nodes[self._node].op
+        return () if op is None else saturation_values(op)
+
+    def _input(self, position: int) -> int:
+        return self._trace.tape.inputs[self._node][position]
+
+    @property
+    def _selected(self) -> list[Contribution]:
+        return [given for given in self._contributions.values() if is_nonzero(given.local)]

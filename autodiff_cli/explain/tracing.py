@@ -1,41 +1,212 @@
-"""Both passes carried out at a point: numbers in one loop each, arrays as graphs that are evaluated together."""
+"""Both passes computed at a point: `trace` returns a `Trace` for numbers and for arrays.
+
+For numbers, the loops of forward and reverse mode run on floats. For arrays, one reverse sweep over the graph gives the
+adjoint and the contributions of every node as graphs (`SweepGraphs`); all of them are evaluated together, on arrays or
+on numbers of any precision. A trace of numbers does not import NumPy.
+
+`elementwise_trace` turns a trace of arrays into one with every element as a node of its own.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.autodiff.reverse import reverse
-from autodiff_cli.explain.digits.right import VALUE, checked_right, of_unheld
-from autodiff_cli.explain.record import Given, Trace, added_up
-from autodiff_cli.explain.warnings import caveats
+from autodiff_cli.autodiff.sweeps import forward, reverse
+from autodiff_cli.explain.accuracy import VALUE, check_accuracy, unrepresentable_warnings
+from autodiff_cli.explain.record import EdgeAmounts, Trace, accumulate_contributions, any_true, array_shape
+from autodiff_cli.explain.warnings import find_warnings
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.collector import collector_paused
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.graph.gradient import ReverseSweep, partials_at, reverse_sweep
+from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.op import ZERO, Partial, Shape
+from autodiff_cli.graph.shapes import infer_shapes
+from autodiff_cli.graph.tape import Tape, gc_paused
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.numbers.floats import FLOATS
+
+MAX_NUMBERS = 250_000_000
+
+
+@dataclass(frozen=True)
+class SweepGraphs:
+    """The forward and backward pass over a formula as graphs, not yet evaluated.
+
+    Attributes:
+        wrt: the variables to differentiate with respect to.
+        sweep: the reverse sweep. Each amount is one graph that is 0 where its mask does not hold.
+        locals: for every node that takes a gradient, its local derivatives by input position; None for an operation on
+            whole arrays.
+    """
+
+    expression: Formula
+    wrt: tuple[str, ...]
+    sweep: ReverseSweep
+    locals: list[dict[int, Node | None]]
+
+    @property
+    def graphs(self) -> list[Node]:
+        """All graphs without repetition; the value and the gradient come first."""
+        swept = self.sweep
+        given = [amount for contributions in swept.contributions for amount in contributions.values()]
+        amounts = [amount for amount in [*swept.adjoints, *given] if amount is not None]
+        parts = [node for amount in amounts for node in (amount.local, amount.mask)]
+        locals_ = [local for several in self.locals for local in several.values()]
+        graphs = [*self.results, *swept.tape.nodes, *locals_, *parts]
+        return [*dict.fromkeys(node for node in graphs if node is not None)]
+
+    @property
+    def results(self) -> list[Node]:
+        """The graphs of the value and the gradient, without repetition."""
+        return [*dict.fromkeys([self.expression.output, *self.derivatives.values()])]
+
+    @property
+    def derivatives(self) -> dict[str, Node]:
+        """The graphs of the derivatives with respect to the variables that the output depends on, by name."""
+        pairs = zip(self.sweep.tape.nodes, self.sweep.adjoints, strict=True)
+        return {node.text: slope.local for node, slope in pairs if node.is_input and slope is not None}
+
+    def count_totals(self, sizes: Mapping[str, Shape]) -> int:
+        """Return how many numbers the running totals need in addition to the contributions themselves."""
+        tape = self.sweep.tape
+        given = Counter(tape.inputs[i][k] for i, several in enumerate(self.sweep.contributions) for k in several)
+        return sum((given[j] - 1) * math.prod(shape) for j, shape in enumerate(infer_shapes(tape, sizes)) if given[j])
+
+    def evaluate_at(self, point: Mapping[str, Any], known: Mapping[Node, Any]) -> Trace:
+        """Return the trace at a point, without warnings.
+
+        Args:
+            point: the value of every variable.
+            known: the values of all graphs at this point.
+        """
+        tape = self.sweep.tape
+        values = [known[node] for node in tape.nodes]
+        arrived = [None if adjoint is None else _amount_value(known, adjoint) for adjoint in self.sweep.adjoints]
+        given: list[dict[int, tuple[Any, Any]]] = []
+        for adjoint, locals_, contributions in zip(arrived, self.locals, self.sweep.contributions, strict=True):
+            amounts = (
+                {} if adjoint is None else {k: _amount_value(known, amount) for k, amount in contributions.items()}
+            )
+            given.append({k: (None if graph is None else known[graph], amounts.get(k)) for k, graph in locals_.items()})
+        masks = {i: adjoint.mask for i, adjoint in enumerate(self.sweep.adjoints) if adjoint is not None}
+        absent = {i: known[mask] == 0 for i, mask in masks.items() if mask is not None and array_shape(known[mask])}
+        with _without_numpy_warnings(values):
+            handed = accumulate_contributions(tape, values, given)
+        return Trace(self.expression, point, self.wrt, tape, values, arrived, handed, absent)
+
+
+def _without_numpy_warnings(values: Iterable[Any]) -> AbstractContextManager[None]:
+    """Return a context that silences NumPy's floating-point warnings.
+
+    Without arrays it does nothing, and does not import NumPy.
+    """
+    if not any(map(array_shape, values)):
+        return nullcontext()
+    from autodiff_cli.numbers.arrays import ignore_float_errors
+
+    return ignore_float_errors()
+
+
+def _amount_value(known: Mapping[Node, Any], amount: Partial) -> Any:
+    """Return the value of an amount whose graphs have been evaluated; None if its mask holds at no element."""
+    if amount.mask is None:
+        return known[amount.local]
+    return known[amount.local] if any_true(known[amount.mask]) else None
+
+
+def sweep_graphs(expression: Formula, wrt: tuple[str, ...], point: Mapping[str, Any]) -> SweepGraphs:
+    """Return both passes as graphs, for variables of the shapes that they have at a point.
+
+    Raises:
+        ExpressionError: for a batch of points, for shapes that do not fit, and for an output that is an array.
+    """
+    with expression.locate_errors():
+        swept = reverse_sweep(
+            expression.output, [expression.leaves[name] for name in wrt], array_shapes_at(expression, point)
+        )
+    adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in swept.adjoints]
+    contributions = [{k: _settled(amount) for k, amount in several.items()} for several in swept.contributions]
+    return SweepGraphs(
+        expression, wrt, ReverseSweep(swept.tape, adjoints, contributions), [*_local_derivatives(swept.tape)]
+    )
+
+
+def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:
+    """Yield for every node its local derivatives with respect to the inputs that take a gradient."""
+    for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
+        wanted = tuple([k for k, j in enumerate(inputs) if tape.is_active[j]])
+        if node.op is None or node.op.is_structural:
+            yield dict.fromkeys(wanted)
+        else:
+            partials = partials_at(node, wanted)
+            yield {k: _or_zero(partial) for k, partial in zip(wanted, partials, strict=True)}
+
+
+def _or_zero(partial: Partial) -> Node:
+    return ZERO if is_literal(partial.local, 0) else partial.masked_graph
+
+
+def _settled(amount: Partial) -> Partial:
+    return Partial(amount.masked_graph, amount.mask, is_masked=True)
+
+
+def array_shapes_at(expression: Formula, point: Mapping[str, Any]) -> dict[str, Shape]:
+    """Return the shapes of the variables that are arrays, at one point.
+
+    Raises:
+        ExpressionError: for a batch of points, and for an output that is an array.
+    """
+    sizes = expression.value_shapes_of_scalar_output(point)
+    for name, value in point.items():
+        shape = array_shape(value)
+        if len(shape) > len(sizes.get(name, ())):
+            raise expression.unexpected_array_error(name, shape)
+    return sizes
+
+
+def trace_arrays(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> tuple[Trace, dict[str, Node]]:
+    """Run both passes at a point of arrays and numbers, by evaluating their graphs together.
+
+    Returns:
+        The trace without warnings, and the graphs of the derivatives by the name of the variable.
+
+    Raises:
+        ExpressionError: if shapes do not fit, the output is an array, or the arrays would not fit into memory.
+    """
+    both, sizes = sweep_graphs(expression, wrt, point), array_shapes_at(expression, point)
+    graphs = both.graphs
+    count = sum(map(math.prod, infer_shapes(Tape(graphs), sizes))) + both.count_totals(sizes)
+    if count > MAX_NUMBERS:
+        raise ExpressionError(
+            f"the arrays of both passes have {count:,} numbers, but a trace stores at most {MAX_NUMBERS:,} (2 GB); "
+            "in Python, `Expression.value_and_grad` needs far less memory"
+        )
+    values = expression.evaluate(graphs, point, sizes)
+    return both.evaluate_at(point, dict(zip(graphs, values, strict=True))), both.derivatives
 
 
 def trace(
     expression: Formula,
     point: Mapping[str, Any],
     wrt: Iterable[str] | None = None,
-    unheld: Mapping[str, Any] = MappingProxyType({}),
+    unrepresentable: Mapping[str, Any] = MappingProxyType({}),
 ) -> Trace:
-    """Run both passes at a point.
+    """Run the forward and the backward pass at a point.
 
     Args:
         point: a value for every variable of the expression.
-        wrt: the variables to differentiate towards; all by default. The others count as constants.
-        unheld: those of the values, numbers, that no float holds, as fractions or balls.
+        wrt: the variables to differentiate with respect to; all by default. The others count as constants.
+        unrepresentable: exact values (fractions or balls) of those numbers in `point` that no float represents.
 
     Raises:
-        KeyError: for a name in `wrt` that the expression lacks.
-        ExpressionError: for a variable that has no value, where shapes do not fit, for an output that is an array, and
-            before computing for arrays that would not fit into memory.
+        KeyError: if `wrt` names a variable that the expression does not have.
+        ExpressionError: if a variable has no value, shapes do not fit, the output is an array, or the arrays would not
+            fit into memory.
 
     >>> from autodiff_cli import parse
     >>> found = trace(parse("x*y + sin(x)"), {"x": 2, "y": 3})
@@ -46,43 +217,47 @@ def trace(
     """
     point = expression.at(point)
     chosen = expression.variables if wrt is None else tuple(wrt)
-    with collector_paused():
-        if expression.is_one_point_of_scalars(point):
-            found = _of_numbers(expression, point, chosen)
+    with gc_paused():
+        if expression.is_scalar_point(point):
+            found = _trace_numbers(expression, point, chosen)
             slopes: dict[str, Node] = {}
         else:
-            from autodiff_cli.explain.passes import trace_of_arrays
-
-            found, slopes = trace_of_arrays(expression, point, chosen)
-        found = replace(found, unheld=unheld) if unheld else found
-        found.warnings.extend(caveats(found))
+            found, slopes = trace_arrays(expression, point, chosen)
+        found = replace(found, unrepresentable=unrepresentable) if unrepresentable else found
+        found.warnings.extend(find_warnings(found))
         if found.is_scalar:
-            found.warnings[:] = checked_right(found)
+            found.warnings[:] = check_accuracy(found)
         else:
-            from autodiff_cli.explain.digits.right_arrays import checked_arrays
+            from autodiff_cli.explain.array_accuracy import check_array_accuracy
 
-            found.warnings[:] = checked_arrays(found, {VALUE: expression.output, **slopes})
-        found.warnings.extend(of_unheld(found))
+            found.warnings[:] = check_array_accuracy(found, {VALUE: expression.output, **slopes})
+        found.warnings.extend(unrepresentable_warnings(found))
         return found
 
 
-def _of_numbers(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> Trace:
+def _trace_numbers(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> Trace:
     everything = set(wrt) == set(expression.variables)
     tape = expression.tape if everything else Tape((expression.output,), [expression.leaves[name] for name in wrt])
     values = forward(tape, FLOATS, point)
     arrived = reverse(tape, FLOATS, values, 1.0)
     return Trace(
-        expression, point, wrt, tape, values, arrived, added_up(tape, values, [*_given(tape, values, arrived)])
+        expression,
+        point,
+        wrt,
+        tape,
+        values,
+        arrived,
+        accumulate_contributions(tape, values, [*_edge_amounts(tape, values, arrived)]),
     )
 
 
-def _given(tape: Tape, values: Sequence[float], arrived: Sequence[float | None]) -> Iterator[Given]:
-    """What every node hands on to the inputs that take a gradient, by position."""
-    for i, (node, inputs, live) in enumerate(zip(tape.nodes, tape.inputs, tape.edges, strict=True)):
-        if node.op is None or not tape.reached[i]:
+def _edge_amounts(tape: Tape, values: Sequence[float], arrived: Sequence[float | None]) -> Iterator[EdgeAmounts]:
+    """Yield for every node its contributions to the inputs that take a gradient, by position."""
+    for i, (node, inputs, live) in enumerate(zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True)):
+        if node.op is None or not tape.is_active[i]:
             yield {}
             continue
-        adjoint, wanted = arrived[i], tuple([k for k, j in enumerate(inputs) if tape.reached[j]])
+        adjoint, wanted = arrived[i], tuple([k for k, j in enumerate(inputs) if tape.is_active[j]])
         locals_ = FLOATS.partials(node.op, len(inputs), wanted)(values[i], *[values[j] for j in inputs])
         given: dict[int, tuple[Any, Any]] = {}
         for k, local in zip(wanted, locals_, strict=True):
@@ -91,3 +266,45 @@ def _given(tape: Tape, values: Sequence[float], arrived: Sequence[float | None])
             else:
                 given[k] = local, local * adjoint
         yield given
+
+
+MAX_SCALARS = 400  # nodes; a drawing of more scalars is not readable
+
+
+def elementwise_trace(found: Trace) -> Trace | None:
+    """Return a trace of the same computation with every array element as a node of its own.
+
+    Returns None if there are no arrays, or more than `MAX_SCALARS` nodes.
+
+    >>> from autodiff_cli import parse
+    >>> in_scalars(trace(parse("sum(v^2)"), {"v": [1, 2]})).gradient
+    {'v[0]': 2.0, 'v[1]': 4.0}
+    """
+    if found.is_scalar or array_shape(found.value):
+        return None
+    from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
+
+    formula, index = found.expression, found.tape.index
+    written = {name: element_leaves(name, array_shape(value)) for name, value in found.point.items()}
+    try:
+        (output,) = unroll([formula.output], {formula.leaves[name]: written[name] for name in written}, MAX_SCALARS)
+    except TooManyOperationsError:
+        return None
+    leaves = dict(leaf for name in written if formula.leaves[name] in index for leaf in _leaves(written[name]))
+    point = {
+        leaf.text: float(value)
+        for name in written
+        for leaf, value in zip(_flatten(written[name]), _flatten(found.point[name]), strict=True)
+        if leaf.text in leaves
+    }
+    wrt = [leaf.text for name in found.wrt for leaf in _flatten(written[name]) if leaf.text in leaves]
+    made = trace(type(formula)(output.item(), leaves), point, wrt)
+    return made if len(made.tape) <= MAX_SCALARS else None
+
+
+def _leaves(array: Any) -> Iterator[tuple[str, Node]]:
+    return ((leaf.text, leaf) for leaf in _flatten(array))
+
+
+def _flatten(array: Any) -> list[Any]:
+    return array.reshape(-1).tolist() if hasattr(array, "reshape") else [array]

@@ -1,199 +1,352 @@
-"""Where the value or the derivative is not what a reader may assume, and why.
+"""Warnings: where the value or the derivative is not what a reader may assume, and why.
 
-What an operation does at a point is read from its record (`kink`, `domain`, `singular`) and from the numbers of both
-passes; nothing here knows a formula.
+What an operation does at a point is read from its record (the predicates `kink`, `domain`, `singular`) and from the
+numbers of both passes; nothing here knows a formula. Only nodes that contribute to the output are checked, not the
+branch that a choice does not take. Scalar operations are always checked; of an operation on arrays, only the elements
+that are not finite or at which a predicate holds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
-from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.explain.formulas import applied_to_numbers
-from autodiff_cli.explain.record import Caveat, Trace, is_anywhere
-from autodiff_cli.explain.spots import Spot, holds, is_kink_of_arrays, spots, taken_part
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.labels import format_operation_on_numbers
+from autodiff_cli.explain.record import NodeWarning, Trace, any_true
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import Tape, rebuild
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.graph.tape import Tape, substitute
+from autodiff_cli.numbers.floats import FLOATS
+
+Index = tuple[int, ...]  # of an element in its array; empty for a number
+
+
+class ElementContext(NamedTuple):
+    """One operation on numbers: a scalar node, or one element of an elementwise operation on arrays.
+
+    Attributes:
+        node: the id of the node.
+        inputs: the values of the inputs at this element.
+        value: the value of the node at this element.
+        adjoint: the adjoint at this element; None for a structural zero.
+        slopes: the local derivatives that contribute to an input, by input position.
+        index: the index of the element; empty for a scalar node.
+    """
+
+    node: int
+    op: Op
+    inputs: Sequence[float]
+    value: float
+    adjoint: float | None
+    slopes: Mapping[int, float]
+    element_index: Index
+
+
+def element_contexts(trace: Trace, i: int) -> Iterator[ElementContext]:
+    """Yield the elements of an elementwise operation at which a warning may be due."""
+    op, numbers = trace.tape.nodes[i].op, _input_values(trace, i)
+    assert op is not None
+    slopes = {given.position: given.local for given in trace.contributions[i] if not given.is_structural_zero}
+    if isinstance(trace.values[i], float):
+        yield ElementContext(i, op, numbers, trace.values[i], trace.adjoints_or_none[i], slopes, ())
+        return
+    import numpy as np
+
+    shape = trace.values[i].shape
+
+    def at(number: Any, place: Index) -> float:
+        return float(np.broadcast_to(number, shape)[place])
+
+    for place in _suspect_elements(trace, i, op, slopes.values()):
+        adjoint = None if trace.adjoints_or_none[i] is None else at(trace.adjoints_or_none[i], place)
+        here = {k: at(local, place) for k, local in slopes.items()}
+        yield ElementContext(i, op, [at(x, place) for x in numbers], at(trace.values[i], place), adjoint, here, place)
+
+
+def _suspect_elements(trace: Trace, i: int, op: Op, slopes: Iterable[Any]) -> Iterator[Index]:
+    """Yield the indices of the elements that are not finite, or at which a predicate of the operation holds."""
+    import numpy as np
+
+    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+
+    inputs = _input_values(trace, i)
+    suspect = np.zeros(trace.values[i].shape, dtype=bool)
+    with ignore_float_errors():
+        for number in (trace.values[i], trace.adjoints_or_none[i], *slopes):
+            suspect |= False if number is None else ~np.isfinite(number)
+        for which in ("kink", "singular", "domain"):
+            predicate = ARRAYS.predicate(op, which, len(inputs))
+            if predicate is not None:
+                holds = np.asarray(predicate(*inputs)) != 0
+                suspect |= ~holds if which == "domain" else holds
+    suspect &= ~trace.absent.get(i, np.False_)
+    return (tuple(map(int, place)) for place in np.argwhere(suspect))
+
+
+def is_kink_of_arrays(trace: Trace, i: int) -> bool:
+    """Whether an operation on whole arrays has a one-sided derivative at its inputs."""
+    import numpy as np
+
+    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+
+    op = trace.tape.nodes[i].op
+    assert op is not None
+    inputs = [np.asarray(x)[..., None] for x in _input_values(trace, i)]
+    predicate = ARRAYS.predicate(op, "kink", len(inputs))
+    with ignore_float_errors():
+        return predicate is not None and bool(np.any(predicate(*inputs)))
+
+
+def predicate_holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
+    """Whether a predicate of an operation (`kink`, `singular` or `domain`) holds for these inputs."""
+    predicate = FLOATS.predicate(op, which, len(inputs))
+    return predicate is not None and bool(predicate(*inputs))
+
+
+def contributing_nodes(trace: Trace) -> list[bool]:
+    """Return for every node whether it contributes to the output.
+
+    A node contributes if it has an adjoint, if it is a constant input of such a node, or if a nan of the output comes
+    from it even though no derivative passes (`0*log(x)`, `relu(log(x))`).
+    """
+    tape = trace.tape
+    taken = [adjoint is not None for adjoint in trace.adjoints_or_none]
+    for i in range(len(tape) - 1, -1, -1):
+        op, inputs = tape.nodes[i].op, tape.inputs[i]
+        if op is None or not taken[i]:
+            continue
+        if not all(tape.is_active[j] for j in inputs):
+            for j, is_chosen in zip(inputs, _selected_inputs(trace, i, op), strict=True):
+                if not tape.is_active[j]:
+                    taken[j] = taken[j] or is_chosen
+        if _has_nan(trace.values[i]):
+            undefined = [j for j in inputs if _has_nan(trace.values[j])]
+            for j in undefined if not any(taken[j] for j in undefined) else ():
+                taken[j] = True
+    return taken
+
+
+def _has_nan(number: Any) -> bool:
+    is_other = number != number
+    return is_other is not False and any_true(is_other)
+
+
+def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
+    """Return for each input whether the operation selects it, at one element at least."""
+    if op.is_structural:
+        return [True] * len(trace.tape.inputs[i])
+    rule = op.derivative_rule(len(trace.tape.inputs[i]))
+    masks = {k: partial.mask for k, partial in enumerate(rule.partials) if partial.mask is not None}
+    if not masks:
+        return [True] * len(rule.inputs)
+    values = [trace.values[i], *_input_values(trace, i)]
+    point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], values, strict=True))
+    tape = Tape([*masks.values()])
+    holds = _evaluate_tape(tape, point)
+    found = {k: any_true(holds[place]) for k, place in zip(masks, tape.outputs, strict=True)}
+    return [found.get(k, True) for k in range(len(rule.inputs))]
+
+
+def _evaluate_tape(tape: Tape, point: Mapping[str, Any]) -> list[Any]:
+    """Return the value of every node of a tape of elementwise operations."""
+    if all(isinstance(value, float) for value in point.values()):
+        return forward(tape, FLOATS, point)
+    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+
+    with ignore_float_errors():
+        return forward(tape, ARRAYS, point)
+
+
+def _input_values(trace: Trace, i: int) -> list[Any]:
+    return [trace.values[j] for j in trace.tape.inputs[i]]
+
 
 Reason: TypeAlias = tuple[str, str]  # kind, and why
 
 FLOAT_DIGITS = 16
-LARGE = 2.0**43  # from here on, every float times 1024 is an integer
-MOST_LOST = 1e6  # by how much rounding may be magnified before a warning
+LARGE_FLOAT = 2.0**43  # from here on, every float times 1024 is an integer
+MAX_MAGNIFICATION = 1e6  # by how much rounding may be magnified before a warning
 
 
-def caveats(trace: Trace) -> list[Caveat]:
-    """The warnings of a trace, from the inputs to the output; of an array, for the first element of each kind."""
-    taken = taken_part(trace)
-    worst = _worst_amounts(trace)
-    found: list[Caveat] = []
+def find_warnings(trace: Trace) -> list[NodeWarning]:
+    """Return the warnings of a trace, from the inputs to the output.
+
+    An array gets one warning of each kind, for its first such element.
+    """
+    taken = contributing_nodes(trace)
+    worst = _worst_severities(trace)
+    found: list[NodeWarning] = []
     for i, node in enumerate(trace.tape.nodes):
         if not taken[i]:
             continue
-        here: dict[str, str] = {}  # the first message of each kind
-        adjoint = trace.arrived[i]
+        here: dict[str, str] = {}  # by kind; the first message of a kind is kept
+        adjoint = trace.adjoints_or_none[i]
         if adjoint is not None and _severity(adjoint) > worst[i]:
-            kind, reason = _of_the_sum(adjoint)
-            here[kind] = f"{_where(trace, i)}: {reason}"
-        if node.op is not None and node.op.structural:
+            kind, reason = _sum_reason(adjoint)
+            here[kind] = f"{_location(trace, i)}: {reason}"
+        if node.op is not None and node.op.is_structural:
             if adjoint is not None and is_kink_of_arrays(trace, i):
-                here["kink"] = f"{_where(trace, i)}: {node.op.kink_note}"
+                here["kink"] = f"{_location(trace, i)}: {node.op.kink_note}"
         elif node.op is not None:
-            for spot in spots(trace, i):
-                for kind, reason in _of_the_spot(trace, spot):
+            for spot in element_contexts(trace, i):
+                for kind, reason in _element_reasons(trace, spot):
                     if kind not in here:
-                        here[kind] = f"{_where(trace, i, spot)}: {reason}"
-        found.extend(Caveat(i, kind, message) for kind, message in here.items())
-    return [*found, *(_lost_digits(trace) if trace.is_scalar else ())]
+                        here[kind] = f"{_location(trace, i, spot)}: {reason}"
+        found.extend(NodeWarning(i, kind, message) for kind, message in here.items())
+    return [*found, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
 
-def _worst_amounts(trace: Trace) -> list[int]:
-    """For every node, how bad the worst of the amounts is that it is handed."""
+def _worst_severities(trace: Trace) -> list[int]:
+    """Return for every node the severity of the worst contribution to its adjoint."""
     worst = [0] * len(trace.tape)
-    for several in trace.handed:
+    for several in trace.contributions:
         for given in several:
             worst[given.to] = max(worst[given.to], _severity(given.amount))
     return worst
 
 
-def _lost_digits(trace: Trace) -> Iterator[Caveat]:
-    """Whether rounding can spoil the value, and the operation that makes it so: the one that magnifies most.
+def _cancellation_warnings(trace: Trace) -> Iterator[NodeWarning]:
+    """Yield a warning if rounding can destroy digits of the value, at the operation that magnifies errors most.
 
-    A number's rounding moves the value by its size times its adjoint.
+    Rounding a number changes the value by the rounding error times the adjoint of that number.
     """
     spoilt = sum(
         abs(trace.values[i] * adjoint)
-        for i, adjoint in enumerate(trace.arrived)
+        for i, adjoint in enumerate(trace.adjoints_or_none)
         if adjoint and not _is_exact(trace.values[i], is_computed=bool(trace.tape.inputs[i]))
     )
     size = abs(trace.value)
-    if not MOST_LOST * size < spoilt < math.inf:
+    if not MAX_MAGNIFICATION * size < spoilt < math.inf:
         return
     lost = min(FLOAT_DIGITS, round(math.log10(spoilt) - math.log10(size))) if size else FLOAT_DIGITS
     worst, magnified = trace.tape.outputs[0], 0.0
-    for i, adjoint in enumerate(trace.arrived):
+    for i, adjoint in enumerate(trace.adjoints_or_none):
         if adjoint:
-            handed = [given for given in trace.handed[i] if not given.is_nothing]
+            handed = [given for given in trace.contributions[i] if not given.is_structural_zero]
             weight = sum(abs(trace.values[given.to] * given.amount) for given in handed)
             kept = abs(trace.values[i] * adjoint)
-            if weight > spoilt / MOST_LOST and weight > magnified * kept:
+            if weight > spoilt / MAX_MAGNIFICATION and weight > magnified * kept:
                 worst, magnified = i, weight / kept if kept else math.inf
-    message = f"digits cancel: rounding its inputs can spoil {lost} of the {FLOAT_DIGITS} digits of the value"
-    yield Caveat(worst, "precision", f"{_where(trace, worst)}: {message}")
+    message = f"cancellation: rounding its inputs can destroy {lost} of the {FLOAT_DIGITS} digits of the value"
+    yield NodeWarning(worst, "precision", f"{_location(trace, worst)}: {message}")
 
 
 def _is_exact(value: float, is_computed: bool) -> bool:
-    """Whether a number can be taken to be exact, as it is short (2, 0.25). Large floats all are, also rounded ones."""
-    return (value * 1024).is_integer() and not (is_computed and abs(value) >= LARGE)
+    """Whether a number can be assumed to be exact because it is short in binary (2, 0.25).
+
+    Every float from 2^43 up is a multiple of 1/1024, so a computed number of that size proves nothing.
+    """
+    return (value * 1024).is_integer() and not (is_computed and abs(value) >= LARGE_FLOAT)
 
 
-def _of_the_spot(trace: Trace, spot: Spot) -> Iterator[Reason]:
-    """What there is to say about an operation at its inputs, the most telling first."""
-    if any(map(math.isnan, spot.inputs)):  # whatever made the nan has its own warning
+def _element_reasons(trace: Trace, spot: ElementContext) -> Iterator[Reason]:
+    """Yield the kinds and reasons of warnings about an operation at its inputs, the most important first."""
+    if any(map(math.isnan, spot.inputs)):  # the operation that produced the nan has its own warning
         return
-    singular = holds(spot.op, "singular", spot.inputs)
-    yield from _of_the_value(spot.op, spot.inputs, spot.value, singular)
+    singular = predicate_holds(spot.op, "singular", spot.inputs)
+    yield from _value_reasons(spot.op, spot.inputs, spot.value, singular)
     if spot.adjoint is None:
         return
-    if holds(spot.op, "kink", spot.inputs):
+    if predicate_holds(spot.op, "kink", spot.inputs):
         yield "kink", spot.op.kink_note
     for k, local in spot.slopes.items():
-        yield from _of_the_amount(local, spot.adjoint)
+        yield from _amount_reasons(local, spot.adjoint)
         if not math.isfinite(local) and not math.isnan(spot.value):
-            yield from _of_the_slope(spot, k, local, singular, trace.labels[trace.tape.inputs[spot.node][k]])
+            yield from _slope_reasons(spot, k, local, singular, trace.labels[trace.tape.inputs[spot.node][k]])
 
 
-def _of_the_value(op: Op, inputs: Sequence[float], value: float, singular: bool) -> Iterator[Reason]:
+def _value_reasons(op: Op, inputs: Sequence[float], value: float, singular: bool) -> Iterator[Reason]:
     if math.isnan(value):
-        yield "domain", f"{_called(op, inputs)} is not defined, so nan"
-    elif op.domain is not None and not holds(op, "domain", inputs):
-        yield "domain", f"{_called(op, inputs)} is not defined"
+        yield "domain", f"{_format_call(op, inputs)} is not defined, so nan"
+    elif op.domain is not None and not predicate_holds(op, "domain", inputs):
+        yield "domain", f"{_format_call(op, inputs)} is not defined"
     elif math.isinf(value) and singular:
-        yield "singular", f"the value is {_shown(value)}"
+        yield "singular", f"the value is {_format_number(value)}"
     elif math.isinf(value) and all(map(math.isfinite, inputs)):
-        yield "overflow", f"the value is too large for a float, so {_shown(value)}"
+        yield "overflow", f"the value is too large for a float, so {_format_number(value)}"
 
 
-def _of_the_amount(local: float, adjoint: float) -> Iterator[Reason]:
+def _amount_reasons(local: float, adjoint: float) -> Iterator[Reason]:
     amount = local * adjoint
     if math.isnan(amount) and not math.isnan(local) and not math.isnan(adjoint):
-        yield "singular", f"0 × inf: slope {_shown(local)} times adjoint {_shown(adjoint)} is not defined, so nan"
+        yield (
+            "singular",
+            f"0 × inf: slope {_format_number(local)} times adjoint {_format_number(adjoint)} is not defined, so nan",
+        )
     elif math.isinf(amount) and math.isfinite(local) and math.isfinite(adjoint):
         yield "overflow", "slope times adjoint is too large for a float, so infinite"
 
 
-def _of_the_slope(spot: Spot, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
-    """A slope that is not finite although the value is defined."""
-    if k in spot.op.unavailable:
-        yield "unavailable", f"no derivative of {spot.op.name} towards {towards} is known, so nan"
+def _slope_reasons(spot: ElementContext, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
+    """Yield a warning about a local derivative that is not finite although the value is defined."""
+    if k in spot.op.unavailable_inputs:
+        yield "unavailable", f"the derivative of {spot.op.name} with respect to {towards} is not available, so nan"
     elif singular:
-        yield "singular", f"the slope towards {towards} is {_shown(local)}"
+        yield "singular", f"the slope with respect to {towards} is {_format_number(local)}"
     elif math.isnan(local):
-        missing = _undefined_part(spot.op, k, spot.inputs, spot.value)
+        missing = _undefined_subexpression(spot.op, k, spot.inputs, spot.value)
         if missing is None:
-            yield "singular", f"the slope towards {towards} is not defined, so nan"
+            yield "singular", f"the slope with respect to {towards} is not defined, so nan"
         else:
-            yield "domain", f"the slope towards {towards} needs {missing}, which is not defined, so nan"
+            yield "domain", f"the slope with respect to {towards} needs {missing}, which is not defined, so nan"
     elif math.isfinite(spot.value) and all(map(math.isfinite, spot.inputs)):
-        yield "overflow", f"the slope towards {towards} is too large for a float, so {_shown(local)}"
+        yield "overflow", f"the slope with respect to {towards} is too large for a float, so {_format_number(local)}"
 
 
-def _of_the_sum(adjoint: Any) -> Reason:
-    """An adjoint that is worse than each of the amounts it is the sum of."""
+def _sum_reason(adjoint: Any) -> Reason:
+    """Return the warning about an adjoint that is not finite although no contribution explains it alone."""
     if _severity(adjoint) == _NAN:
-        return "singular", "inf - inf: the amounts handed to it are infinite and of both signs, so nan"
-    return "overflow", "the amounts handed to it add up to more than a float can hold, so infinite"
+        return "singular", "inf - inf: its adjoint is a sum of infinite contributions of both signs, so nan"
+    return "overflow", "its adjoint is too large for a float, so infinite"
 
 
-def _undefined_part(op: Op, k: int, inputs: Sequence[float], value: float) -> str | None:
-    """The part of a local derivative's formula that is outside of its domain, with numbers: `log(-2)`."""
-    rule = op.partials(len(inputs))
+def _undefined_subexpression(op: Op, k: int, inputs: Sequence[float], value: float) -> str | None:
+    """Return the part of a local derivative's formula that is outside its domain, with numbers: `log(-2)`."""
+    rule = op.derivative_rule(len(inputs))
     point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], [value, *inputs], strict=True))
-    tape = Tape([_spelt_out(rule.partials[k].local)])
+    tape = Tape([_expand_helper(rule.partials[k].local)])
     values = forward(tape, FLOATS, point)
     for node, positions in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is not None and node.op.domain is not None:
             arguments = [values[j] for j in positions]
-            if not any(map(math.isnan, arguments)) and not holds(node.op, "domain", arguments):
-                return _called(node.op, arguments)
+            if not any(map(math.isnan, arguments)) and not predicate_holds(node.op, "domain", arguments):
+                return _format_call(node.op, arguments)
     return None
 
 
-def _spelt_out(root: Node) -> Node:
-    """The graph with a helper operation at its root replaced by what it stands for."""
-    expansion = root.op.expand(len(root.inputs)) if root.op is not None and root.op.helper else None
+def _expand_helper(root: Node) -> Node:
+    """Return a graph whose root, if it is a helper operation, is replaced by its expansion."""
+    expansion = root.op.expand(len(root.inputs)) if root.op is not None and root.op.is_helper else None
     if root.op is None or expansion is None:
         return root
-    return rebuild([expansion], dict(zip(root.op.placeholders(len(root.inputs)), root.inputs, strict=True)))[0]
+    return substitute([expansion], dict(zip(root.op.placeholders(len(root.inputs)), root.inputs, strict=True)))[0]
 
 
 def _severity(number: Any) -> int:
-    """How bad a number is, or the worst element of an array."""
-    ends = (number,) if isinstance(number, float) else (number.min(), number.max())  # nan if one element is
+    """Return 0 for a finite number, `_INFINITE` or `_NAN`; for an array, the severity of its worst element."""
+    ends = (number,) if isinstance(number, float) else (number.min(), number.max())  # both are nan if one element is
     if all(map(math.isfinite, ends)):
         return 0
-    return _NAN if is_anywhere(number != number) else _INFINITE if is_anywhere(abs(number) == math.inf) else 0
+    return _NAN if any_true(number != number) else _INFINITE if any_true(abs(number) == math.inf) else 0
 
 
 _INFINITE, _NAN = 1, 2
 
 
-def _called(op: Op, inputs: Sequence[float]) -> str:
-    return applied_to_numbers(op, [*map(_shown, inputs)])
+def _format_call(op: Op, inputs: Sequence[float]) -> str:
+    return format_operation_on_numbers(op, [*map(_format_number, inputs)])
 
 
-def _shown(x: float) -> str:
+def _format_number(x: float) -> str:
     return f"{x or 0.0:.6g}"  # a negative zero is a zero
 
 
-def _where(trace: Trace, i: int, spot: Spot | None = None) -> str:
-    """The sub-expression, its place in the text, the numbers that it works on, and which element it is."""
+def _location(trace: Trace, i: int, spot: ElementContext | None = None) -> str:
+    """Return the location of a warning: sub-expression, column in the text, input values, index of the element."""
     source = trace.expression.source
-    place = None if source is None else source.place(trace.tape.nodes[i])
+    place = None if source is None else source.line_and_column(trace.tape.nodes[i])
     words = trace.labels[i]
     if place is not None:
         line, column = place
@@ -201,8 +354,12 @@ def _where(trace: Trace, i: int, spot: Spot | None = None) -> str:
     inputs = trace.tape.inputs[i]
     values = [trace.values[j] for j in inputs] if spot is None else spot.inputs
     numbers = [(j, x) for j, x in zip(inputs, values, strict=True) if isinstance(x, float)]
-    operands = {trace.labels[j]: _shown(x) for j, x in numbers}
+    operands = {trace.labels[j]: _format_number(x) for j, x in numbers}
     known = [f"{label} = {value}" for label, value in operands.items() if label != value]
     if known:
         words += f" at {', '.join(known)}"
-    return f"{words}, element [{', '.join(map(str, spot.place))}]" if spot is not None and spot.place else words
+    return (
+        f"{words}, element [{', '.join(map(str, spot.element_index))}]"
+        if spot is not None and spot.element_index
+        else words
+    )

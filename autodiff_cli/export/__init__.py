@@ -1,1 +1,1 @@
-"""Formulas in other languages: the value and its derivatives as one function."""
+"""Export of formulas and fitted models: the value and its derivatives as a function in another language."""

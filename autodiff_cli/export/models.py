@@ -1,78 +1,473 @@
-"""Fitted models, exported: the prediction, as a function of the columns that it reads."""
+"""Export of fitted models: the prediction as a function of its columns, as source code or as an ONNX graph.
+
+The ONNX graph has one operator for each operation of the model, so that viewers show the formula or the network. Rows
+are not a dimension of a model's graph, but they are the first axis of every ONNX tensor that depends on a column. So a
+product `W @ v` becomes `v @ W.T` over rows, and a number per row gets extra axes where it is combined with an array.
+All tensors are doubles. The format is described at github.com/onnx/onnx, docs/Operators.md, opset 18.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from autodiff_cli.export.exporters import EXPORTERS, export
-from autodiff_cli.export.layout import listed
-from autodiff_cli.export.onnx import model_bytes
-from autodiff_cli.export.program import ExportError, Wanted
+from autodiff_cli.export.languages import EXPORTERS, export
+from autodiff_cli.export.program import ExportError, ExportOptions, join_words
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.shapes import Shapes
-from autodiff_cli.graph.tape import rebuild, topological
+from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.shapes import ShapeInference
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.structural import stack
-from autodiff_cli.training.prediction.graph import PredictionGraph
-from autodiff_cli.training.result.fit import FittedModel
+from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
+from autodiff_cli.version import __version__
 
-MOST_NUMBERS = 20_000  # of parameters, that a source spells out
+OPSET = 18  # version of ONNX's operators
+_IR_VERSION = 8  # version of the file format that was published with opset 18, so its runtimes read it
+OUTPUT = "prediction"
+_ROWS = "rows"
+
+# --- Tables of operators
+
+# Operations with the same meaning in ONNX, by our names.
+_DIRECT_OPS = {
+    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "pow": "Pow", "abs": "Abs", "sign": "Sign",
+    "floor": "Floor", "ceil": "Ceil", "round": "Round", "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin",
+    "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
+    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "sigmoid": "Sigmoid",
+    "softplus": "Softplus", "softsign": "Softsign", "relu": "Relu", "max": "Max", "min": "Min",
+    "elu": "Elu", "celu": "Elu",  # alpha is 1 in both
+}  # fmt: skip
+# Comparisons; they return booleans in ONNX, and 1 or 0 here.
+_COMPARISON_OPS = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal"}
+_REDUCTION_OPS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "largest": "ReduceMax",
+            "smallest": "ReduceMin", "norm": "ReduceL2", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
 
 
-def prediction_source(fit: FittedModel, target: str, wanted: Wanted) -> str:
-    """The prediction of a fitted model, and its derivatives towards the columns, as the source of a function.
+def onnx_model(
+    output: Node, shapes: Mapping[str, Shape], values: Mapping[str, Any], columns: Sequence[str], name: str
+) -> bytes:
+    """Write a prediction as an ONNX model.
 
     Args:
-        target: one of `EXPORTERS`.
+        output: the graph of the prediction for one row.
+        shapes: the shapes of the leaves that are arrays, by name.
+        values: the values of all leaves that are not columns, by name.
+        columns: the names of the columns, which are inputs of shape (rows,).
+        name: the name of the ONNX graph.
+
+    Returns:
+        The content of the file. Its output `prediction` has the shape (rows, …).
 
     Raises:
-        ExportError: for derivatives of predictions that are arrays, for models that read labels, for more parameters
-            than a source spells out, and as `export` does.
+        ExportError: if the package onnx is not installed, and for operations that ONNX lacks.
     """
-    graph = _of_numbers(fit)
-    shape = Shapes(graph.shapes).of(graph.output) or ()
-    if shape and wanted.gradient and not EXPORTERS[target].differentiates:
-        what = "gives a probability for each class" if fit.classes is not None else f"gives {shape[0]} numbers"
-        raise ExportError(f"this model {what}; derivatives are written of one number: --value-only leaves them out")
-    count = sum(np.size(value) for value in graph.values.values())
-    if count > MOST_NUMBERS:
+    try:
+        import onnx
+    except ImportError:
+        raise ExportError("ONNX needs the package onnx: pip install 'autodiff-cli[onnx]'") from None
+    from onnx import helper
+
+    builder = _OnnxGraph(shapes, values, columns)
+    builder.write_output(output)
+    graph = helper.make_graph(
+        builder.nodes,
+        name,
+        [helper.make_tensor_value_info(column, onnx.TensorProto.DOUBLE, [_ROWS]) for column in columns],
+        [helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.DOUBLE, [_ROWS, *builder.shape(output)])],
+        builder.initializers,
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="autodiff",
+        producer_version=__version__,
+    )
+    onnx.checker.check_model(model, full_check=True)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+class _OnnxGraph:
+    """Builds an ONNX graph node by node.
+
+    Attributes:
+        nodes, initializers: the arguments of `onnx.helper.make_graph`.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape], values: Mapping[str, Any], columns: Sequence[str]) -> None:
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+        self._shapes = ShapeInference(shapes)
+        self._columns, self._values = frozenset(columns), values
+        self._names: dict[Node, str] = {}
+        self._per_row: set[Node] = set()  # nodes whose values differ from row to row
+        self._constants: dict[str, str] = {}
+        self._used_names = {*columns, OUTPUT}
+        self._unsupported: dict[str, None] = {}
+
+    def shape(self, node: Node) -> Shape:
+        """Return the shape of a node for one row."""
+        return self._shapes.infer(node) or ()
+
+    def write_output(self, output: Node) -> None:
+        """Write the output and all nodes that it depends on.
+
+        Raises:
+            ExportError: for operations that ONNX lacks.
+        """
+        (root,) = _expand_unsupported([output])
+        for node in topological_order([root]):
+            self._names[node] = self._write_node(node)
+        if self._unsupported:
+            raise ExportError(
+                f"ONNX has no {' and no '.join(f'`{name}`' for name in self._unsupported)}; "
+                f"c, python, numpy and js have {'it' if len(self._unsupported) == 1 else 'them'}: choose with --to"
+            )
+        result = self._names[root]
+        if root not in self._per_row:  # the same in every row
+            rows = self.add("Shape", [next(iter(self._columns))], "rows") if self._columns else None
+            if rows is not None:
+                target = self.add("Concat", [rows, self._integers([*self.shape(root)])], "shape", axis=0)
+                result = self.add("Expand", [result, target], "alike")
+        from onnx import helper
+
+        self.nodes.append(helper.make_node("Identity", [result], [OUTPUT]))
+
+    def _write_node(self, node: Node) -> str:
+        if node.op is None:
+            return self._leaf(node)
+        if any(child in self._per_row for child in node.inputs):
+            self._per_row.add(node)
+        name = node.op.name
+        if name in _REDUCTION_OPS and self.shape(node.inputs[0]):
+            return self._reduce(node, _REDUCTION_OPS[name])
+        if node.op.is_structural:
+            write: Callable[[Node], str] | None = getattr(self, f"_{name}", None)
+            if write is None:
+                self._unsupported[node.op.spelling or name] = None
+                return ""
+            return write(node)
+        return self._elementwise(node, node.op)
+
+    def _leaf(self, node: Node) -> str:
+        if node.text in self._columns and node.is_input:
+            self._per_row.add(node)
+            return node.text
+        if node.is_constant:
+            return self.number(FLOATS.parse_constant(node.text))
+        return self._tensor(np.asarray(self._values[node.text], dtype=np.float64), node.text)
+
+    # --- elementwise
+
+    def _elementwise(self, node: Node, op: Op) -> str:
+        inputs = self._align(node)
+        if op.name in _DIRECT_OPS:
+            return self.add(_DIRECT_OPS[op.name], inputs, op.name)
+        if op.name in _COMPARISON_OPS:
+            return self.as_number(self.add(_COMPARISON_OPS[op.name], inputs, op.name))
+        if op.name == "where":
+            condition = self.as_truth(inputs[0])
+            return self.add("Where", [condition, *inputs[1:]], op.name)
+        write = _COMPOSED_OPS.get(op.name)
+        if write is None:
+            self._unsupported[op.spelling or op.name] = None
+            return ""
+        return write(self, inputs)
+
+    def _align(self, node: Node) -> list[str]:
+        """Return the inputs of a node, with extra axes on per-row inputs of a lower rank, so that they broadcast."""
+        rank = len(self.shape(node))
+        aligned = []
+        for child in node.inputs:
+            name, missing = self._names[child], rank - len(self.shape(child))
+            if child in self._per_row and missing:
+                name = self.add("Unsqueeze", [name, self._integers([*range(1, missing + 1)])], "column")
+            aligned.append(name)
+        return aligned
+
+    def as_truth(self, name: str) -> str:
+        """Convert a number to a boolean."""
+        return self.add("Not", [self.add("Equal", [name, self.number(0.0)], "zero")], "truth")
+
+    def as_number(self, name: str) -> str:
+        """Convert a boolean to a number."""
+        from onnx import TensorProto
+
+        return self.add("Cast", [name], "number", to=TensorProto.DOUBLE)
+
+    # --- arrays
+
+    def _reduce(self, node: Node, kind: str) -> str:
+        (x,) = node.inputs
+        start = 1 if x in self._per_row else 0
+        axes = [*range(start, start + len(self.shape(x)))]
+        return self.add(kind, [self._names[x], self._integers(axes)], node.op.name if node.op else kind, keepdims=0)
+
+    def _matmul(self, node: Node) -> str:
+        a, b = node.inputs
+        first, second = self._names[a], self._names[b]
+        rows, of_rows = a in self._per_row, b in self._per_row
+        ranks = len(self.shape(a)), len(self.shape(b))
+        if ranks == (2, 1) and of_rows and not rows:  # W @ v for all rows at once, as frameworks have it
+            return self.add("MatMul", [second, self.add("Transpose", [first], "transposed", perm=[1, 0])], "product")
+        if not of_rows or ranks == (2, 2):
+            return self.add("MatMul", [first, second], "product")
+        if ranks[0] == 1:
+            first = self.add("Unsqueeze", [first, self._integers([int(rows)])], "row")
+        if ranks[1] == 1:
+            second = self.add("Unsqueeze", [second, self._integers([2])], "column")
+        product = self.add("MatMul", [first, second], "product")
+        axes = [axis for axis, rank in zip((1, 2), ranks, strict=True) if rank == 1]
+        return self.add("Squeeze", [product, self._integers(axes)], "product")
+
+    def _dot(self, node: Node) -> str:
+        a, b = node.inputs
+        product = self.add("Mul", [self._names[a], self._names[b]], "product")
+        axis = 1 if node in self._per_row else 0
+        return self.add("ReduceSum", [product, self._integers([axis])], "dot", keepdims=0)
+
+    def _softmax(self, node: Node) -> str:
+        (x,) = node.inputs
+        rank = len(self.shape(x))
+        if rank == 1:
+            return self.add("Softmax", [self._names[x]], "softmax", axis=-1)
+        flat = self.add("Reshape", [self._names[x], self._integers([*self._leading_axes(x), -1])], "flat")
+        soft = self.add("Softmax", [flat], "softmax", axis=-1)
+        return self.add("Reshape", [soft, self._integers([*self._leading_axes(x), *self.shape(x)])], "softmax")
+
+    def _leading_axes(self, node: Node) -> list[int]:
+        return [0] if node in self._per_row else []
+
+    def _stack(self, node: Node) -> str:
+        start = 1 if node in self._per_row else 0
+        repeated = (self._repeat_per_row(child, node) for child in node.inputs)
+        parts = [self.add("Unsqueeze", [part, self._integers([start])], "part") for part in repeated]
+        return self.add("Concat", parts, "vector", axis=start)
+
+    def _concat(self, node: Node) -> str:
+        start = 1 if node in self._per_row else 0
+        parts = [self._repeat_per_row(child, node) for child in node.inputs]
+        parts = [
+            part if self.shape(child) else self.add("Unsqueeze", [part, self._integers([start])], "part")
+            for part, child in zip(parts, node.inputs, strict=True)
+        ]
+        return self.add("Concat", parts, "vector", axis=start)
+
+    def _repeat_per_row(self, child: Node, node: Node) -> str:
+        """Return an input of a node, repeated for each row if only the node differs from row to row."""
+        name = self._names[child]
+        if child in self._per_row or node not in self._per_row:
+            return name
+        rows = self.add("Shape", [next(iter(self._columns))], "rows")
+        target = self.add("Concat", [rows, self._integers([*self.shape(child)])], "shape", axis=0)
+        return self.add("Expand", [name, target], "alike")
+
+    def _index(self, node: Node) -> str:
+        x, *places = node.inputs
+        element, axis = self._names[x], 1 if x in self._per_row else 0
+        for place in places:
+            element = self.add("Gather", [element, self._integers(int(place.text))], "element", axis=axis)
+        return element
+
+    def _transpose(self, node: Node) -> str:
+        (x,) = node.inputs
+        if len(self.shape(x)) < 2:
+            return self._names[x]
+        perm = [0, 2, 1] if x in self._per_row else [1, 0]
+        return self.add("Transpose", [self._names[x]], "transposed", perm=perm)
+
+    def _outer(self, node: Node) -> str:
+        a, b = node.inputs
+        tall = self.add("Unsqueeze", [self._names[a], self._integers([2 if a in self._per_row else 1])], "column")
+        wide = self.add("Unsqueeze", [self._names[b], self._integers([1 if b in self._per_row else 0])], "row")
+        return self.add("Mul", [tall, wide], "outer")
+
+    # --- parts of nodes
+
+    def add(self, kind: str, inputs: Sequence[str], name: str = "step", **attributes: Any) -> str:
+        """Add a node, and return the name of its result."""
+        from onnx import helper
+
+        result = self._fresh(name)
+        self.nodes.append(helper.make_node(kind, [*inputs], [result], name=result, **attributes))
+        return result
+
+    def number(self, value: float) -> str:
+        """Return the name of a constant."""
+        key = repr(value)
+        if key not in self._constants:
+            self._constants[key] = self._tensor(np.float64(value), key)
+        return self._constants[key]
+
+    def _integers(self, values: int | Sequence[int]) -> str:
+        key = f"axes {values}"
+        if key not in self._constants:
+            self._constants[key] = self._tensor(np.asarray(values, dtype=np.int64), "axes")
+        return self._constants[key]
+
+    def _tensor(self, values: Any, name: str) -> str:
+        from onnx import numpy_helper
+
+        result = self._fresh(name)
+        self.initializers.append(numpy_helper.from_array(np.asarray(values), result))
+        return result
+
+    def _fresh(self, name: str) -> str:
+        candidate, count = name, 1
+        while candidate in self._used_names:
+            count += 1
+            candidate = f"{name}_{count}"
+        self._used_names.add(candidate)
+        return candidate
+
+
+def _expand_unsupported(roots: Sequence[Node]) -> list[Node]:
+    """Replace operations that ONNX lacks by their expansions, as far as they have one."""
+    expanded = list(roots)
+    while True:
+        replace: dict[Node, Node] = {}
+        for node in topological_order(expanded):
+            op = node.op
+            if op is None or _is_known(op) or any(child in replace for child in node.inputs):
+                continue
+            expansion = op.expand(len(node.inputs))
+            if expansion is not None:
+                arguments = dict(zip(op.placeholders(len(node.inputs)), node.inputs, strict=True))
+                (replace[node],) = substitute([expansion], arguments)
+        if not replace:
+            return expanded
+        expanded = substitute(expanded, replace)
+
+
+def _is_known(op: Op) -> bool:
+    return op.name in _DIRECT_OPS or op.name in _COMPARISON_OPS or op.name in _REDUCTION_OPS or op.name in _COMPOSED_OPS
+
+
+def _expm1(g: _OnnxGraph, inputs: list[str]) -> str:
+    """Write exp(x) - 1; as 2t/(1 - t) with t = tanh(x/2) for |x| < 1, where the difference would cancel."""
+    (x,) = inputs
+    t = g.add("Tanh", [g.add("Mul", [x, g.number(0.5)])])
+    near = g.add("Div", [g.add("Add", [t, t]), g.add("Sub", [g.number(1.0), t])])
+    is_near = g.add("Less", [g.add("Abs", [x]), g.number(1.0)])
+    return g.add("Where", [is_near, near, g.add("Sub", [g.add("Exp", [x]), g.number(1.0)])])
+
+
+def _log1p(g: _OnnxGraph, inputs: list[str]) -> str:
+    """Write log(1 + x) as log(u)·x/(u - 1) with u = 1 + x.
+
+    Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), 1.14.1.
+    """
+    (x,) = inputs
+    u = g.add("Add", [g.number(1.0), x])
+    more = g.add("Sub", [u, g.number(1.0)])
+    scaled = g.add("Mul", [g.add("Log", [u]), g.add("Div", [x, more])])
+    is_plain = g.add("Equal", [more, x])
+    return g.add(
+        "Where", [g.add("Equal", [more, g.number(0.0)]), x, g.add("Where", [is_plain, g.add("Log", [u]), scaled])]
+    )
+
+
+# Operations that take several ONNX nodes, as functions (graph, inputs) -> name of the result.
+_COMPOSED_OPS: dict[str, Callable[[_OnnxGraph, list[str]], str]] = {
+    "expm1": _expm1,
+    "log1p": _log1p,
+    "cbrt": lambda g, x: g.add("Mul", [g.add("Sign", x), g.add("Pow", [g.add("Abs", x), g.number(1 / 3)])]),
+    "sinc": lambda g, x: g.add(
+        "Where", [g.add("Equal", [x[0], g.number(0.0)]), g.number(1.0), g.add("Div", [g.add("Sin", x), x[0]])]
+    ),
+    "square": lambda g, x: g.add("Mul", [x[0], x[0]]),
+    "exp2": lambda g, x: g.add("Pow", [g.number(2.0), x[0]]),
+    "log2": lambda g, x: g.add("Div", [g.add("Log", x), g.number(math.log(2))]),
+    "log10": lambda g, x: g.add("Div", [g.add("Log", x), g.number(math.log(10))]),
+    "sec": lambda g, x: g.add("Reciprocal", [g.add("Cos", x)]),
+    "csc": lambda g, x: g.add("Reciprocal", [g.add("Sin", x)]),
+    "cot": lambda g, x: g.add("Div", [g.add("Cos", x), g.add("Sin", x)]),
+    "sech": lambda g, x: g.add("Reciprocal", [g.add("Cosh", x)]),
+    "csch": lambda g, x: g.add("Reciprocal", [g.add("Sinh", x)]),
+    "coth": lambda g, x: g.add("Reciprocal", [g.add("Tanh", x)]),
+    "acot": lambda g, x: g.add("Atan", [g.add("Reciprocal", x)]),
+    "logit": lambda g, x: g.add("Log", [g.add("Div", [x[0], g.add("Sub", [g.number(1.0), x[0]])])]),
+    "logsigmoid": lambda g, x: g.add("Neg", [g.add("Softplus", [g.add("Neg", x)])]),
+    "clip": lambda g, x: g.add("Min", [g.add("Max", x[:2]), x[2]]),
+    "mod": lambda g, x: g.add("Sub", [x[0], g.add("Mul", [g.add("Floor", [g.add("Div", x)]), x[1]])]),
+    "hypot": lambda g, x: g.add("Sqrt", [g.add("Add", [g.add("Mul", [x[0], x[0]]), g.add("Mul", [x[1], x[1]])])]),
+    "not": lambda g, x: g.as_number(g.add("Equal", [x[0], g.number(0.0)])),
+    "and": lambda g, x: g.as_number(g.add("And", [g.as_truth(x[0]), g.as_truth(x[1])])),
+    "or": lambda g, x: g.as_number(g.add("Or", [g.as_truth(x[0]), g.as_truth(x[1])])),
+    "ne": lambda g, x: g.as_number(g.add("Not", [g.add("Equal", x)])),
+    "broadcast_like": lambda g, x: x[0],
+}
+
+
+MAX_SOURCE_PARAMETERS = 20_000  # numbers that source code spells out; compilers and editors are slow with more
+
+
+def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> str:
+    """Write the prediction of a fitted model, and its derivatives with respect to the columns, as a function's source.
+
+    Args:
+        fit: the fitted model.
+        target: the language, a key of `EXPORTERS`.
+        options: the name of the function, and its derivatives.
+
+    Raises:
+        ExportError: for derivatives of a prediction that is an array, for models that compare a column with text, for
+            more than `MAX_SOURCE_PARAMETERS` parameters, and as `export` does.
+    """
+    graph = _numeric_prediction(fit)
+    shape = ShapeInference(graph.shapes).infer(graph.output) or ()
+    if shape and options.gradient and not EXPORTERS[target].has_autodiff:
+        outputs = "a probability for each class" if fit.classes is not None else f"{shape[0]} numbers"
         raise ExportError(
-            f"the model has {count:,} parameters; a source spells out {MOST_NUMBERS:,}: --to onnx has more"
+            f"this model predicts {outputs}, but derivatives can be exported for one number only: "
+            "leave them out with --value-only"
         )
-    leaves = {leaf.text: leaf for leaf in topological([graph.output]) if leaf.is_input}
-    numbers = {leaf: _written(graph.values[name]) for name, leaf in leaves.items() if name not in graph.columns}
-    (output,) = rebuild([graph.output], numbers)
+    count = sum(np.size(value) for value in graph.values.values())
+    if count > MAX_SOURCE_PARAMETERS:
+        raise ExportError(
+            f"the model has {count:,} parameters, more than the {MAX_SOURCE_PARAMETERS:,} that source code can have: "
+            "use --to onnx"
+        )
+    leaves = {leaf.text: leaf for leaf in topological_order([graph.output]) if leaf.is_input}
+    numbers = {leaf: _literal_graph(graph.values[name]) for name, leaf in leaves.items() if name not in graph.columns}
+    (output,) = substitute([graph.output], numbers)
     formula = Formula(output, {name: leaves[name] for name in graph.columns})
     if shape and fit.classes is not None:
-        wanted = replace(wanted, note=f"the probabilities of {listed([str(label) for label in fit.classes])}")
-    return export(formula, target, wanted)
+        options = replace(options, note=f"the probabilities of {join_words([str(label) for label in fit.classes])}")
+    return export(formula, target, options)
 
 
-def prediction_in_onnx(fit: FittedModel, name: str) -> bytes:
-    """The prediction of a fitted model as an ONNX file: inputs are the columns, of shape (rows,), the output is
-    `prediction`, of shape (rows,) or, where it is an array, (rows, …).
+def prediction_onnx(fit: FittedModel, name: str) -> bytes:
+    """Write the prediction of a fitted model as an ONNX file.
+
+    The inputs are the columns, of shape (rows,). The output `prediction` has the shape (rows,), or (rows, …) if the
+    prediction is an array.
 
     Raises:
-        ExportError: see `model_bytes`; for models that read labels, and for those that read no column.
+        ExportError: for models that compare a column with text or use no column, and as `onnx_model` does.
     """
-    graph = _of_numbers(fit)
+    graph = _numeric_prediction(fit)
     if not graph.columns:
-        raise ExportError("the prediction reads no column, so there is no number of rows to give it for")
-    return model_bytes(graph.output, graph.shapes, graph.values, graph.columns, name)
+        raise ExportError("the prediction uses no column, so its number of rows is undefined")
+    return onnx_model(graph.output, graph.shapes, graph.values, graph.columns, name)
 
 
-def _of_numbers(fit: FittedModel) -> PredictionGraph:
+def _numeric_prediction(fit: FittedModel) -> PredictionGraph:
     graph = fit.prediction
     if graph.matches:
-        raise ExportError(f"the model reads labels ({', '.join(graph.matches)}); a function of numbers cannot")
+        raise ExportError(f"the model compares text ({', '.join(graph.matches)}); exported functions read numbers only")
     return graph
 
 
-def _written(value: Any) -> Node:
-    """A number, or an array, as a graph without leaves."""
+def _literal_graph(value: Any) -> Node:
+    """Return a number or an array as a graph of constants."""
     if np.ndim(value):
-        return stack(*map(_written, value))
+        return stack(*map(_literal_graph, value))
     return constant(float(value))

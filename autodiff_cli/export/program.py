@@ -1,77 +1,191 @@
-"""What is exported, as graphs: the value of a formula and its derivatives, ready to be written in a language."""
+"""Exported programs: a formula and its derivatives, first as graphs, then as straight lines of code.
+
+`build_program` computes the graphs of the value and its derivatives (`ExportProgram`). `layout_source` writes them as
+lines of a language, with names that the language allows (`SourceLayout`). The signature, the comments and the results
+around these lines are different in each language: see `languages`, `python` and `latex`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
+from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import Shapes
-from autodiff_cli.graph.tape import rebuild, topological
+from autodiff_cli.graph.shapes import ShapeInference, format_shape
+from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import canonical
+from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.targets.target import SHORT_DEFINITIONS
+from autodiff_cli.targets.translation import GraphWriter, Library
+from autodiff_cli.version import __version__
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
 
-MOST_OPERATIONS = 200_000  # of the value and its derivatives, arrays written out
-MOST_OF_HESSIAN = 100  # numbers towards which there are second derivatives; the code grows with the square
 
+# --- Names
 
-class ExportError(ValueError):
-    """What cannot be written in a language as asked for."""
-
-
-class TooLargeError(ValueError):
-    """More code than is written."""
+# Suffixes for accents, which plain letters cannot express.
+_ACCENT_SUFFIXES = {
+    "\u0302": "_hat",
+    "\u0303": "_tilde",
+    "\u0304": "_bar",
+    "\u0307": "_dot",
+    "\u0308": "_ddot",
+    "\u20d7": "_vec",
+}
 
 
 @dataclass(frozen=True)
-class Variable:
-    """A variable: its name, its shape, and the input leaves that stand for it, one for each element where arrays are
-    written out."""
+class NamingRules:
+    """Which names a language allows.
+
+    Attributes:
+        keywords: reserved words, and names of the library that the code uses.
+        is_legal: whether a text is a name, apart from keywords.
+        is_case_insensitive: whether the language does not distinguish upper and lower case.
+    """
+
+    keywords: frozenset[str]
+    is_legal: Callable[[str], bool]
+    is_case_insensitive: bool = False
+
+    def legalize(self, names: Iterable[str], reserved: Set[str]) -> dict[str, str]:
+        """Return a legal name for each name, all different. A name that is legal already does not change.
+
+        Args:
+            names: the names of variables.
+            reserved: names that the code uses otherwise.
+
+        >>> rules = NamingRules(frozenset({"for"}), is_plain_name)
+        >>> rules.legalize(["x", "for", "λ", "x₁", "x̂", "lambda"], {"x"})
+        {'x': 'x_', 'for': 'for_', 'λ': 'lambda', 'x₁': 'x1', 'x̂': 'x_hat', 'lambda': 'lambda_'}
+        """
+        used = {self._fold_case(name) for name in reserved | self.keywords}
+        legal_names: dict[str, str] = {}
+        for name in names:
+            stem = name if self.is_legal(name) else transliterate(name)
+            candidates = chain([stem, f"{stem}_"], (f"{stem}_{k}" for k in count(2)))
+            legal_names[name] = legal = next(text for text in candidates if self._fold_case(text) not in used)
+            used.add(self._fold_case(legal))
+        return legal_names
+
+    def allows(self, name: str) -> bool:
+        """Whether a text is a legal name."""
+        return self.is_legal(name) and self._fold_case(name) not in map(self._fold_case, self.keywords)
+
+    def fresh_names(self, reserved: Set[str]) -> Iterator[str]:
+        """Yield names for intermediate results, `t1`, `t2` and so on, without reserved names."""
+        used = {self._fold_case(name) for name in reserved | self.keywords}
+        return (name for name in (f"t{k}" for k in count(1)) if name not in used)
+
+    def _fold_case(self, name: str) -> str:
+        return name.lower() if self.is_case_insensitive else name
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a text has only ASCII letters, digits and underscores, and begins with a letter."""
+    return name.isascii() and name.isidentifier() and not name.startswith("_")
+
+
+def transliterate(name: str) -> str:
+    """Return a name in ASCII letters.
+
+    >>> [transliterate(name) for name in ("λ", "Δt", "θ_0", "x₁", "x̂", "né", "ж", "Temp [°C]")]
+    ['lambda', 'Deltat', 'theta_0', 'x1', 'x_hat', 'ne', 'zhe', 'Temp_degree_sign_C']
+    """
+    letters = "".join(map(_transliterate_character, unicodedata.normalize("NFD", name)))
+    words = "_".join(filter(None, letters.split("_")))
+    return words if words[:1].isalpha() else f"v{words}"
+
+
+def _transliterate_character(character: str) -> str:
+    if character.isascii():
+        return character if character.isalnum() else "_"
+    if unicodedata.combining(character):
+        return _ACCENT_SUFFIXES.get(character, "")
+    digit = unicodedata.digit(character, None)
+    if digit is not None:
+        return str(digit)
+    described = unicodedata.name(character, f"u{ord(character):x}")
+    letter = described.rpartition(" ")[2].replace("LAMDA", "LAMBDA")
+    if "SMALL LETTER" in described or "SUBSCRIPT" in described:
+        return letter.lower()
+    if "CAPITAL LETTER" in described:
+        return letter.capitalize()
+    return f"_{described.lower().replace(' ', '_').replace('-', '_')}_"
+
+
+# --- Graphs
+
+MAX_OPERATIONS = 200_000  # operations of the value and its derivatives; compilers take minutes for more
+MAX_HESSIAN_SIZE = 100  # variables of a Hessian, elements of arrays counted; the code grows with the square
+
+
+class ExportError(ValueError):
+    """Error for a formula or an option that the language cannot express."""
+
+
+class TooLargeError(ValueError):
+    """Error for a program that would have more operations than the limit."""
+
+
+@dataclass(frozen=True)
+class ExportVariable:
+    """A variable of a program.
+
+    Attributes:
+        name: its name in the formula.
+        shape: its shape; () for a number.
+        leaves: its input leaves: one, or one for each element if arrays are unrolled.
+    """
 
     name: str
     shape: Shape
     leaves: tuple[Node, ...]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether an array is one leaf."""
+    def is_single_leaf(self) -> bool:
+        """Whether the variable is one leaf, a number or a whole array."""
         return self.leaves[0].text == self.name
 
     @property
-    def count(self) -> int:
-        """How many numbers it is, where arrays are written out."""
+    def size(self) -> int:
+        """The number of leaves."""
         return len(self.leaves)
 
     def position(self, k: int) -> tuple[int, ...]:
-        """Where in the array the k-th number stands, row by row."""
-        found: list[int] = []
+        """Return the indices of the k-th element of the array, in row-major order."""
+        indices: list[int] = []
         for length in reversed(self.shape):
             k, index = divmod(k, length)
-            found.insert(0, index)
-        return tuple(found)
+            indices.insert(0, index)
+        return tuple(indices)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is asked for.
+class ExportOptions:
+    """Options of an export.
 
     Attributes:
-        name: of the function.
-        wrt: the variables to differentiate towards; None for all.
-        gradient: whether derivatives are wanted at all.
-        hessian: whether second derivatives are wanted too.
-        note: what the value is, for a comment.
+        name: the name of the function.
+        wrt: the variables to differentiate by; None for all.
+        gradient: whether to write derivatives.
+        hessian: whether to write second derivatives.
+        note: a description of the value, for a comment.
     """
 
     name: str = "f"
@@ -83,33 +197,34 @@ class Wanted:
 
 @dataclass(frozen=True)
 class ExportProgram:
-    """A value and its derivatives.
+    """A value and its derivatives, as graphs.
 
     Attributes:
-        name: of the function.
+        name: the name of the function.
         text: the formula, for a comment.
-        note: what the value is, for a comment too.
-        variables: in order of first appearance.
-        values: the formula's graph; where an array is written out, one for each of its numbers.
-        shape: of the value where it is written out; else ().
-        has_gradient: whether derivatives are wanted.
-        wrt: the variables that the derivatives are towards.
-        gradient: the derivatives, by variable: one graph for each of its leaves.
-        hessian: the second derivatives: rows and columns are the leaves of the variables `wrt`; None if not wanted.
-        called: the names of intermediates.
+        note: a description of the value, for a comment.
+        variables: the variables, in order of first appearance.
+        values: the graph of the value; if it is an unrolled array, one graph for each element.
+        shape: the shape of the value if it is unrolled; else ().
+        has_gradient: whether the program has derivatives.
+        wrt: the variables of the derivatives.
+        gradient: the derivatives by variable, one graph for each leaf of the variable.
+        hessian: the second derivatives, with a row and a column for each leaf of the variables `wrt`; None if the
+            program has none.
+        intermediates: the names of named intermediates, by node.
     """
 
     name: str
     text: str
     note: str
-    variables: tuple[Variable, ...]
+    variables: tuple[ExportVariable, ...]
     values: tuple[Node, ...]
     shape: Shape
     has_gradient: bool
-    wrt: tuple[Variable, ...]
+    wrt: tuple[ExportVariable, ...]
     gradient: Mapping[str, tuple[Node, ...]]
     hessian: Sequence[Sequence[Node]] | None
-    called: Mapping[Node, str]
+    intermediates: Mapping[Node, str]
 
     @property
     def roots(self) -> list[Node]:
@@ -118,125 +233,130 @@ class ExportProgram:
         return [*self.values, *slopes, *(node for row in self.hessian or () for node in row)]
 
 
-Tidy = Callable[[Sequence[Node], bool], list[Node]]
+GraphPass = Callable[[Sequence[Node], bool], list[Node]]  # rewrites graphs, given whether all nodes are numbers
 
 
-def for_evaluating(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
-    """Graphs without what says nothing. Parts without variables that are infinite or undefined are so by name, since
-    compilers refuse to compute them."""
-    return with_numbers(simplify(roots, is_scalar), lambda number: not math.isfinite(number))
+def simplify_for_code(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
+    """Simplify graphs. Constant parts that are infinite or undefined become constants, since compilers reject `1/0`."""
+    return fold_constants(simplify(roots, is_scalar), lambda number: not math.isfinite(number))
 
 
-def for_tensors(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
-    """The same with all parts without variables as numbers, since functions of tensors take no numbers."""
-    return with_numbers(simplify(roots, is_scalar), lambda _: True)
+def simplify_for_tensors(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
+    """Simplify graphs, and fold all constant parts, since PyTorch's functions accept tensors only, not numbers."""
+    return fold_constants(simplify(roots, is_scalar), lambda _: True)
 
 
-def with_numbers(roots: Sequence[Node], of: Callable[[float], bool]) -> list[Node]:
-    """Graphs in which parts without variables are numbers, where these are such numbers.
+def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) -> list[Node]:
+    """Replace constant parts of graphs by their values, where the values satisfy a predicate.
 
-    >>> from autodiff_cli.language.lowering import read
-    >>> to_text(with_numbers([read("x + 1/0 + sqrt(2)").output], math.isinf)[0])
+    >>> from autodiff_cli.language.program import read
+    >>> to_text(fold_constants([read("x + 1/0 + sqrt(2)").output], math.isinf)[0])
     'x + inf + sqrt(2)'
     """
     values: dict[Node, float] = {}
-    for node in topological(roots):
+    for node in topological_order(roots):
         if node.op is None:
             if node.is_constant:
-                values[node] = FLOATS.read(node.text)
-        elif not node.op.structural and all(child in values for child in node.inputs):
+                values[node] = FLOATS.parse_constant(node.text)
+        elif not node.op.is_structural and all(child in values for child in node.inputs):
             values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
-    found = {node: constant(value) for node, value in values.items() if node.op is not None and of(value)}
-    return rebuild(roots, found)
+    folded = {node: constant(value) for node, value in values.items() if node.op is not None and predicate(value)}
+    return substitute(roots, folded)
 
 
-def program(formula: Formula, wanted: Wanted, has_arrays: bool = False, tidy: Tidy = for_evaluating) -> ExportProgram:
-    """The graphs of a formula and of its derivatives.
+def build_program(
+    formula: Formula, options: ExportOptions, has_arrays: bool = False, graph_pass: GraphPass = simplify_for_code
+) -> ExportProgram:
+    """Build the graphs of a formula and its derivatives.
 
     Args:
-        has_arrays: whether the language has arrays; else they are written out. Second derivatives always are.
-        tidy: what is done to all graphs together; it is told whether all is numbers.
+        formula: the formula.
+        options: which derivatives to build.
+        has_arrays: whether the language has arrays; else they are unrolled. For second derivatives they always are.
+        graph_pass: a pass over all graphs together.
 
     Raises:
-        ExpressionError: for a name in `wrt` that is no variable, an array whose shape is not declared, and an output
-            that is an array where derivatives are wanted.
-        TooLargeError: for more than is written.
+        ExpressionError: for a name in `wrt` that is not a variable, an array whose shape is not declared, and an output
+            with derivatives that is an array.
+        TooLargeError: for more operations than the limit.
     """
     for unknown in sorted(formula.arrays):
-        raise ExpressionError(f"the code depends on the shape of `{unknown}`: declare it", suggestion=f"{unknown}: 3")
-    names = _towards(formula, wanted)
-    if wanted.gradient:
-        formula.check_output(formula.shapes)
-    with formula.placed():
+        raise ExpressionError(f"declare the shape of `{unknown}`: the code depends on it", suggestion=f"{unknown}: 3")
+    names = _differentiation_names(formula, options)
+    if options.gradient:
+        formula.check_scalar_output(formula.shapes)
+    with formula.locate_errors():
         output, *named = share([formula.output, *formula.names])
         leaves = [formula.leaves[name] for name in names]
         slopes = gradient_nodes(output, leaves, formula.shapes) if leaves else []
     graphs = [output, *slopes, *named]
-    variables = {name: Variable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()}
+    variables = {
+        name: ExportVariable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()
+    }
     parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
-    is_scalar = not any(node.op is not None and node.op.structural for node in topological(graphs))
-    is_written_out = not is_scalar and (wanted.hessian or not has_arrays)
-    if is_written_out:
-        variables, parts = _written_out(variables, graphs)
+    is_scalar = not any(node.op is not None and node.op.is_structural for node in topological_order(graphs))
+    is_unrolled = not is_scalar and (options.hessian or not has_arrays)
+    if is_unrolled:
+        variables, parts = _unroll_arrays(variables, graphs)
         is_scalar = True
     values, slope_parts, named_parts = parts[0], parts[1 : 1 + len(slopes)], parts[1 + len(slopes) :]
     wrt = tuple(variables[name] for name in names)
-    hessian = _hessian(wrt, [slope for part in slope_parts for slope in part]) if wanted.hessian else None
-    made = ExportProgram(
-        name=wanted.name,
+    hessian = _hessian(wrt, [slope for part in slope_parts for slope in part]) if options.hessian else None
+    program = ExportProgram(
+        name=options.name,
         text=to_text(formula.output, formula.names, shapes=formula.shapes),
-        note=wanted.note,
+        note=options.note,
         variables=tuple(variables.values()),
         values=values,
-        shape=(Shapes(formula.shapes).of(output) or ()) if is_written_out else (),
-        has_gradient=wanted.gradient,
+        shape=(ShapeInference(formula.shapes).infer(output) or ()) if is_unrolled else (),
+        has_gradient=options.gradient,
         wrt=wrt,
         gradient={variable.name: part for variable, part in zip(wrt, slope_parts, strict=True)},
         hessian=hessian,
-        called={
+        intermediates={
             part[0]: name for part, name in zip(named_parts, formula.names.values(), strict=True) if len(part) == 1
         },
     )
-    return _tidied(made, tidy, is_scalar)
+    return _apply_pass(program, graph_pass, is_scalar)
 
 
-def _towards(formula: Formula, wanted: Wanted) -> list[str]:
-    """The names of the variables to differentiate towards."""
-    names = [*formula.variables] if wanted.wrt is None else [*map(canonical, wanted.wrt)]
+def _differentiation_names(formula: Formula, options: ExportOptions) -> list[str]:
+    """Return the names of the variables to differentiate by."""
+    names = [*formula.variables] if options.wrt is None else [*map(canonical_name, options.wrt)]
     formula.check_names(names)
-    return list(dict.fromkeys(names)) if wanted.gradient else []
+    return list(dict.fromkeys(names)) if options.gradient else []
 
 
-def _written_out(
-    variables: Mapping[str, Variable], graphs: Sequence[Node]
-) -> tuple[dict[str, Variable], list[tuple[Node, ...]]]:
-    """Variables and graphs with each element of an array on its own."""
-    from autodiff_cli.autodiff.unroll import TooManyOperationsError, elements, unroll
+def _unroll_arrays(
+    variables: Mapping[str, ExportVariable], graphs: Sequence[Node]
+) -> tuple[dict[str, ExportVariable], list[tuple[Node, ...]]]:
+    """Return variables and graphs with one leaf, and one graph, for each element of an array."""
+    from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
 
-    places = {variable.leaves[0]: elements(variable.name, variable.shape) for variable in variables.values()}
+    places = {variable.leaves[0]: element_leaves(variable.name, variable.shape) for variable in variables.values()}
     try:
-        parts = [tuple(part.reshape(-1)) for part in unroll(graphs, places, MOST_OPERATIONS)]
+        parts = [tuple(part.reshape(-1)) for part in unroll(graphs, places, MAX_OPERATIONS)]
     except TooManyOperationsError as error:
         raise TooLargeError(str(error)) from None
     scalars = {
-        variable.name: Variable(variable.name, variable.shape, tuple(places[variable.leaves[0]].reshape(-1)))
+        variable.name: ExportVariable(variable.name, variable.shape, tuple(places[variable.leaves[0]].reshape(-1)))
         for variable in variables.values()
     }
     return scalars, parts
 
 
-def _hessian(wrt: Sequence[Variable], slopes: Sequence[Node]) -> list[list[Node]]:
-    """The second derivatives. The matrix is symmetric; what is below its diagonal is what is above it."""
+def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list[Node]]:
+    """Return the matrix of second derivatives. It is symmetric, so only its upper triangle is computed."""
     leaves = [leaf for variable in wrt for leaf in variable.leaves]
-    if len(leaves) > MOST_OF_HESSIAN:
+    if len(leaves) > MAX_HESSIAN_SIZE:
         raise TooLargeError(
-            f"a Hessian of {len(leaves)} numbers has {len(leaves) ** 2:,} entries; code is written for at most "
-            f"{MOST_OF_HESSIAN} numbers: choose some with --wrt"
+            f"a Hessian of {len(leaves)} numbers has {len(leaves) ** 2:,} entries; code can be exported for at most "
+            f"{MAX_HESSIAN_SIZE} numbers: choose some with --wrt"
         )
-    if len(leaves) * len(topological(slopes)) > MOST_OPERATIONS:
+    if len(leaves) * len(topological_order(slopes)) > MAX_OPERATIONS:
         raise TooLargeError(
-            f"the Hessian of {len(leaves)} numbers and a formula as long as this would be more than "
-            f"{MOST_OPERATIONS:,} operations: choose fewer with --wrt"
+            f"the Hessian of this formula with respect to {len(leaves)} numbers would have more than "
+            f"{MAX_OPERATIONS:,} operations: choose fewer with --wrt"
         )
     rows: list[list[Node]] = []
     for k, slope in enumerate(slopes):
@@ -245,17 +365,240 @@ def _hessian(wrt: Sequence[Variable], slopes: Sequence[Node]) -> list[list[Node]
     return rows
 
 
-def _tidied(made: ExportProgram, tidy: Tidy, is_scalar: bool) -> ExportProgram:
-    """The same program with its graphs tidied together."""
-    tidied = tidy([*made.roots, *made.called], is_scalar)
-    needed = {*topological(tidied[: len(made.roots)])}
-    if len(needed) > MOST_OPERATIONS:
-        raise TooLargeError(f"this would be more than {MOST_OPERATIONS:,} operations")
-    take = iter(tidied)
+def _apply_pass(program: ExportProgram, graph_pass: GraphPass, is_scalar: bool) -> ExportProgram:
+    """Return a program with a pass applied to all its graphs together."""
+    graphs = graph_pass([*program.roots, *program.intermediates], is_scalar)
+    needed = {*topological_order(graphs[: len(program.roots)])}
+    if len(needed) > MAX_OPERATIONS:
+        raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")
+    take = iter(graphs)
     return replace(
-        made,
-        values=tuple(next(take) for _ in made.values),
-        gradient={name: tuple(next(take) for _ in slopes) for name, slopes in made.gradient.items()},
-        hessian=None if made.hessian is None else [[next(take) for _ in row] for row in made.hessian],
-        called={node: name for node, name in zip(take, made.called.values(), strict=True) if node in needed},
+        program,
+        values=tuple(next(take) for _ in program.values),
+        gradient={name: tuple(next(take) for _ in slopes) for name, slopes in program.gradient.items()},
+        hessian=None if program.hessian is None else [[next(take) for _ in row] for row in program.hessian],
+        intermediates={
+            node: name for node, name in zip(take, program.intermediates.values(), strict=True) if node in needed
+        },
     )
+
+
+# --- Lines of code
+
+VALUE_NAME = "value"  # the name of the value in the code
+
+
+@dataclass(frozen=True)
+class SourceFormat:
+    """Lengths in the exported source, in characters."""
+
+    expression_width: int = 72  # a longer expression becomes several lines with intermediate results
+    line_width: int = 100  # a longer statement is wrapped
+    comment_width: int = 92  # a longer comment is wrapped; with its marks it is as wide as the code
+    formula_length: int = 600  # a longer formula loses its middle in the comment
+
+
+SOURCE_FORMAT = SourceFormat()
+
+# Writes the k-th number of a variable, given its legal name.
+ElementNotation = Callable[[ExportVariable, str, int], str]
+
+
+@dataclass(frozen=True)
+class SourceLayout:
+    """A program written as lines of a language.
+
+    Attributes:
+        program: the program.
+        library: the functions that the lines call.
+        names: the legal names of variables, by their names in the formula.
+        lines: the lines of the function's body: a name and the expression that it is assigned.
+        values: the expression of the value; if it is an unrolled array, one expression for each element.
+        gradient: the expressions of the derivatives, by variable.
+        hessian: the expressions of the second derivatives; None if the program has none.
+    """
+
+    program: ExportProgram
+    library: Library
+    names: Mapping[str, str]
+    lines: Sequence[tuple[str, Fragment]]
+    values: Sequence[Fragment]
+    gradient: Mapping[str, Sequence[Fragment]]
+    hessian: Sequence[Sequence[Fragment]] | None
+
+    @property
+    def used_variables(self) -> list[ExportVariable]:
+        """The variables that the code reads."""
+        texts = [part.text for _, part in self.lines] + [part.text for part in self.results]
+        words = {word for text in texts for word in re.findall(r"\w+", text)}
+        return [variable for variable in self.program.variables if self.names[variable.name] in words]
+
+    @property
+    def results(self) -> list[Fragment]:
+        """The expressions of all numbers that the function returns."""
+        slopes = [part for parts in self.gradient.values() for part in parts]
+        return [*self.values, *slopes, *(part for row in self.hessian or () for part in row)]
+
+    @property
+    def value(self) -> str:
+        """The expression of the value; nested lists for an unrolled array."""
+        return nested_lists([part.text for part in self.values], self.program.shape)
+
+    def derivatives(self) -> dict[str, str]:
+        """Return the expressions of the derivatives by variable; nested lists for an unrolled array."""
+        return {
+            variable.name: nested_lists(
+                [part.text for part in self.gradient[variable.name]], () if variable.is_single_leaf else variable.shape
+            )
+            for variable in self.program.wrt
+        }
+
+    def second_derivatives(self) -> dict[str, dict[str, str]]:
+        """Return the expressions of the second derivatives by two variables.
+
+        For arrays they are nested lists, of the first variable's shape followed by the second's.
+        """
+        assert self.hessian is not None
+        blocks: dict[str, dict[str, str]] = {}
+        i = 0
+        for first in self.program.wrt:
+            rows, j = self.hessian[i : i + first.size], 0
+            blocks[first.name] = {}
+            for second in self.program.wrt:
+                block = [part.text for row in rows for part in row[j : j + second.size]]
+                blocks[first.name][second.name] = nested_lists(block, first.shape + second.shape)
+                j += second.size
+            i += first.size
+        return blocks
+
+
+def layout_source(
+    program: ExportProgram, library: Library, names: NamingRules, place: ElementNotation, reserved: frozenset[str]
+) -> SourceLayout:
+    """Write the graphs of a program as lines of a language.
+
+    Args:
+        program: the program.
+        library: the library of the language.
+        names: the names that the language allows.
+        place: how the language writes an element of a variable.
+        reserved: names that the function uses itself.
+
+    Raises:
+        UnsupportedOperationError: if the language lacks an operation.
+    """
+    writer = GraphWriter(library, SHORT_DEFINITIONS)
+    graphs = writer.lower([*program.roots, *program.intermediates])
+    roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
+    draft = _write_lines(
+        writer, roots, {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
+    )
+    reserved_names = reserved | {VALUE_NAME, program.name} | set(library.texts) | library.used_words
+    legal = names.legalize([*(variable.name for variable in program.variables)], reserved_names)
+    intermediate_names = names.legalize(program.intermediates.values(), reserved_names | {*legal.values()})
+    line_names = {
+        node: intermediate_names[name]
+        for node, name in zip(intermediates, program.intermediates.values(), strict=True)
+        if node.op is not None
+    }
+    if program.has_gradient and roots[0].op is not None and not draft.results[0].is_condition:
+        line_names.setdefault(roots[0], VALUE_NAME)
+    leaves = {
+        leaf: Fragment(place(variable, legal[variable.name], k))
+        for variable in program.variables
+        for k, leaf in enumerate(variable.leaves)
+    }
+    fresh = names.fresh_names(reserved_names | {*legal.values(), *intermediate_names.values()})
+    lines = _write_lines(writer, roots, leaves, line_names, fresh)
+    results = iter([library.target.coerce(part) for part in lines.results])
+    return SourceLayout(
+        program=program,
+        library=library,
+        names=legal,
+        lines=lines.lines,
+        values=[next(results) for _ in program.values],
+        gradient={name: [next(results) for _ in slopes] for name, slopes in program.gradient.items()},
+        hessian=None if program.hessian is None else [[next(results) for _ in row] for row in program.hessian],
+    )
+
+
+def _write_lines(
+    writer: GraphWriter,
+    roots: Sequence[Node],
+    leaves: Mapping[Node, Fragment],
+    line_names: Mapping[Node, str] | None = None,
+    fresh: Iterator[str] | None = None,
+) -> StraightLineCode:
+    return straight_line_code(roots, leaves, writer.write, SOURCE_FORMAT.expression_width, line_names, fresh)
+
+
+def nested_lists(texts: Sequence[str], shape: Sequence[int]) -> str:
+    """Return the elements of an array, in row-major order, as nested lists.
+
+    >>> nested_lists(["a", "b", "c", "d"], (2, 2)), nested_lists(["a"], ())
+    ('[[a, b], [c, d]]', 'a')
+    """
+    for length in reversed(shape):
+        texts = [f"[{', '.join(texts[k : k + length])}]" for k in range(0, len(texts), length)]
+    return texts[0]
+
+
+def indent_lines(lines: Iterable[str], indent: str) -> str:
+    """Return indented lines as one text."""
+    return "".join(f"{indent}{line}".rstrip() + "\n" for line in lines)
+
+
+def wrap_statement(line: str, indent: str, width: int = SOURCE_FORMAT.line_width) -> list[str]:
+    """Wrap a statement at blanks; `indent` goes before all lines but the first."""
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def comment_lines(text: str) -> list[str]:
+    """Return a text as lines of a comment, without characters that would end the comment or have a meaning in it."""
+    shown = re.sub(r"[^\S ]+|\\", " ", text)
+    if len(shown) > SOURCE_FORMAT.formula_length:
+        shown = f"{shown[: SOURCE_FORMAT.formula_length // 2]} … {shown[-SOURCE_FORMAT.formula_length // 2 :]}"
+    return textwrap.wrap(shown.replace("??", "? ?"), SOURCE_FORMAT.comment_width, break_on_hyphens=False)
+
+
+def renaming_comment(names: Mapping[str, str]) -> list[str]:
+    """Return the lines of a comment on variables whose names differ from those in the formula."""
+    parts = [f"{name} is {legal}" for name, legal in names.items() if legal != name]
+    return comment_lines(f"Here {join_words(parts)}.") if parts else []
+
+
+def origin_comment(program: ExportProgram) -> str:
+    """Return a sentence on what the function computes, and the program that wrote it."""
+    names = join_words([variable.name for variable in program.wrt])
+    derivatives = f", and its derivatives with respect to {names}" if program.wrt else ""
+    second = "; also the second derivatives" if program.hessian is not None else ""
+    description = f"The value{program.note and f': {program.note}'}{derivatives}{second}."
+    return f"{description} Written by autodiff {__version__}."
+
+
+def header_comment(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+    """Yield the comment above a function whose arguments are arrays: the formula, and the contents of each array."""
+    yield from comment_lines(program.text)
+    yield ""
+    yield from comment_lines(origin_comment(program))
+    yield from comment_lines(array_description("x", program.variables, layout.names))
+    if len(program.shape) > 1:
+        yield from comment_lines(f"In value: {format_shape(program.shape)}, row by row.")
+    if program.has_gradient and program.wrt != program.variables:
+        yield from comment_lines(array_description("gradient", program.wrt, layout.names))
+
+
+def array_description(array: str, variables: Sequence[ExportVariable], names: Mapping[str, str]) -> str:
+    """Return a sentence on the variables in an array of numbers, with their legal names and their shapes."""
+    parts = []
+    for variable in variables:
+        legal = names[variable.name]
+        note = "" if legal == variable.name else f" (here {legal})"
+        shape = f", {format_shape(variable.shape)}, row by row" if variable.shape else ""
+        parts.append(f"{variable.name}{note}{shape}")
+    return f"In {array}, in this order: {'; '.join(parts)}." if parts else f"The array {array} is empty."
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Join words for a sentence: `x, y and z`."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)

@@ -1,4 +1,8 @@
-"""`f(x, y) -> (value, {"x": …})`, in Python with `math` alone."""
+"""Export of formulas to Python: with `math` alone, with NumPy, and for JAX and PyTorch.
+
+The functions for `math` and NumPy return `(value, {"x": …})`. Those for JAX and PyTorch return the value only, since
+these frameworks differentiate by themselves.
+"""
 
 from __future__ import annotations
 
@@ -6,109 +10,233 @@ import keyword
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from autodiff_cli.export.layout import SourceLayout, by_autodiff, comment, indented, layout, renamed, wrapped
-from autodiff_cli.export.names import LegalNames
-from autodiff_cli.export.program import ExportProgram, Variable
-from autodiff_cli.targets.python import PYTHON, PythonLibrary
+from autodiff_cli.export.program import (
+    SOURCE_FORMAT,
+    VALUE_NAME,
+    ExportProgram,
+    ExportVariable,
+    NamingRules,
+    SourceLayout,
+    comment_lines,
+    indent_lines,
+    layout_source,
+    origin_comment,
+    renaming_comment,
+    wrap_statement,
+)
+from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
+from autodiff_cli.version import __version__
 
 INDENT = "    "
-WIDTH = 100  # of a line
+WIDTH = SOURCE_FORMAT.line_width
 
 
-def is_name(text: str) -> bool:
-    """Whether Python takes a text for a name, and for no other: it reads some letters as others."""
+def is_python_name(text: str) -> bool:
+    """Whether a text is a public name in Python, and the same name after Python's normalization (NFKC)."""
     return text.isidentifier() and unicodedata.normalize("NFKC", text) == text and not text.startswith("_")
 
 
-NAMES = LegalNames(frozenset({*keyword.kwlist, "math", "abs", "float", "max", "min", "any", "round"}), is_name)
-_RESERVED = frozenset({"gradient", "hessian"})
+PYTHON_NAMES = NamingRules(
+    frozenset({*keyword.kwlist, "math", "abs", "float", "max", "min", "any", "round"}), is_python_name
+)
+_PYTHON_RESERVED = frozenset({"gradient", "hessian"})
 
 
-def source(program: ExportProgram) -> str:
-    """A module with the function and all that it calls."""
-    made = layout(program, PythonLibrary(PYTHON), NAMES, place, _RESERVED)
-    assert isinstance(made.library, PythonLibrary)
-    body = [*docstring(program, made), *statements(made), *results(made)]
-    functions = [text for text in made.library.texts.values() if text]
+def python_source(program: ExportProgram) -> str:
+    """Return a Python module with the function, and with all functions that it calls beyond `math`."""
+    layout = layout_source(program, PythonLibrary(PYTHON), PYTHON_NAMES, python_element, _PYTHON_RESERVED)
+    assert isinstance(layout.library, PythonLibrary)
+    body = [*docstring_lines(program, layout), *statements(layout), *results(layout)]
+    functions = [text for text in layout.library.texts.values() if text]
     math = "import math\n" if "math." in "\n".join([*body, *functions]) else ""
-    return joined([math + made.library.imports, *functions, head(program, made) + indented(body, INDENT)])
+    return join_module(
+        [math + layout.library.imports, *functions, signature(program, layout) + indent_lines(body, INDENT)]
+    )
 
 
-def joined(parts: list[str]) -> str:
-    """The parts of a module, two lines between them."""
+def join_module(parts: list[str]) -> str:
+    """Join the parts of a module, with two blank lines between them."""
     return "\n\n".join(filter(None, parts))
 
 
-def head(program: ExportProgram, made: SourceLayout) -> str:
-    """The line that begins the function."""
-    return f"def {program.name}({', '.join(made.names[variable.name] for variable in program.variables)}):\n"
+def signature(program: ExportProgram, layout: SourceLayout) -> str:
+    """Return the `def` line of the function."""
+    return f"def {program.name}({', '.join(layout.names[variable.name] for variable in program.variables)}):\n"
 
 
-def docstring(program: ExportProgram, made: SourceLayout) -> Iterator[str]:
-    """What the function says of itself."""
-    first, *rest = comment(program.text)
-    lines = [first, *rest, "", *comment(by_autodiff(program)), *renamed(made.names)]
+def docstring_lines(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+    """Yield the docstring of the function."""
+    first, *rest = comment_lines(program.text)
+    lines = [first, *rest, "", *comment_lines(origin_comment(program)), *renaming_comment(layout.names)]
     yield from quoted_lines(lines)
 
 
 def quoted_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Lines as documentation, which nothing in them ends."""
+    """Yield lines as a docstring, without triple quotes that would end it."""
     first, *rest = (line.replace('"""', "'''") for line in lines)
     yield f'"""{first}'
     yield from rest
     yield '"""'
 
 
-def place(variable: Variable, name: str, k: int) -> str:
-    """The k-th number of a variable."""
+def python_element(variable: ExportVariable, name: str, k: int) -> str:
+    """Return the expression of the k-th element of a variable, in nested lists."""
     return name + "".join(f"[{i}]" for i in variable.position(k))
 
 
-def statements(made: SourceLayout) -> Iterator[str]:
-    """The lines of the function up to its results."""
-    for name, part in made.lines:
-        yield from broken(f"{name} = ", part.text)
+def statements(layout: SourceLayout) -> Iterator[str]:
+    """Yield the lines of the function before its results."""
+    for name, part in layout.lines:
+        yield from wrap_expression(f"{name} = ", part.text)
 
 
-def results(made: SourceLayout) -> Iterator[str]:
-    """The value alone, or with the derivatives."""
-    given = [made.value]
-    if made.program.has_gradient:
-        yield from entries("gradient = ", made.slopes())
-        given.append("gradient")
-    if made.hessian is not None:
-        yield from entries("hessian = ", made.curvatures())
-        given.append("hessian")
-    yield from broken("return ", ", ".join(given))
+def results(layout: SourceLayout) -> Iterator[str]:
+    """Yield the lines that compute the derivatives and return the results."""
+    names = [layout.value]
+    if layout.program.has_gradient:
+        yield from dict_statement("gradient = ", layout.derivatives())
+        names.append("gradient")
+    if layout.hessian is not None:
+        yield from dict_statement("hessian = ", layout.second_derivatives())
+        names.append("hessian")
+    yield from wrap_expression("return ", ", ".join(names))
 
 
-def entries(start: str, texts: Mapping[str, str] | Mapping[str, Mapping[str, str]]) -> list[str]:
-    """A statement that ends in a dictionary, of texts or of dictionaries of them; each entry on lines of its own where
-    one line is not enough."""
-    inside = [(f"{quoted(name)}: ", text) for name, text in texts.items()]
-    flat = start + "{" + ", ".join(key + (text if isinstance(text, str) else _flat(text)) for key, text in inside) + "}"
+def dict_statement(start: str, texts: Mapping[str, str] | Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return a statement that ends in a dictionary, on one line if it fits, else with one line for each entry.
+
+    Args:
+        start: the text before the dictionary.
+        texts: the expressions, or dictionaries of expressions, by key.
+    """
+    inside = [(f"{string_literal(name)}: ", text) for name, text in texts.items()]
+    flat = (
+        start
+        + "{"
+        + ", ".join(key + (text if isinstance(text, str) else _dict_literal(text)) for key, text in inside)
+        + "}"
+    )
     if len(flat) <= WIDTH:
         return [flat]
     lines = [f"{start}{{"]
     for key, text in inside:
-        part = broken(key, text) if isinstance(text, str) else entries(key, text)
+        part = wrap_expression(key, text) if isinstance(text, str) else dict_statement(key, text)
         lines += [f"{INDENT}{line}" for line in part]
         lines[-1] += ","
     return [*lines, "}"]
 
 
-def _flat(texts: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{quoted(name)}: {text}" for name, text in texts.items()) + "}"
+def _dict_literal(texts: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{string_literal(name)}: {text}" for name, text in texts.items()) + "}"
 
 
-def quoted(name: str) -> str:
-    """A name as a string."""
+def string_literal(name: str) -> str:
+    """Return a name as a string literal."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def broken(start: str, text: str) -> list[str]:
-    """A statement that ends in an expression; in brackets where it takes several lines."""
+def wrap_expression(start: str, text: str) -> list[str]:
+    """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
     line = start + text
     if len(line) <= WIDTH:
         return [line]
-    return [f"{start}(", *(f"{INDENT}{part}" for part in wrapped(text, "", WIDTH - 8)), ")"]
+    return [f"{start}(", *(f"{INDENT}{part}" for part in wrap_statement(text, "", WIDTH - 8)), ")"]
+
+
+NUMPY_NAMES = NamingRules(PYTHON_NAMES.keywords | {"np"}, PYTHON_NAMES.is_legal)
+_NUMPY_RESERVED = frozenset({"gradient", "hessian", "zeros"})
+
+
+def numpy_source(program: ExportProgram) -> str:
+    """Return a module with a function of NumPy arrays, and with all functions that it calls beyond NumPy."""
+    layout = layout_source(program, NumpyLibrary(NUMPY), NUMPY_NAMES, numpy_element, _NUMPY_RESERVED)
+    assert isinstance(layout.library, NumpyLibrary)
+    body = [
+        *docstring_lines(program, layout),
+        *(f"{layout.names[v.name]} = np.asarray({layout.names[v.name]}, dtype=float)" for v in layout.used_variables),
+        'with np.errstate(all="ignore"):',
+        *(INDENT + line for line in [*statements(layout), *_numpy_results(program, layout)]),
+    ]
+    functions = [text for text in layout.library.texts.values() if text]
+    math = "import math\n" if any("math." in text for text in functions) else ""
+    standard = math + layout.library.imports
+    imports = (f"{standard}\n" if standard else "") + "import numpy as np\n"
+    return join_module([imports, *functions, signature(program, layout) + indent_lines(body, INDENT)])
+
+
+def numpy_element(variable: ExportVariable, name: str, k: int) -> str:
+    """Return the expression of a variable, or of its k-th element if arrays are unrolled."""
+    return name if variable.is_single_leaf else f"{name}[{', '.join(map(str, variable.position(k)))}]"
+
+
+def _numpy_results(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+    """Yield the lines that compute the derivatives, broadcast to the shape of the value, and return the results."""
+    names = [layout.value]
+    is_elementwise = not any(variable.shape for variable in program.variables)
+    if is_elementwise and program.has_gradient:
+        if layout.value != VALUE_NAME:
+            yield f"{VALUE_NAME} = {layout.value}"
+        yield f"zeros = np.zeros_like({VALUE_NAME})"
+        names = [VALUE_NAME]
+    broadcast = " + zeros" if is_elementwise else ""
+    if program.has_gradient:
+        yield from dict_statement(
+            "gradient = ", {name: text + broadcast for name, text in layout.derivatives().items()}
+        )
+        names.append("gradient")
+    if layout.hessian is not None:
+        rows = {a: {b: text + broadcast for b, text in row.items()} for a, row in layout.second_derivatives().items()}
+        yield from dict_statement("hessian = ", rows)
+        names.append("hessian")
+    yield f"return {', '.join(names)}"
+
+
+JAX_NAMES = NamingRules(PYTHON_NAMES.keywords | {"jax", "jnp"}, PYTHON_NAMES.is_legal)
+TORCH_NAMES = NamingRules(PYTHON_NAMES.keywords | {"torch"}, PYTHON_NAMES.is_legal)
+
+
+def jax_source(program: ExportProgram) -> str:
+    """Return a module with a function for `jax.grad`, `jax.hessian` and `jax.jit`."""
+    layout = layout_source(program, JaxLibrary(JAX), JAX_NAMES, numpy_element, frozenset())
+    body = [*statements(layout), *_return_lines(layout)]
+    uses = "jax." in "\n".join(body)
+    use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'
+    imports = ("import jax\n" if uses else "") + "import jax.numpy as jnp\n"
+    return _framework_module(program, layout, imports, [*_framework_docstring(program, layout, use), *body])
+
+
+def torch_source(program: ExportProgram) -> str:
+    """Return a module with a function of PyTorch tensors that require gradients."""
+    layout = layout_source(program, TorchLibrary(TORCH), TORCH_NAMES, numpy_element, frozenset())
+    inputs = [
+        f"{layout.names[v.name]} = torch.as_tensor({layout.names[v.name]}, dtype=torch.float64)"
+        for v in layout.used_variables
+    ]
+    use = "For tensors that require gradients, call `.backward()` on the result."
+    return _framework_module(
+        program,
+        layout,
+        "import torch\n",
+        [*_framework_docstring(program, layout, use), *inputs, *statements(layout), *_return_lines(layout)],
+    )
+
+
+def _framework_module(program: ExportProgram, layout: SourceLayout, imports: str, body: list[str]) -> str:
+    return join_module([imports, signature(program, layout) + indent_lines(body, INDENT)])
+
+
+def _framework_docstring(program: ExportProgram, layout: SourceLayout, use: str) -> Iterator[str]:
+    first, *rest = comment_lines(program.text)
+    description = f"The value: {program.note}. " if program.note else ""
+    lines = [
+        first,
+        *rest,
+        "",
+        *comment_lines(f"{description}Written by autodiff {__version__}. {use}"),
+        *renaming_comment(layout.names),
+    ]
+    yield from quoted_lines(lines)
+
+
+def _return_lines(layout: SourceLayout) -> list[str]:
+    return wrap_expression("return ", layout.value)

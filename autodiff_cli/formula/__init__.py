@@ -1,1 +1,1 @@
-"""What is evaluated and differentiated, at points of numbers and arrays."""
+"""Formulas, evaluated and differentiated at points of numbers and arrays."""

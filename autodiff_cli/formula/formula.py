@@ -1,6 +1,8 @@
-"""`Formula`: what is evaluated and differentiated. Users hold one as an `Expression` (`autodiff_cli.front`).
+"""Formulas, evaluated and differentiated at points of numbers and arrays. Users hold a `Formula` as an `Expression`.
 
-What rewrites graphs is imported where it is used, so that a gradient at a point starts without it.
+`Evaluation` checks points and computes values; `Formula` adds derivatives, as numbers and as formulas. Outside a
+function's domain the result is nan, as in NumPy; nothing is raised. Modules that rewrite graphs are imported inside
+functions, so that a gradient at a point starts without them.
 
 >>> from autodiff_cli import parse
 >>> f = parse("x*y + sin(x)")
@@ -16,54 +18,333 @@ y + cos(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
-from autodiff_cli.autodiff.forward import Forward, tangents
-from autodiff_cli.autodiff.reverse import Reverse
-from autodiff_cli.formula.evaluation import Evaluation, by_name, number
+from autodiff_cli.autodiff.sweeps import ForwardSweep, ReverseSweep, tangents
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
-from autodiff_cli.graph.shapes import in_words
-from autodiff_cli.graph.tape import Tape, pack, topological, unpack
-from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import canonical, written_name
-from autodiff_cli.language.lowering import read
+from autodiff_cli.graph.shapes import ShapeError, format_shape, infer_shapes
+from autodiff_cli.graph.tape import Tape, pack, topological_order, unpack
+from autodiff_cli.language.errors import (
+    ExpressionError,
+    MissingValueError,
+    UnknownNameError,
+    format_names,
+    is_quotable,
+    shape_error,
+    suggest,
+)
+from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.floats import FLOATS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from autodiff_cli.formula.derived import Derived
-    from autodiff_cli.formula.evaluation import Point
-    from autodiff_cli.language.source import Source
+    from autodiff_cli.language.program import Source
 
+    Point: TypeAlias = Mapping[str, ArrayLike]
     Result: TypeAlias = float | NDArray[np.float64]
+
+
+class Evaluation:
+    """A graph with named variables, and how it is evaluated at points of numbers and arrays.
+
+    Attributes:
+        output: the output of the graph.
+        leaves: the input leaf of each variable, by name.
+        source: the place of each node in the text; None if the graph was not read from a text.
+        shapes: the declared shapes of variables, by name.
+        arrays: the other variables that must be arrays; their shapes are those of their values.
+    """
+
+    def __init__(
+        self,
+        output: Node,
+        leaves: Mapping[str, Node],
+        source: Source | None,
+        shapes: Mapping[str, Shape],
+        arrays: Iterable[str],
+    ) -> None:
+        self.output = output
+        self.leaves = dict(leaves)
+        self.source = source
+        self.shapes = dict(shapes)
+        self.arrays = frozenset(arrays)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables, in order of first appearance."""
+        return tuple(self.leaves)
+
+    @cached_property
+    def tape(self) -> Tape:
+        """The graph's nodes in topological order."""
+        return Tape((self.output,))
+
+    @cached_property
+    def is_scalar(self) -> bool:
+        """Whether every node is a number if all variables are numbers."""
+        return not self.shapes and not any(node.op is not None and node.op.is_structural for node in self.tape.nodes)
+
+    def at(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Any]:
+        """Return the values of a point by canonical names, as floats and arrays of floats.
+
+        Raises:
+            UnknownNameError: for a name that is not a variable.
+            MissingValueError: for a variable without a value.
+            TypeError, ValueError: for a value that is neither a real number nor an array of real numbers.
+        """
+        by_name = {canonical_name(name): value for name, value in {**as_mapping(point), **values}.items()}
+        self.check_names(by_name)
+        missing = [name for name in self.leaves if name not in by_name]
+        if missing:
+            raise MissingValueError(f"no value for {format_names(missing, '`')}")
+        return {name: _checked_value(name, value) for name, value in by_name.items()}
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise UnknownNameError for a name that is not a variable."""
+        for name in names:
+            if name not in self.leaves:
+                raise UnknownNameError(
+                    f"the expression has no variable `{name}`", suggestion=suggest(name, self.leaves)
+                )
+
+    def is_scalar_point(self, place: Mapping[str, Any]) -> bool:
+        """Whether a point has only floats, and the graph needs only floats."""
+        return self.is_scalar and all(isinstance(value, float) for value in place.values())
+
+    def value_shapes(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+        """Return the shapes of the variables that are arrays at a point: the declared shapes, else those of the values.
+
+        A variable may be a number or an array where an elementwise operation combines it with an array, as it does `b`
+        in `W @ x + b`. An array for such a variable is one point if its shape fits, else a batch.
+
+        Args:
+            place: the values by name, from `at`.
+
+        Raises:
+            ExpressionError: for a value that does not have the declared shape, and for an empty array.
+        """
+        if self.is_scalar:
+            return {}
+        value_shapes = {name: array.shape for name, array in place.items() if not isinstance(array, float)}
+        for name in self.arrays & value_shapes.keys():
+            if 0 in value_shapes[name]:
+                raise ExpressionError(f"`{name}` is empty: an array cannot have a dimension of length 0")
+        for name, shape in self.shapes.items():
+            value_shape = value_shapes.get(name, ())
+            if value_shape[-len(shape) :] != shape:
+                declared, actual = format_shape(shape), format_shape(value_shape)
+                raise ExpressionError(f"`{name}` is declared with the shape {declared}; its value has {actual}")
+        certain = {**{name: value_shapes[name] for name in self.arrays & value_shapes.keys()}, **self.shapes}
+        with_possible = {
+            **{name: value_shapes[name] for name in self._possible_arrays & value_shapes.keys()},
+            **certain,
+        }
+        if len(with_possible) > len(certain):
+            with contextlib.suppress(ShapeError):
+                infer_shapes(self.tape, with_possible)
+                return with_possible
+        return certain
+
+    @cached_property
+    def _possible_arrays(self) -> frozenset[str]:
+        from autodiff_cli.language.arrays import possible_array_names
+
+        return possible_array_names((self.output,), self.shapes)
+
+    @cached_property
+    def example_shapes(self) -> dict[str, Shape]:
+        """The shapes of the variables that are arrays; small examples that fit where none is declared.
+
+        >>> from autodiff_cli import parse
+        >>> parse("W: 2x4; norm(W @ v) + k").example_shapes
+        {'W': (2, 4), 'v': (4,)}
+        """
+        return self.example_shapes_given({})
+
+    def example_shapes_given(self, known: Mapping[str, Shape]) -> dict[str, Shape]:
+        """Return shapes of the variables that are arrays, given the shapes of some; examples for the others."""
+        if not self.arrays:
+            return self.shapes
+        from autodiff_cli.language.arrays import example_shapes
+
+        names = [name for name in self.variables if name in self.arrays and name not in known]
+        declared = {**self.shapes, **known}
+        return {**declared, **example_shapes(self.output, declared, names)}
+
+    def value_shapes_of_scalar_output(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+        """Return the shapes of the variables that are arrays at a point, where the output must be a number.
+
+        Raises:
+            ExpressionError: if the output is an array, which has no gradient, and as `value_shapes` does.
+        """
+        sizes = self.value_shapes(place)
+        self.check_scalar_output(sizes)
+        return sizes
+
+    def check_no_arrays(self, given: Mapping[str, Shape]) -> None:
+        """Raise ExpressionError for a variable that can only be a number and has an array as its value.
+
+        Args:
+            given: the shapes of the values, by name.
+        """
+        for name, shape in given.items():
+            if shape and name not in self.arrays | self.shapes.keys() | self._possible_arrays:
+                raise self.unexpected_array_error(name, shape)
+
+    def unexpected_array_error(self, name: str, shape: Shape) -> ExpressionError:
+        """Return the error for an array of this shape as the value of a variable that is a number."""
+        declared = f"{quote_name(name)}: {format_shape(shape)}"
+        corrected = declared if self.source is None else f"{declared}; {self.source.text.strip()}"
+        return ExpressionError(
+            f"`{name}` is a number here, not an array; to make it an array, declare its shape",
+            suggestion=corrected if is_quotable(corrected) else declared,
+        )
+
+    def check_scalar_output(self, sizes: Mapping[str, Shape]) -> None:
+        """Raise ExpressionError if the output is an array, given the shapes of the variables that are arrays."""
+        if self.is_scalar and not sizes:
+            return
+        with self.locate_errors():
+            shape = infer_shapes(self.tape, sizes)[-1]
+        if shape:
+            reason = f"the output is an array of shape {format_shape(shape)}"
+            raise ExpressionError(
+                f"{reason}; only a number has a gradient: take the `sum(…)` of the array or one of its elements, "
+                "or ask for the Jacobian (`grad --jacobian`)"
+            )
+
+    def evaluate(
+        self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None
+    ) -> list[Any]:
+        """Evaluate graphs over the leaves at a point with arrays.
+
+        Args:
+            outputs: the graphs.
+            place: the values by name, from `at`.
+            sizes: the shapes of the variables that are arrays; by default `value_shapes(place)`.
+
+        Returns:
+            A float or an array for each graph.
+        """
+        from autodiff_cli.backends.evaluation import evaluate
+
+        with self.locate_errors():
+            values = evaluate(outputs, place, self.value_shapes(place) if sizes is None else sizes)
+        return [array if array.ndim else float(array) for array in values]
+
+    @contextlib.contextmanager
+    def locate_errors(self) -> Iterator[None]:
+        """Return a context manager that turns errors of shapes into ExpressionErrors with their place in the text."""
+        try:
+            yield
+        except ShapeError as error:
+            raise shape_error(error, self.source) from None
+
+
+def as_mapping(point: Any) -> Any:
+    """Return a point or a direction as a mapping; None gives an empty one.
+
+    Raises:
+        TypeError: for an object that is not a mapping.
+    """
+    if point is not None and not hasattr(point, "keys"):
+        raise TypeError(f"a point or a direction must be a mapping of names to numbers, not {type(point).__name__}")
+    return {} if point is None else point
+
+
+def _checked_value(name: str, value: Any) -> Any:
+    try:
+        return as_number(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"the value of `{name}`: {error}") from None
+
+
+def as_number(value: Any) -> Any:
+    """Return a value as a float, or as an array of floats if it is an array or a sequence.
+
+    Raises:
+        TypeError, ValueError: for a value that is neither a real number nor an array of real numbers.
+    """
+    if not hasattr(value, "dtype") or isinstance(value, float):
+        if not hasattr(value, "__len__") or isinstance(value, str):
+            try:
+                return float(value)
+            except OverflowError:  # the integer is larger than all floats
+                return math.inf if value > 0 else -math.inf
+    elif getattr(value.dtype, "kind", None) is None and not getattr(value, "ndim", 1):  # a scalar tensor of a framework
+        return float(value)
+    from autodiff_cli.numbers.conversion import as_float_array
+
+    array = as_float_array(value)
+    return array if array.ndim else float(array)
+
+
+class FirstDerivatives:
+    """The first derivatives of a formula, as formulas. They share most of their parts, so they are simplified together.
+
+    Args:
+        gradient: the derivatives by variable, from the reverse sweep.
+        symbols: the variables in the order in which products are written.
+        scalar: whether all nodes are numbers.
+    """
+
+    def __init__(self, gradient: Mapping[str, Node], symbols: tuple[str, ...], scalar: bool) -> None:
+        self._gradient = gradient
+        self._symbols = symbols
+        self._scalar = scalar
+
+    @cached_property
+    def slopes(self) -> dict[str, Node]:
+        """The simplified derivatives, by variable."""
+        from autodiff_cli.algebra.simplify import simplify
+
+        return dict(zip(self._gradient, simplify(list(self._gradient.values()), scalar=self._scalar), strict=True))
+
+    def printed_form(self, slope: Node) -> Node:
+        """Return the readable form of one of the derivatives, for printing."""
+        if self._scalar:
+            return self._printed_forms[slope]
+        from autodiff_cli.algebra.readable import readable
+
+        return readable([slope], self._symbols, scalar=False)[0]
+
+    @cached_property
+    def _printed_forms(self) -> dict[Node, Node]:
+        from autodiff_cli.algebra.readable import readable
+
+        slopes = list(self.slopes.values())
+        return dict(zip(slopes, readable(slopes, self._symbols), strict=True))
+
 
 F = TypeVar("F", bound="Formula")
 
 
 class Formula(Evaluation):
-    """A graph with named leaves that can be evaluated and differentiated. What is derived is of the same class.
+    """A formula that can be evaluated and differentiated. Its derivatives are formulas of the same class.
 
-    Values are given as keywords or as one mapping. Numbers give a number. An array given for a scalar variable is a
-    batch: the result is an array, with one value or gradient per element; batches broadcast against each other. A
-    variable that is an array itself (`v` in `sum(v)`) takes an array as one point, and, if its shape is declared
-    (`v: 3`), one with further axes in front as a batch. Outside a function's domain the result is nan, as in NumPy;
-    nothing is raised.
+    Pass values as keywords or as one mapping. Numbers give a number. An array for a scalar variable is a batch: the
+    result is an array, with one value or gradient per element, and batches broadcast against each other. A variable
+    that is an array itself (`v` in `sum(v)`) takes an array as one point. If its shape is declared (`v: 3`), an array
+    with further leading axes is a batch. Outside a function's domain the result is nan, as in NumPy; nothing is raised.
 
     Attributes:
-        output: the graph.
-        leaves: the input leaf of every variable.
-        text: the formula as it was given, or as printed if it was derived.
-        source: where each node stands in the text; None if it was derived.
-        notes: what a reader of the text may want to know (a binding that nothing uses).
-        shapes: the shapes of variables that the text declares.
-        arrays: the other variables that stand where an array is required; their shape is that of their value.
+        output: the output of the graph.
+        leaves: the input leaf of each variable, by name.
+        text: the formula as it was given; for a derivative, as it is printed.
+        source: the place of each node in the text; None for a derivative.
+        notes: notes for the user, such as a binding that is not used, as sentences.
+        shapes: the declared shapes of variables, by name.
+        arrays: the other variables that must be arrays; their shapes are those of their values.
         bound: the values of the names that the text binds (`a = x + y`).
 
     >>> from autodiff_cli import parse
@@ -92,12 +373,19 @@ class Formula(Evaluation):
         self.notes = notes
         self.bound = dict(bound or {})
         self._text = text
-        self._family: Derived | None = None  # the derivatives of which this is one
+        self._derived_from: FirstDerivatives | None = None  # the derivatives that this formula is one of
         self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
 
     @classmethod
     def read(cls, text: str, variables: Iterable[str] = ()) -> Self:
-        """The formula that a text states; arguments and errors as for `parse`.
+        """Read a formula from a text.
+
+        Args:
+            text: the formula in the expression language.
+            variables: names of constants (`pi tau e inf nan`) to read as variables.
+
+        Raises:
+            ExpressionError: if the text is not a formula.
 
         >>> Formula.read("a = x + y; a^2").variables
         ('x', 'y')
@@ -106,7 +394,7 @@ class Formula(Evaluation):
         if program.target is not None:
             start, _ = program.source.span(program.target) or (0, 0)
             raise ExpressionError(
-                "`~` states a model, for `train` and `fit`; an expression has only a right side", text, start
+                "`~` makes this a model, for `train` and `fit`; an expression has no left side", text, start
             )
         return cls(
             program.output,
@@ -121,23 +409,23 @@ class Formula(Evaluation):
 
     @property
     def names(self) -> Mapping[Node, str]:
-        """The nodes that the text gives a name to (`a = x + y`)."""
+        """The names that the text gives to nodes (`a = x + y`)."""
         return {} if self.source is None else self.source.names
 
     @property
     def text(self) -> str:
-        """The formula as it was given, or as printed if it was derived."""
+        """The formula as it was given; for a derivative, as it is printed."""
         return str(self) if self._text is None else self._text
 
     def __str__(self) -> str:
         if self._text is None and self.source is None:
-            return to_text(self._written(), share=False, shapes=self.shapes)
+            return to_text(self._printed_form(), share=False, shapes=self.shapes)
         return to_text(self.output, self.names, share=self.source is not None, shapes=self.shapes)
 
-    def _written(self) -> Node:
-        """What is printed for a formula that was derived."""
-        if self._family is not None:
-            return self._family.written(self.output)
+    def _printed_form(self) -> Node:
+        """Return the readable form of a derivative, for printing."""
+        if self._derived_from is not None:
+            return self._derived_from.printed_form(self.output)
         from autodiff_cli.algebra.readable import readable
 
         return readable([self.output], self._symbols, scalar=not self.shapes)[0]
@@ -150,12 +438,12 @@ class Formula(Evaluation):
         return _unpickle, (type(self), packed, tuple(self.leaves), self._text, self.notes, self.shapes, self.arrays)
 
     def __call__(self, point: Point | None = None, /, **values: ArrayLike) -> Result:
-        """The value at a point.
+        """Evaluate the formula at a point.
 
         Raises:
-            UnknownNameError: for a name that the expression lacks.
+            UnknownNameError: for a name that is not a variable.
             MissingValueError: for a variable without a value.
-            ExpressionError: where shapes do not fit together.
+            ExpressionError: for incompatible shapes.
 
         >>> from autodiff_cli import parse
         >>> f = parse("sqrt(x^2 + y^2)")
@@ -163,7 +451,7 @@ class Formula(Evaluation):
         (5.0, 10.0)
         """
         place = self.at(point, **values)
-        if self.is_one_point_of_scalars(place):
+        if self.is_scalar_point(place):
             value: Result = self._forward(place)[-1]
         else:
             value = self.evaluate([self.output], place)[0]
@@ -172,7 +460,7 @@ class Formula(Evaluation):
     value = __call__
 
     def grad(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Result]:
-        """The partial derivatives towards all variables, by name. Raises as `value_and_grad` does.
+        """Return the partial derivatives with respect to all variables, by name. Raises as `value_and_grad` does.
 
         >>> from autodiff_cli import parse
         >>> parse("x*y").grad(x=2, y=3)
@@ -181,35 +469,38 @@ class Formula(Evaluation):
         return self.value_and_grad(point, **values)[1]
 
     def value_and_grad(self, point: Point | None = None, /, **values: ArrayLike) -> tuple[Result, dict[str, Result]]:
-        """The value and the gradient, in one forward and one reverse pass.
+        """Return the value and the gradient, from one forward and one reverse pass.
 
-        The derivative towards a variable of shape s has the shape s. Raises as calling does, and ExpressionError if the
-        output itself is an array; then `jacobian` has the derivatives.
+        The derivative with respect to a variable of shape s has the shape s. Raises as calling does, and
+        ExpressionError if the output is an array: use `jacobian` then.
 
         >>> from autodiff_cli import parse
         >>> parse("x*y").value_and_grad({"x": 2, "y": 3})
         (6.0, {'x': 3.0, 'y': 2.0})
         """
         place = self.at(point, **values)
-        if not self.is_one_point_of_scalars(place):
-            value, *slopes = self.evaluate([self.output, *self._gradient(self.sizes_of_scalar_output(place))], place)
+        if not self.is_scalar_point(place):
+            value, *slopes = self.evaluate(
+                [self.output, *self._gradient(self.value_shapes_of_scalar_output(place))], place
+            )
             return value, dict(zip(self.variables, slopes, strict=True))
         tape = self.tape
         numbers = self._forward(place)
         adjoints = self._reverse(numbers, 1.0)
-        found = (adjoints[tape.index[leaf]] if leaf in tape.index else None for leaf in self.leaves.values())
-        slopes = [0.0 if slope is None else slope for slope in found]
+        derivatives = (adjoints[tape.index[leaf]] if leaf in tape.index else None for leaf in self.leaves.values())
+        slopes = [0.0 if slope is None else slope for slope in derivatives]
         return numbers[-1], dict(zip(self.variables, slopes, strict=True))
 
     def jvp(
         self, direction: Mapping[str, ArrayLike], point: Point | None = None, /, **values: ArrayLike
     ) -> tuple[Result, Result]:
-        """The value, and the derivative along a direction, by forward mode.
+        """Return the value and the derivative along a direction, by forward mode (a Jacobian-vector product).
 
         Args:
-            direction: how fast each variable moves; a variable not named stands still.
+            direction: the component of each variable; 0 for variables that are left out.
+            point: the values by name; or pass them as keywords.
 
-        Raises as calling does, and UnknownNameError for a name in `direction`.
+        Raises as calling does, and UnknownNameError for a name in `direction` that is not a variable.
 
         >>> from autodiff_cli import parse
         >>> parse("x*y").jvp({"x": 1, "y": 10}, x=2, y=3)
@@ -217,64 +508,69 @@ class Formula(Evaluation):
         """
         place = self.at(point, **values)
         rates = self._rates(direction)
-        if self.is_one_point_of_scalars(place) and self.is_one_point_of_scalars(rates):
+        if self.is_scalar_point(place) and self.is_scalar_point(rates):
             numbers = self._forward(place)
             rate = tangents(self.tape, FLOATS, numbers, rates)[-1]
             return numbers[-1], 0.0 if rate is None else rate
-        from autodiff_cli.formula.directions import slope_along
+        from autodiff_cli.formula.array_derivatives import directional_derivative
 
-        return slope_along(self, rates, place)
+        return directional_derivative(self, rates, place)
 
     def hvp(
         self, direction: Mapping[str, ArrayLike], point: Point | None = None, /, **values: ArrayLike
     ) -> dict[str, Result]:
-        """The Hessian times a direction, by variable: the gradient of the derivative along the direction.
+        """Return the Hessian times a direction, by variable (a Hessian-vector product).
 
         Args:
-            direction: a number or an array per variable; a variable not named stands still. Raises as `jvp` does.
+            direction: a number or an array for each variable; 0 for variables that are left out.
+            point: the values by name; or pass them as keywords.
+
+        Raises as `jvp` does.
 
         >>> from autodiff_cli import parse
         >>> parse("x^2*y").hvp({"x": 1}, x=2, y=3)
         {'x': 6.0, 'y': 4.0}
         """
-        from autodiff_cli.formula.directions import hessian_times
+        from autodiff_cli.formula.array_derivatives import hessian_vector_product
 
         place = self.at(point, **values)
-        return dict(zip(self.variables, hessian_times(self, self._rates(direction), place), strict=True))
+        return dict(zip(self.variables, hessian_vector_product(self, self._rates(direction), place), strict=True))
 
     def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:
-        """The matrix of second derivatives, of shape (n, n), in the order of `variables`.
+        """Return the matrix of second derivatives, of shape (n, n), in the order of `variables`.
 
-        n counts numbers: an array variable of shape s has as many as s has elements, in the order of its rows. Raises
-        as `value_and_grad` does. For a batch of points, its axes come first.
+        n is the number of elements of all variables; those of an array are in row-major order. For a batch of points,
+        the axes of the batch come first. Raises as `value_and_grad` does.
 
         >>> from autodiff_cli import parse
         >>> parse("x^2*y").hessian(x=2, y=3)
         array([[6., 4.],
                [4., 0.]])
         """
-        from autodiff_cli.formula.directions import hessian
+        from autodiff_cli.formula.array_derivatives import hessian
 
         return hessian(self, self.at(point, **values))
 
     def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, NDArray[np.float64]]:
-        """The derivative of an array output towards each variable, of the output's shape and then the variable's.
-        For a batch of points, its axes come first. Raises as calling does.
+        """Return the derivatives of an array output with respect to each variable, by name.
+
+        Each has the shape of the output followed by that of the variable. For a batch of points, the axes of the batch
+        come first. Raises as calling does.
 
         >>> from autodiff_cli import parse
         >>> parse("[x*y, x + y]").jacobian(x=2, y=3)
         {'x': array([3., 1.]), 'y': array([2., 1.])}
         """
-        from autodiff_cli.formula.directions import jacobian
+        from autodiff_cli.formula.array_derivatives import jacobian
 
         return jacobian(self, self.at(point, **values))
 
     def derivatives(self, name: str, order: int, point: Point | None = None, /, **values: ArrayLike) -> list[float]:
-        """The value at a point, and the derivatives of order 1, 2, … `order` towards one variable.
+        """Return the value at a point and the derivatives of order 1, 2, … `order` with respect to one variable.
 
-        They come from Taylor series, whose cost grows with the square of the order; expressions would grow without
-        bound. Raises as calling does, UnknownNameError also for `name`, and ExpressionError for a batch, and where
-        `name` or the output is an array.
+        They are computed by Taylor series, whose cost grows with the square of the order; repeated symbolic derivatives
+        would grow exponentially. Raises as calling does, UnknownNameError also for `name`, and ExpressionError for a
+        batch, and where `name` or the output is an array.
 
         >>> from autodiff_cli import parse
         >>> parse("log(1 + x)").derivatives("x", 6, x=0)
@@ -282,19 +578,18 @@ class Formula(Evaluation):
         """
         from autodiff_cli.autodiff.taylor import derivatives
 
-        name = canonical(name)
+        name = canonical_name(name)
         self.check_names([name])
         place = self.at(point, **values)
-        if not self.is_one_point_of_scalars(place):
-            from autodiff_cli.formula.directions import derivatives_among_arrays
+        if not self.is_scalar_point(place):
+            from autodiff_cli.formula.array_derivatives import derivatives_with_arrays
 
-            return derivatives_among_arrays(self, name, order, place)
+            return derivatives_with_arrays(self, name, order, place)
         leaf = self.leaves[name]
         return derivatives(Tape((self.output,), [leaf]), leaf, FLOATS, place, order)
 
     def with_output(self, output: Node) -> Self:
-        """Another node of the same text, such as a named intermediate (see `bound`), as an expression of the same
-        variables.
+        """Return another node of the text, such as a named intermediate (see `bound`), as a formula of all variables.
 
         >>> from autodiff_cli import parse
         >>> f = parse("a = x*y; a^2")
@@ -306,10 +601,10 @@ class Formula(Evaluation):
         )
 
     def derivative(self, name: str) -> Self:
-        """The derivative towards a variable, as an expression; `0` for a name that does not occur.
+        """Return the derivative with respect to a variable, as an expression; `0` for a name that does not occur.
 
         Raises:
-            ExpressionError: if it depends on the shape of a variable that is not declared (`v: 3`).
+            ExpressionError: if the derivative depends on the shape of a variable that is not declared (`v: 3`).
 
         >>> from autodiff_cli import parse
         >>> f = parse("x^2*sin(y)")
@@ -318,45 +613,44 @@ class Formula(Evaluation):
         >>> print(f.derivative("x").derivative("y"))
         2*x*cos(y)
         """
-        name = canonical(name)
+        name = canonical_name(name)
         if name not in self.leaves:
             return type(self)(ZERO, {})
         if self.arrays:
             unknown = [name for name in self.variables if name in self.arrays]
-            shapes = {name: in_words(self.example_shapes.get(name, (3,))) for name in unknown}
+            shapes = {name: format_shape(self.example_shapes.get(name, (3,))) for name in unknown}
             raise ExpressionError(
-                f"the derivative depends on the shape of {', '.join(f'`{name}`' for name in unknown)}: declare it",
-                suggestion="; ".join(f"{written_name(name)}: {shape}" for name, shape in shapes.items()),
+                f"declare the shape of {', '.join(f'`{name}`' for name in unknown)}: the derivative depends on it",
+                suggestion="; ".join(f"{quote_name(name)}: {shape}" for name, shape in shapes.items()),
             )
-        self.check_output(self.shapes)
-        slope = self._derived.slopes[name]
-        found = {node.text: node for node in topological([slope]) if node.is_input}
-        leaves = {name: found[name] for name in self.leaves if name in found}
+        self.check_scalar_output(self.shapes)
+        slope = self._first_derivatives.slopes[name]
+        used = {node.text: node for node in topological_order([slope]) if node.is_input}
+        leaves = {name: used[name] for name in self.leaves if name in used}
         declared = {name: shape for name, shape in self.shapes.items() if name in leaves}
         derived = type(self)(slope, leaves, shapes=declared)
         derived._symbols = self._symbols
-        derived._family = self._derived
+        derived._derived_from = self._first_derivatives
         return derived
 
     @cached_property
-    def _forward(self) -> Forward[float]:
-        return Forward(self.tape, FLOATS)
+    def _forward(self) -> ForwardSweep[float]:
+        return ForwardSweep(self.tape, FLOATS)
 
     @cached_property
-    def _reverse(self) -> Reverse[float]:
-        return Reverse(self.tape, FLOATS)
+    def _reverse(self) -> ReverseSweep[float]:
+        return ReverseSweep(self.tape, FLOATS)
 
     @cached_property
-    def _derived(self) -> Derived:
-        from autodiff_cli.formula.derived import Derived
+    def _first_derivatives(self) -> FirstDerivatives:
 
         gradient = dict(zip(self.leaves, self._gradient(self.shapes), strict=True))
-        return Derived(gradient, self._symbols, scalar=not self.shapes)
+        return FirstDerivatives(gradient, self._symbols, scalar=not self.shapes)
 
     @cached_property
     def _symbols(self) -> tuple[str, ...]:
-        """The variables in the order in which products are written; a derivative has it from its formula."""
-        from autodiff_cli.algebra.passes.symbols import symbol_order
+        """The variables in the order in which products are written; a derivative inherits it from its formula."""
+        from autodiff_cli.algebra.readable import symbol_order
 
         return symbol_order(self.tape.nodes, self.variables)
 
@@ -365,12 +659,12 @@ class Formula(Evaluation):
 
         key = tuple(sorted(sizes.items()))
         if key not in self._gradients:
-            with self.placed():
+            with self.locate_errors():
                 self._gradients[key] = gradient_nodes(share([self.output])[0], list(self.leaves.values()), sizes)
         return self._gradients[key]
 
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
-        rates = {canonical(name): number(rate) for name, rate in by_name(direction).items()}
+        rates = {canonical_name(name): as_number(rate) for name, rate in as_mapping(direction).items()}
         self.check_names(rates)
         return rates
 
@@ -378,5 +672,5 @@ class Formula(Evaluation):
 def _unpickle(kind: type[F], packed: Any, names: tuple[str, ...], text: str | None, *rest: Any) -> F:
     output, *leaves = unpack(packed)
     notes, shapes_declared, arrays = rest
-    found = dict(zip(names, leaves, strict=True))
-    return kind(output, found, text=text, notes=notes, shapes=shapes_declared, arrays=arrays)
+    leaves_by_name = dict(zip(names, leaves, strict=True))
+    return kind(output, leaves_by_name, text=text, notes=notes, shapes=shapes_declared, arrays=arrays)

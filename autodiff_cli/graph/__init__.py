@@ -1,4 +1,5 @@
-"""Expressions as data: nodes, operations, tapes, and the reverse loop on nodes.
+"""Computation graphs: nodes, operations, tapes, shapes, derivatives as graphs, and code generation.
 
-This floor knows no formula: which operations exist, and their derivative rules, is said in `autodiff_cli.ops`.
+This package is the lowest layer and contains no formulas: `autodiff_cli.ops` declares the operations and their
+derivative rules.
 """

@@ -1,27 +1,73 @@
-"""The node: one immutable vertex of a computation graph.
+"""Nodes of a computation graph, and the registry of operations.
 
-A node is an operation applied to other nodes, or a leaf: an input (a name) or a constant (the text of a number).
-The usual operators on nodes build nodes, so that derivative rules are written as ordinary formulas. `==` and `hash`
-stay identity, because graphs use nodes as keys; rules write `equal(x, y)` where they mean a comparison.
+A node is one immutable vertex of a graph: an operation applied to other nodes, or a leaf. A leaf is an input (a name)
+or a constant (the text of a number). Python's operators on nodes build new nodes, so derivative rules are written as
+ordinary formulas. `==` and `hash` keep their identity semantics, because graphs use nodes as dictionary keys; a rule
+writes `equal(x, y)` for a comparison.
+
+The registry maps names to operations. It stands here because the operators of a node look up `add`, `mul` and the
+others by name: the module that declares an operation imports this one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
-
-from autodiff_cli.graph.registry import registered
 
 if TYPE_CHECKING:
     from autodiff_cli.graph.op import Op
+
+
+# --- The registry of operations ---
+
+_REGISTRY: dict[str, Op] = {}
+_OVERLOADS: dict[str, list[Op]] = {}  # by the name that calls use, which several operations may share
+
+
+def register(op: Op) -> Op:
+    """Add an operation to the registry, under its name, its spelling and its aliases, and return it."""
+    assert op.name not in _REGISTRY, f"two operations named {op.name}"
+    _REGISTRY[op.name] = op
+    for spelling in (op.spelling, *op.aliases):
+        if spelling:
+            _OVERLOADS.setdefault(spelling, []).append(op)
+    return op
+
+
+def get_op(name: str) -> Op:
+    """Return the operation with this name. Raises KeyError if there is none."""
+    return _REGISTRY[name]
+
+
+def all_ops() -> Iterator[Op]:
+    """Iterate over all operations, in the order of their declaration."""
+    return iter(_REGISTRY.values())
+
+
+def function_names() -> tuple[str, ...]:
+    """Return all names that the language can call, including aliases."""
+    return tuple(_OVERLOADS)
+
+
+def overloads(name: str) -> tuple[Op, ...]:
+    """Return the operations that share the call name `name` and differ in their number of inputs; empty if unknown."""
+    return tuple(_OVERLOADS.get(name, ()))
+
+
+# --- Nodes ---
 
 Operand: TypeAlias = "Node | float"
 
 
 class Node:
-    """An operation and its inputs, or a leaf.
+    """An operation applied to input nodes, or a leaf.
 
-    `op` is None for a leaf. A leaf's `text` is the name of an input, or a constant as it was written (`"2.50"`,
-    `"pi"`): the text, not a float, so that every kind of number reads it with all the digits it can hold.
+    Attributes:
+        op: the operation; None for a leaf.
+        inputs: the nodes that the operation is applied to; empty for a leaf.
+        text: of a leaf, the name of an input, or a constant as it was written (`"2.50"`, `"pi"`). It is text and not a
+            float, so that each kind of number parses it to its own precision.
+        is_constant: whether this leaf is a constant.
     """
 
     __slots__ = ("__weakref__", "inputs", "is_constant", "op", "text")
@@ -39,7 +85,7 @@ class Node:
 
     @property
     def is_input(self) -> bool:
-        """Whether this is a leaf that stands for a named value."""
+        """Whether this leaf is a named input."""
         return self.op is None and not self.is_constant
 
     def __add__(self, other: Operand) -> Node:
@@ -94,7 +140,7 @@ class Node:
         return _apply("ge", self, other)
 
     def __bool__(self) -> NoReturn:
-        # `a < b < c` on nodes would otherwise drop `a < b` without a word.
+        # Python evaluates `a < b < c` as `a < b and b < c`: without this error it would silently drop `a < b`.
         raise TypeError("a node has no truth value before it is evaluated; combine comparisons with and_, or_, not_")
 
     def __repr__(self) -> str:
@@ -104,18 +150,19 @@ class Node:
 
 
 def _apply(name: str, *operands: Operand) -> Node:
-    return registered(name)(*operands)
+    return get_op(name)(*operands)
 
 
 def variable(name: str) -> Node:
-    """A new input leaf. Two leaves of one name are two nodes: whoever builds a graph keeps one per name."""
+    """Return a new input leaf. Two leaves with the same name are different nodes: share one leaf per name in a
+    graph."""
     return Node(None, (), name)
 
 
 def constant(value: float | str) -> Node:
-    """A constant leaf, from the text of a number or from a number.
+    """Return a constant leaf for a number or the text of one.
 
-    Constants are written without a sign, as in the language: a negative number becomes the negation of a constant.
+    Constants have no sign, as in the language: a negative number becomes the negation of a constant.
     """
     if isinstance(value, str):
         return Node(None, (), value, True)
@@ -124,29 +171,29 @@ def constant(value: float | str) -> Node:
 
 
 def as_node(operand: Operand) -> Node:
-    """The operand itself if it is a node, else a constant."""
+    """Return the operand itself if it is a node, else a constant with its value."""
     return operand if isinstance(operand, Node) else constant(operand)
 
 
 def is_literal(node: Node, value: float) -> bool:
-    """Whether the node is the constant `value` itself (not an expression that happens to have that value)."""
+    """Return whether the node is the constant `value` itself, and not an expression that happens to have that value."""
     if not node.is_constant:
         return value == 0 and node.op is not None and node.op.name == "neg" and is_literal(node.inputs[0], 0)
     try:
         return float(node.text) == value and is_exactly(node.text, value)
-    except ValueError:  # a named constant: none of them is asked for
+    except ValueError:  # a named constant, such as pi: callers compare with plain numbers only
         return False
 
 
 def is_exactly(text: str, value: float) -> bool:
-    """Whether the text of a number names just that float which is nearest to it: 1e-400 is not 0.
+    """Return whether the decimal number in `text` equals the float `value` exactly: 1e-400 rounds to 0 but is not 0.
 
     >>> is_exactly("1e-400", 0), is_exactly("0e5", 0), is_exactly("2.00000000000000000001", 2), is_exactly("0.5", 0.5)
     (False, True, False, True)
     """
     if not value:
         return not any(digit in "123456789" for digit in text.lower().partition("e")[0])
-    if len(text) < 16 and (value * 1024.0).is_integer():  # no two decimals of so few digits are one float
+    if len(text) < 16 and (value * 1024.0).is_integer():  # decimals of at most 15 digits map to distinct floats
         return True
     from decimal import Decimal
 

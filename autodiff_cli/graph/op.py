@@ -1,8 +1,8 @@
-"""The operation: a name, and a derivative rule written once, as ordinary arithmetic on nodes.
+"""Operations: the record that declares a name and a derivative rule, written as ordinary arithmetic on nodes.
 
-Calling an op builds a node and nothing else. A rule is called once per number of inputs, on placeholder leaves, the
-first time it is needed; the small graphs it returns are data in the same language as the formulas they differentiate:
-they can be evaluated, printed, compiled and differentiated again.
+Calling an `Op` builds a node and does nothing else. Its rule is called once per number of inputs, on placeholder
+leaves, when it is first needed. The rule returns small graphs in the same representation as formulas, so they can be
+evaluated, printed, compiled and differentiated again.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autodiff_cli.graph.node import Node, Operand, as_node, constant, variable
-from autodiff_cli.graph.registry import registered
+from autodiff_cli.graph.node import Node, Operand, as_node, constant, get_op, variable
 
 ONE = constant("1")
 ZERO = constant("0")
 
 
 class Gate(enum.Enum):
-    """What an operation does with the gradient that reaches it, as courses name the patterns."""
+    """The pattern by which an operation propagates a gradient backward, with the names that courses use."""
 
-    DISTRIBUTE = "distribute"  # hands it on unchanged (add)
-    SWAP = "swap"  # hands each input the gradient times the other input's value (mul)
-    ROUTE = "route"  # hands it to the input that was chosen (max, where)
-    SCALE = "scale"  # hands it on times the local derivative (every function)
-    BLOCK = "block"  # hands nothing on (comparisons, floor)
+    DISTRIBUTE = "distribute"  # every input receives the gradient unchanged (add)
+    SWAP = "swap"  # each input receives the gradient times the other input's value (mul)
+    ROUTE = "route"  # only the selected input receives the gradient (max, where)
+    SCALE = "scale"  # the input receives the gradient times the local derivative (most functions)
+    BLOCK = "block"  # no input receives a gradient (comparisons, floor)
 
 
 class Precedence(enum.IntEnum):
-    """How tightly a piece of text binds, loosest first. The grammar's levels, for the printer."""
+    """Precedence levels of the grammar, loosest first, for the printer."""
 
     STATEMENT = 0
     OR = 1
@@ -46,29 +45,38 @@ class Precedence(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """The derivative of an operation's output towards one input, where `mask` holds; elsewhere exactly 0.
+    """A partial derivative of an operation, with a mask outside which it is exactly 0.
 
-    A mask of None holds always. Masks are how structural zeros travel: under a mask that does not hold, nothing is
-    multiplied, so that a nan or an infinity in the branch not taken cannot leak. What is `settled` is 0 by itself where
-    its mask fails: the mask matters only once it is multiplied.
+    Masks carry structural zeros through the chain rule. Where a mask is false, nothing is multiplied, so a nan or an
+    infinity in a branch that was not taken cannot leak into the result.
+
+    Attributes:
+        local: the derivative of the output with respect to one input.
+        mask: where the derivative applies; None if everywhere.
+        is_masked: whether `local` is already 0 wherever the mask is false. The mask is then needed only for products.
     """
 
     local: Node
     mask: Node | None = None
-    settled: bool = False
+    is_masked: bool = False
 
     @property
-    def selected(self) -> Node:
-        """The amount where the mask holds, else 0, as one graph."""
-        if self.mask is None or self.settled:
+    def masked_graph(self) -> Node:
+        """The derivative as one graph: `local` where the mask is true, else 0."""
+        if self.mask is None or self.is_masked:
             return self.local
-        return registered("where")(self.mask, self.local, ZERO)
+        return get_op("where")(self.mask, self.local, ZERO)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An op's derivative rule for one number of inputs, as graphs over placeholder leaves; without partials for a
-    structural operation."""
+    """The derivative rule of an operation for one number of inputs, as graphs over placeholder leaves.
+
+    Attributes:
+        output: the placeholder for the output.
+        inputs: the placeholders for the inputs.
+        partials: one partial derivative per input; empty for a structural operation, which has a `StructuralRule`.
+    """
 
     output: Node
     inputs: tuple[Node, ...]
@@ -79,25 +87,29 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """How an adjoint and tangents pass through a structural operation, for one set of input shapes.
+class StructuralRule:
+    """The derivative rule of a structural operation for one set of input shapes, as graphs over placeholder leaves.
 
-    `partials[k]` is what an adjoint of the output contributes to the k-th input, over the placeholders `adjoint`,
-    `output` and `inputs`; `ahead[k]` what the k-th input's tangent contributes to the output's, over `tangents[k]` and
-    these. None where nothing passes.
+    Attributes:
+        output: the placeholder for the output.
+        inputs: the placeholders for the inputs.
+        adjoint: the placeholder for the adjoint of the output.
+        tangents: the placeholders for the tangents of the inputs.
+        vjps: for each input, the contribution of `adjoint` to its adjoint; None if there is none.
+        jvps: for each input, the contribution of its tangent to the output's tangent; None if there is none.
     """
 
     output: Node
     inputs: tuple[Node, ...]
     adjoint: Node
     tangents: tuple[Node, ...]
-    partials: tuple[Partial | None, ...]
-    ahead: tuple[Partial | None, ...]
+    vjps: tuple[Partial | None, ...]
+    jvps: tuple[Partial | None, ...]
 
     @property
-    def back(self) -> tuple[Node | None, ...]:
-        """The `partials` as one graph each, 0 where the mask does not hold."""
-        return tuple(None if partial is None else partial.selected for partial in self.partials)
+    def vjp_graphs(self) -> tuple[Node | None, ...]:
+        """Each of the `vjps` as one graph that is 0 where its mask is false."""
+        return tuple(None if partial is None else partial.masked_graph for partial in self.vjps)
 
 
 Predicate = Callable[..., Operand]
@@ -107,30 +119,27 @@ Predicate = Callable[..., Operand]
 class Op:
     """An operation, declared once; every reader (parser, printer, loops, tables, documentation) reads this record.
 
-    How it differentiates is said in one of two ways:
+    There are two ways to declare a derivative:
 
-    - One that works element by element has a `rule(z, *inputs)`: one local derivative per input; `z` is the output.
-      One that selects gives a `Partial`, with the mask under which it counts; elsewhere the input gets structurally
-      nothing.
-    - A *structural* operation (`matmul`, `sum`) works on whole arrays. It has a `shape(node, *shapes)`, and says how an
-      adjoint and a tangent pass through: `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z, *inputs)` give one
-      contribution per input, or None where nothing passes; `shapes` are those of the inputs. What reaches some elements
-      only, at least one, is a `Partial`, with the mask of these.
+    - An elementwise operation has a `rule(z, *inputs)`, where `z` is the output. It returns one local derivative per
+      input. A selecting operation returns a `Partial` with a mask; where the mask is false, the contribution is a
+      structural zero.
+    - A *structural* operation (`matmul`, `sum`) works on whole arrays. Its `shape(node, *shapes)` returns the shape of
+      the output. `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z, *inputs)` return one contribution per
+      input, or None where there is none; `shapes` are the shapes of the inputs. A contribution that reaches only some
+      elements (at least one) is a `Partial` with the mask of these elements.
 
-    `expansion(*inputs)` is what the op is by definition, in terms of others. Of a composite it is all that there is:
-    its value is that of its expansion, its rule the gradient of it. It is one node in a graph nevertheless.
+    `expansion(*inputs)` defines the operation in terms of others. A composite has nothing else: its value is the value
+    of its expansion, and its rule is the gradient of its expansion. It is still a single node of a graph.
 
-    `kink`, `domain`, `singular` are predicates of the inputs: where the derivative is one-sided, where the value is
-    defined, where the value or a slope is infinite or undefined although the value's neighbourhood is in the domain.
-    `unavailable` are the positions of the inputs towards which no derivative is known: the rule says nan there.
-    `bound` is the largest measured error of the value and the slopes as floats, in units in the last place of the exact
-    result or of the largest term of the sum that it is.
+    `kink`, `domain` and `singular` are predicates of the inputs. They are true where the derivative is one-sided, where
+    the value is defined, and where the value or a derivative is infinite or undefined at a point of the domain.
     """
 
     name: str
-    least: int
-    most: int | None
-    parameters: tuple[str, ...] = ()  # what the inputs are called; of any number of inputs, those that have a name
+    min_inputs: int
+    max_inputs: int | None
+    parameters: tuple[str, ...] = ()  # the names of the inputs; with any number of inputs, of the leading ones only
     rule: Callable[..., Sequence[Operand | Partial]] | None = None
     expansion: Callable[..., Node] | None = None
     is_composite: bool = False
@@ -138,95 +147,101 @@ class Op:
     vjp: Callable[..., Sequence[Node | Partial | None]] | None = None
     jvp: Callable[..., Sequence[Node | Partial | None]] | None = None
 
-    # how it is written
-    spelling: str = ""  # how calls write it; empty for operators and helpers
+    # notation
+    spelling: str = ""  # its name in calls; empty for operators and helpers
     aliases: tuple[str, ...] = ()
     symbol: str = ""
     precedence: Precedence = Precedence.ATOM
-    title: str = ""  # what sentences call it, where that is neither its symbol nor its spelling
+    title: str = ""  # its name in sentences, if that is neither the symbol nor the spelling
     summary: str = ""
-    helper: bool = False  # serves rules only: not in the language, printed as its expansion
-    vanishes: Predicate | None = None  # of a helper: where it is 0 by convention, while its expansion has no value
+    is_helper: bool = False  # used only in derivative rules: not in the language, and printed as its expansion
+    vanishes: Predicate | None = None  # where a helper is 0 by convention although its expansion is undefined
 
-    # what it does with a gradient
+    # derivatives
     gate: Gate = Gate.SCALE
-    factors: tuple[int | None, ...] = ()  # factors[i]: the input whose value multiplies the i-th partial
+    factors: tuple[int | None, ...] = ()  # factors[i]: the position of the input that multiplies the i-th partial
     kink: Predicate | None = None
     kink_note: str = ""
-    textbook: Predicate | None = None  # of output and input: the slope as books have it, without digits near `ends`
+    textbook_slope: Predicate | None = (
+        None  # of output and input: the derivative as textbooks write it, which is inaccurate near saturation
+    )
     domain: Predicate | None = None
     singular: Predicate | None = None
-    unavailable: tuple[int, ...] = ()
-    bound: float = 4.0
+    unavailable_inputs: tuple[int, ...] = ()  # positions of inputs without a known derivative: the rule returns nan
+    ulp_bound: float = (
+        4.0  # largest measured error of value and derivatives, in ulps of the exact result or largest term
+    )
 
-    # what is known of its values
-    parity: int = 0  # of one number: 1 if f(-x) is f(x), -1 if it is -f(x)
-    is_positive: bool = False  # greater than 0 wherever it has a value
-    is_exact: bool = False  # a result that is a whole number, computed from whole numbers, is not rounded
-    is_rectifier: bool = False  # as the activation of a layer it is like relu: weights before it begin larger
-    ends: tuple[float, float] | None = None  # as an activation: where it is near one of these values it is flat
+    # values
+    parity: int = 0  # of a function of one number: 1 if even, -1 if odd
+    is_positive: bool = False  # positive wherever it is defined
+    is_exact: bool = False  # an integer result of integer inputs is exact
+    is_rectifier: bool = False  # as an activation it resembles relu, so the layer before it gets larger initial weights
+    saturation_values: tuple[float, float] | None = None  # as an activation: the limits near which it is flat
 
-    # of a structural operation
-    array_inputs: tuple[int, ...] | None = None  # those of its inputs that have to be arrays; None for all
-    gives_array: Callable[..., bool] | None = None  # whether its output is an array, however little is known of shapes
-    shape_only: tuple[int, ...] = ()  # the inputs of which the shape is read and not the value
-    keeps_all: bool = False  # whether all elements of its first input are elements of the output
+    # structural operations
+    array_inputs: tuple[int, ...] | None = None  # the positions of inputs that must be arrays; None for all
+    returns_array: Callable[..., bool] | None = (
+        None  # whether the output is an array, given shapes of which some may be unknown
+    )
+    shape_only_inputs: tuple[int, ...] = ()  # the positions of inputs whose shape matters but not their values
+    keeps_all_elements: bool = False  # whether the output contains all elements of the first input
 
     _rules: dict[int, Rule] = field(default_factory=dict, init=False, repr=False)
-    _passages: dict[tuple[Shape, ...], Passage] = field(default_factory=dict, init=False, repr=False)
+    _structural_rules: dict[tuple[Shape, ...], StructuralRule] = field(default_factory=dict, init=False, repr=False)
     _predicates: dict[tuple[str, int], Node] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, *operands: Operand) -> Node:
         return Node(self, tuple(map(as_node, operands)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return registered, (self.name,)
+        return get_op, (self.name,)
 
     @property
-    def structural(self) -> bool:
-        """Whether it works on whole arrays, and not element by element."""
+    def is_structural(self) -> bool:
+        """Whether the operation works on whole arrays, and not element by element."""
         return self.shape is not None
 
     @property
     def is_finite(self) -> bool:
-        """Whether it has a value at all points, and no pole; an overflow is none."""
+        """Whether the function is finite at all real points, apart from overflow."""
         return self.domain is None and self.singular is None
 
     @property
-    def dies(self) -> bool:
-        """Whether a unit of a network with this activation may go out: it is 0 and flat at all negative numbers."""
-        return self.is_rectifier and self.ends is not None
+    def can_die(self) -> bool:
+        """Whether a unit of a network with this activation can die: the activation is 0 and flat for negative
+        numbers."""
+        return self.is_rectifier and self.saturation_values is not None
 
     @property
-    def arranges(self) -> bool:
-        """Whether a structural operation only arranges elements or adds them up: then a mask passes back through it as
-        an adjoint does."""
-        return self.structural and self.gate in (Gate.DISTRIBUTE, Gate.ROUTE)
+    def propagates_masks(self) -> bool:
+        """Whether a structural operation only rearranges or sums elements, so that masks propagate as adjoints do."""
+        return self.is_structural and self.gate in (Gate.DISTRIBUTE, Gate.ROUTE)
 
     def accepts(self, count: int) -> bool:
-        """Whether the operation takes this many inputs."""
-        return self.least <= count and (self.most is None or count <= self.most)
+        """Return whether the operation accepts this number of inputs."""
+        return self.min_inputs <= count and (self.max_inputs is None or count <= self.max_inputs)
 
     def placeholders(self, count: int) -> tuple[Node, ...]:
-        """The leaves over which the rule for `count` inputs is written."""
-        return self.partials(count).inputs
+        """Return the placeholder leaves for the inputs in the rule for `count` inputs."""
+        return self.derivative_rule(count).inputs
 
-    def partials(self, count: int) -> Rule:
-        """The rule for `count` inputs, traced on first use."""
+    def derivative_rule(self, count: int) -> Rule:
+        """Return the derivative rule for `count` inputs, traced on first use."""
         rule = self._rules.get(count)
         if rule is None:
-            rule = self._rules[count] = self._trace(count)
+            rule = self._rules[count] = self._trace_rule(count)
         return rule
 
-    def passage(self, shapes: tuple[Shape, ...]) -> Passage:
-        """How derivatives pass through a structural operation whose inputs have these shapes, traced on first use."""
-        passage = self._passages.get(shapes)
-        if passage is None:
-            passage = self._passages[shapes] = self._trace_passage(shapes)
-        return passage
+    def structural_rule(self, shapes: tuple[Shape, ...]) -> StructuralRule:
+        """Return the derivative rule of a structural operation for inputs with these shapes, traced on first use."""
+        rule = self._structural_rules.get(shapes)
+        if rule is None:
+            rule = self._structural_rules[shapes] = self._trace_structural_rule(shapes)
+        return rule
 
     def predicate(self, which: str, count: int) -> Node | None:
-        """The predicate `kink`, `domain` or `singular` as a graph over the placeholders of `count` inputs."""
+        """Return the predicate `kink`, `domain` or `singular` as a graph over the placeholders of `count` inputs."""
         function: Predicate | None = getattr(self, which)
         if function is None:
             return None
@@ -236,32 +251,32 @@ class Op:
         return self._predicates[key]
 
     def expand(self, count: int) -> Node | None:
-        """The op's definition, as a graph over the placeholders of `count` inputs; None for one defined by itself."""
+        """Return the expansion as a graph over the placeholders of `count` inputs; None for a primitive operation."""
         return None if self.expansion is None else self.expansion(*self.placeholders(count))
 
-    def _trace(self, count: int) -> Rule:
+    def _trace_rule(self, count: int) -> Rule:
         output = variable("z")
         inputs = tuple(variable(f"x{i}") for i in range(count))
         if self.rule is None:
-            return Rule(output, inputs, ())  # it differentiates by its passage, which depends on shapes
-        # A rule with optional inputs gives a partial for each; those not given are left out.
-        partials = tuple(_as_partial(found) for found in self.rule(output, *inputs)[:count])
+            return Rule(output, inputs, ())  # its `StructuralRule` depends on shapes
+        # A rule with optional inputs returns a partial for each of them; absent inputs are dropped.
+        partials = tuple(map(_as_partial, self.rule(output, *inputs)[:count]))
         assert len(partials) == count, self.name
         return Rule(output, inputs, partials)
 
-    def _trace_passage(self, shapes: tuple[Shape, ...]) -> Passage:
+    def _trace_structural_rule(self, shapes: tuple[Shape, ...]) -> StructuralRule:
         assert self.vjp is not None
         assert self.jvp is not None
         output, adjoint = variable("z"), variable("g")
         inputs = tuple(variable(f"x{i}") for i in range(len(shapes)))
         tangents = tuple(variable(f"d{i}") for i in range(len(shapes)))
-        back, ahead = self.vjp(shapes, adjoint, output, *inputs), self.jvp(shapes, tangents, output, *inputs)
-        return Passage(output, inputs, adjoint, tangents, _as_passed(back), _as_passed(ahead))
+        vjps, jvps = self.vjp(shapes, adjoint, output, *inputs), self.jvp(shapes, tangents, output, *inputs)
+        return StructuralRule(output, inputs, adjoint, tangents, _as_partials(vjps), _as_partials(jvps))
 
 
-def _as_passed(found: Sequence[Node | Partial | None]) -> tuple[Partial | None, ...]:
-    return tuple(None if amount is None else _as_partial(amount) for amount in found)
+def _as_partials(contributions: Sequence[Node | Partial | None]) -> tuple[Partial | None, ...]:
+    return tuple(None if contribution is None else _as_partial(contribution) for contribution in contributions)
 
 
-def _as_partial(found: Operand | Partial) -> Partial:
-    return found if isinstance(found, Partial) else Partial(as_node(found))
+def _as_partial(value: Operand | Partial) -> Partial:
+    return value if isinstance(value, Partial) else Partial(as_node(value))

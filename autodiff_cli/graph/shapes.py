@@ -1,7 +1,7 @@
-"""Shapes before values: what shape every node has once the shapes of the inputs are known.
+"""Shape inference: the shape of every node, from the shapes of the inputs and before any value is computed.
 
-`()` is a scalar's. Elementwise operations broadcast by NumPy's rules: shapes are aligned at their last axis, and an
-axis of length 1 stretches. A structural operation says for itself.
+A scalar has the shape `()`. Elementwise operations broadcast by NumPy's rules: shapes are aligned at their last axis,
+and an axis of length 1 stretches. A structural operation declares its own shape function.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from autodiff_cli.graph.tape import Tape
 
 
 class ShapeError(ValueError):
-    """Shapes that do not fit together.
+    """The shapes of an operation's inputs are incompatible.
 
     Attributes:
-        node: the operation whose inputs do not fit.
+        node: the operation; None if not known.
     """
 
     def __init__(self, message: str, node: Node | None = None) -> None:
@@ -25,65 +25,65 @@ class ShapeError(ValueError):
         self.node = node
 
 
-def shapes(tape: Tape, leaves: Mapping[str, Shape]) -> list[Shape]:
-    """The shape of every node of a tape.
+def infer_shapes(tape: Tape, leaves: Mapping[str, Shape]) -> list[Shape]:
+    """Return the shape of every node of a tape, by position.
 
     Args:
-        leaves: the shapes of input leaves by name; the others are scalars.
+        leaves: the shapes of input leaves by name; leaves without an entry are scalars.
 
     Raises:
-        ShapeError: where shapes do not fit together; its `node` is the operation.
+        ShapeError: if shapes are incompatible; its `node` is the operation.
     """
-    found: list[Shape] = []
+    inferred: list[Shape] = []
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is None:
-            found.append(() if node.is_constant else leaves.get(node.text, ()))
+            inferred.append(() if node.is_constant else leaves.get(node.text, ()))
         else:
             try:
-                found.append(shape_of(node, [found[i] for i in inputs]))
+                inferred.append(shape_of(node, [inferred[i] for i in inputs]))
             except ShapeError as error:
                 raise ShapeError(str(error), error.node or node) from None
-    return found
+    return inferred
 
 
-class Shapes:
-    """The shapes of nodes, each found once.
+class ShapeInference:
+    """Shapes of nodes, inferred on demand and cached.
 
     Args:
-        leaves: the shapes of input leaves by name; the others are scalars.
-        unknown: the names of those of which nothing is known.
+        leaves: the shapes of input leaves by name; leaves without an entry are scalars.
+        unknown: the names of leaves with an unknown shape.
     """
 
     def __init__(self, leaves: Mapping[str, Shape], unknown: Set[str] = frozenset()) -> None:
         self._leaves = leaves
         self._unknown = unknown
-        self._found: dict[Node, Shape | None] = {}
+        self._shapes: dict[Node, Shape | None] = {}
 
-    def of(self, root: Node) -> Shape | None:
-        """The shape of a node; None if it depends on one that is not known.
+    def infer(self, root: Node) -> Shape | None:
+        """Return the shape of a node; None if it depends on an unknown shape.
 
         Raises:
-            ShapeError: where shapes that are known do not fit together.
+            ShapeError: if known shapes are incompatible.
         """
-        found = self._found
-        waiting = [root]
-        while waiting:
-            node = waiting[-1]
-            missing = [child for child in node.inputs if child not in found]
+        shapes = self._shapes
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            missing = [child for child in node.inputs if child not in shapes]
             if missing:
-                waiting.extend(reversed(missing))
+                stack.extend(reversed(missing))
                 continue
-            waiting.pop()
-            if node not in found:
-                found[node] = self._shape(node)
-        return found[root]
+            stack.pop()
+            if node not in shapes:
+                shapes[node] = self._shape(node)
+        return shapes[root]
 
     def _shape(self, node: Node) -> Shape | None:
         if node.op is None:
             if node.is_input and node.text in self._unknown:
                 return None
             return self._leaves.get(node.text, ()) if node.is_input else ()
-        inputs = [shape for shape in map(self._found.__getitem__, node.inputs) if shape is not None]
+        inputs = [shape for shape in map(self._shapes.__getitem__, node.inputs) if shape is not None]
         if len(inputs) < len(node.inputs):
             return None
         try:
@@ -93,26 +93,26 @@ class Shapes:
 
 
 def shape_of(node: Node, inputs: Sequence[Shape]) -> Shape:
-    """The shape of one node, given those of its inputs. Raises ShapeError if these do not fit."""
+    """Return the shape of one node, given the shapes of its inputs. Raises ShapeError if they are incompatible."""
     op = node.op
     assert op is not None
     if op.shape is not None:
         return op.shape(node, *inputs)
-    return inputs[0] if inputs.count(inputs[0]) == len(inputs) else broadcast(*inputs)
+    return inputs[0] if inputs.count(inputs[0]) == len(inputs) else broadcast_shapes(*inputs)
 
 
-def broadcast(*inputs: Shape) -> Shape:
-    """The shape that arrays of these shapes broadcast to. Raises ShapeError if they do not."""
+def broadcast_shapes(*inputs: Shape) -> Shape:
+    """Return the common shape that arrays with these shapes broadcast to. Raises ShapeError if there is none."""
     rank = max(map(len, inputs))
     result = []
     for axis in range(-rank, 0):
         sizes = {shape[axis] for shape in inputs if len(shape) >= -axis} - {1}
         if len(sizes) > 1:
-            raise ShapeError(f"shapes {' and '.join(map(in_words, inputs))} do not fit together")
+            raise ShapeError(f"shapes {' and '.join(map(format_shape, inputs))} do not fit together")
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
 
-def in_words(shape: Shape) -> str:
-    """A shape as the language writes it: `2x3`, `3`, or "scalar"."""
+def format_shape(shape: Shape) -> str:
+    """Return a shape in the notation of the language: `2x3`, `3`, or "scalar"."""
     return "x".join(map(str, shape)) or "scalar"

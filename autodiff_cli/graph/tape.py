@@ -1,23 +1,43 @@
-"""The tape: a graph's nodes numbered once, in topological order.
+"""Tapes, and passes that rebuild graphs: substitution, packing, templates, and the expansion of helper operations.
 
-After that, loops run over integers and lists, and nothing recurses: a chain of 100,000 nodes is as good as a sum.
+A tape numbers the nodes of a graph once, in topological order. Loops then run over integers and lists, and nothing
+recurses, so a chain of 100,000 nodes needs no deeper call stack than a sum.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from autodiff_cli.graph.collector import collector_paused
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.registry import registered
+from autodiff_cli.graph.node import Node, get_op, is_literal
+from autodiff_cli.graph.op import Op
 
-_POSITIONS = ((), (0,), (0, 1), (0, 1, 2))  # the usual numbers of inputs, made once
+
+@contextlib.contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause the garbage collector inside a `with` block.
+
+    Nearly all objects made while a graph or a tape is built stay alive. Scanning them for garbage again and again would
+    take as long as building them.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+_POSITIONS = ((), (0,), (0, 1), (0, 1, 2))  # shared tuples of input positions, for the usual numbers of inputs
 
 
 class Vertex(Protocol):
-    """What has inputs of its own kind: a node, or a number that remembers how it was computed."""
+    """A vertex of a directed acyclic graph: it has inputs of its own type."""
 
     @property
     def inputs(self) -> tuple[Any, ...]: ...
@@ -26,18 +46,18 @@ class Vertex(Protocol):
 V = TypeVar("V", bound=Vertex)
 
 
-def topological(outputs: Iterable[V]) -> list[V]:
-    """Every vertex that the outputs need, each once and after its inputs; inputs in the order they are written."""
+def topological_order(outputs: Iterable[V]) -> list[V]:
+    """Return all ancestors of the outputs, and the outputs, each once and after its inputs, visited in input order."""
     order: list[V] = []
     done: set[V] = set()
-    opened: set[V] = set()
+    expanded: set[V] = set()
     stack: list[V] = list(outputs)[::-1]
     while stack:
         node = stack.pop()
         if node in done:
             continue
-        if node.inputs and node not in opened:
-            opened.add(node)
+        if node.inputs and node not in expanded:
+            expanded.add(node)
             stack.append(node)
             stack.extend(node.inputs[::-1])
         else:
@@ -50,80 +70,82 @@ class Tape:
     """The nodes of a graph in topological order, with each node's inputs as positions in that order.
 
     Args:
-        outputs: the nodes whose values are wanted.
-        wrt: the input leaves towards which derivatives are wanted; all of them by default.
+        outputs: the nodes to evaluate.
+        wrt: the input leaves to differentiate with respect to; all input leaves by default.
 
     Attributes:
-        nodes: in topological order; a node's position is its id.
+        nodes: the nodes in topological order; a node's position is its id.
+        index: the id of each node.
         inputs: for each node, the ids of its inputs.
         outputs: the ids of the outputs.
-        reached: for each node, whether one of the `wrt` leaves is among its ancestors (or is it). What is not reached
-            takes no gradient.
-        edges: for each node, the positions among its inputs through which a derivative travels: those that are
-            reached, without those that a literal zero multiplies (`0*x`, `x^0`).
+        is_active: for each node, whether it is, or depends on, one of the `wrt` leaves. Other nodes have no gradient.
+        active_inputs: for each node, the positions among its inputs through which a derivative propagates: the active
+            inputs, without those that a literal zero multiplies (`0*x`, `x^0`).
     """
 
-    __slots__ = ("edges", "index", "inputs", "nodes", "outputs", "reached")
+    __slots__ = ("active_inputs", "index", "inputs", "is_active", "nodes", "outputs")
 
     def __init__(self, outputs: Sequence[Node], wrt: Iterable[Node] | None = None) -> None:
-        with collector_paused():
-            self.nodes = topological(outputs)
+        with gc_paused():
+            self.nodes = topological_order(outputs)
             self.index = {node: i for i, node in enumerate(self.nodes)}
             index = self.index
             self.inputs = [tuple([index[child] for child in node.inputs]) for node in self.nodes]
             self.outputs = tuple(index[output] for output in outputs)
-            self.reached: list[bool] = []
-            self.edges: list[tuple[int, ...]] = []
-            self._mark(None if wrt is None else set(wrt))
+            self.is_active: list[bool] = []
+            self.active_inputs: list[tuple[int, ...]] = []
+            self._mark_active(None if wrt is None else set(wrt))
 
-    def _mark(self, seeds: set[Node] | None) -> None:
-        reached, edges = self.reached, self.edges
+    def _mark_active(self, seeds: set[Node] | None) -> None:
+        is_active, active_inputs = self.is_active, self.active_inputs
         zeros: set[int] = set()
         for i, (node, inputs) in enumerate(zip(self.nodes, self.inputs, strict=True)):
             op = node.op
             if op is None:
                 seed = node.is_input if seeds is None else node in seeds
-                reached.append(seed)
-                edges.append(())
+                is_active.append(seed)
+                active_inputs.append(())
                 if is_literal(node, 0):
                     zeros.add(i)
                 continue
-            live = _POSITIONS[len(inputs)] if len(inputs) < len(_POSITIONS) else tuple(range(len(inputs)))
-            if False in [reached[j] for j in inputs]:
-                live = tuple([k for k in live if reached[inputs[k]]])
-            reached.append(bool(live))
-            if zeros and op.factors and live:
-                live = tuple([k for k in live if not _cancelled(op.factors[k], inputs, zeros)])
+            active = _POSITIONS[len(inputs)] if len(inputs) < len(_POSITIONS) else tuple(range(len(inputs)))
+            if False in [is_active[j] for j in inputs]:
+                active = tuple([k for k in active if is_active[inputs[k]]])
+            is_active.append(bool(active))
+            if zeros and op.factors and active:
+                active = tuple([k for k in active if not _is_multiplied_by_zero(op.factors[k], inputs, zeros)])
             elif zeros and is_literal(node, 0):
                 zeros.add(i)
-            edges.append(live)
+            active_inputs.append(active)
 
     def __len__(self) -> int:
         return len(self.nodes)
 
 
-def _cancelled(factor: int | None, inputs: tuple[int, ...], zeros: set[int]) -> bool:
-    """Whether the input that multiplies a partial is a literal zero."""
+def _is_multiplied_by_zero(factor: int | None, inputs: tuple[int, ...], zeros: set[int]) -> bool:
+    """Return whether a partial derivative is 0 because the input at position `factor` multiplies it and is literally
+    0."""
     return factor is not None and inputs[factor] in zeros
 
 
-def rebuild(roots: Sequence[Node], replace: Mapping[Node, Node]) -> list[Node]:
-    """The graphs of `roots` with some nodes replaced; what contains no replaced node stays the same object."""
-    made: dict[Node, Node] = dict(replace)
-    for node in topological(roots):
-        if node in made:
+def substitute(roots: Sequence[Node], replace: Mapping[Node, Node]) -> list[Node]:
+    """Return the graphs of `roots` with some nodes replaced. Subgraphs without a replaced node are shared, not
+    copied."""
+    substituted: dict[Node, Node] = dict(replace)
+    for node in topological_order(roots):
+        if node in substituted:
             continue
-        inputs = tuple(made[child] for child in node.inputs)
+        inputs = tuple(substituted[child] for child in node.inputs)
         unchanged = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
-        made[node] = node if unchanged else Node(node.op, inputs)
-    return [made[root] for root in roots]
+        substituted[node] = node if unchanged else Node(node.op, inputs)
+    return [substituted[root] for root in roots]
 
 
-Packed = tuple[list[tuple[str | None, tuple[int, ...], str, bool]], tuple[int, ...]]
+PackedGraph = tuple[list[tuple[str | None, tuple[int, ...], str, bool]], tuple[int, ...]]
 
 
-def pack(roots: Sequence[Node]) -> Packed:
-    """The graphs of `roots` as flat lists, for pickling without recursion over depth."""
+def pack(roots: Sequence[Node]) -> PackedGraph:
+    """Return the graphs of `roots` as flat lists, so that pickling does not recurse over their depth."""
     tape = Tape(roots)
     rows = [
         (node.op.name if node.op is not None else None, inputs, node.text, node.is_constant)
@@ -132,18 +154,85 @@ def pack(roots: Sequence[Node]) -> Packed:
     return rows, tape.outputs
 
 
-def unpack(packed: Packed) -> list[Node]:
-    """The roots that `pack` flattened, sharing what they shared."""
+def unpack(packed: PackedGraph) -> list[Node]:
+    """Return the roots of graphs that `pack` flattened. Nodes that were shared are shared again."""
     nodes: list[Node] = []
     for name, inputs, text, is_constant in packed[0]:
-        op = registered(name) if name is not None else None
+        op = get_op(name) if name is not None else None
         nodes.append(Node(op, tuple(nodes[i] for i in inputs), text, is_constant))
     return [nodes[i] for i in packed[1]]
 
 
-def _unpack_one(packed: Packed) -> Node:
-    """The single root that `pack` flattened."""
+def _unpack_one(packed: PackedGraph) -> Node:
+    """Return the only root of a graph that `pack` flattened."""
     return unpack(packed)[0]
 
 
 copyreg.pickle(Node, lambda node: (_unpack_one, (pack((node,)),)))
+
+
+class Template:
+    """Graphs over placeholder leaves, prepared for repeated instantiation over other nodes.
+
+    Nodes that do not depend on a placeholder are shared by all instances.
+
+    >>> from autodiff_cli.graph.node import variable
+    >>> x, placeholder = variable("x"), variable("placeholder")
+    >>> [built] = Template([placeholder], [placeholder * placeholder]).build([x])
+    >>> built.inputs
+    (<input x>, <input x>)
+    """
+
+    __slots__ = ("_fixed", "_roots", "_steps")
+
+    def __init__(self, placeholders: Sequence[Node], roots: Sequence[Node]) -> None:
+        order = topological_order(roots)
+        depends = set(placeholders)
+        for node in order:
+            if not depends.isdisjoint(node.inputs):
+                depends.add(node)
+        self._fixed = [node for node in order if node not in depends]
+        dependent = [node for node in order if node in depends and node.inputs]
+        index = {node: i for i, node in enumerate([*placeholders, *self._fixed, *dependent])}
+        self._steps: list[tuple[Op | None, list[int]]] = [
+            (node.op, [index[child] for child in node.inputs]) for node in dependent
+        ]
+        self._roots = [index[root] for root in roots]
+
+    def build(self, nodes: Sequence[Node]) -> list[Node]:
+        """Return the graphs with the placeholders replaced by these nodes."""
+        built = [*nodes, *self._fixed]
+        for op, inputs in self._steps:
+            built.append(Node(op, tuple([built[i] for i in inputs])))
+        return [built[i] for i in self._roots]
+
+
+def expand_helpers(
+    roots: Sequence[Node], postprocess: Callable[[Op, tuple[Node, ...], Node], Node] | None = None
+) -> dict[Node, Node]:
+    """Replace helper operations in graphs by their definitions, and return the new node for each node of the graphs.
+
+    Args:
+        postprocess: returns the replacement of a helper, given the operation, its new inputs and its definition over
+            them; the definition by default.
+    """
+    order = topological_order(roots)
+    if not any(node.op is not None and node.op.is_helper for node in order):
+        return dict(zip(order, order, strict=True))
+    expanded: dict[Node, Node] = {}
+    for node in order:
+        inputs = tuple([expanded[child] for child in node.inputs])
+        if node.op is not None and node.op.is_helper:
+            (definition,) = _helper_template(node.op, len(inputs)).build(inputs)
+            expanded[node] = definition if postprocess is None else postprocess(node.op, inputs, definition)
+        else:
+            expanded[node] = node if inputs == node.inputs else Node(node.op, inputs)
+    return expanded
+
+
+@functools.cache
+def _helper_template(op: Op, count: int) -> Template:
+    """Return the definition of a helper without helpers in it. It recurses over definitions, which are small."""
+    definition = op.expand(count)
+    assert definition is not None
+    return Template(op.placeholders(count), [expand_helpers([definition])[definition]])

@@ -1,4 +1,4 @@
-"""The expression language: text to graph (`lowering.read`) and back (`printer.to_text`), with errors that point.
+"""The expression language: text to graph (`program.read`) and back (`printer.to_text`), and errors with positions.
 
-Nothing heavy is imported here: Lark is loaded when a text is first read.
+This package imports nothing heavy: Lark is loaded only when the parser's tables are not in the cache.
 """

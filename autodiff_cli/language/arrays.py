@@ -1,49 +1,96 @@
-"""What a text says of the shapes of its nodes: which names have to be arrays, and what does not fit together."""
+"""Arrays in expressions: which names must be arrays, and the layers of neural networks, `dense` and `mlp`.
+
+`dense(x, 10, relu)` is `relu(W @ x + b)` with 10 units; without its third argument the layer is linear.
+`mlp(x, [10, 10], tanh)` is a chain of such layers and a linear one at the end, with as many units as the model's target
+has elements; without its third argument the activation is `tanh`. A number in place of the vector x is a vector of one
+element. Each call in the text has one set of parameters, even if it stands in a function that is called several times.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeError, Shapes
-from autodiff_cli.graph.tape import topological
-from autodiff_cli.ops.structural import whole_number
+from autodiff_cli import ops
+from autodiff_cli.graph.node import Node, constant, get_op, variable
+from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.shapes import ShapeError, ShapeInference, format_shape, shape_of
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.language.errors import ExpressionError, suggest
+from autodiff_cli.language.lexer import Lexemes
+from autodiff_cli.language.parser import LayerCall
+from autodiff_cli.ops.structural import literal_index
 
-# Of the search for shapes that may serve as examples.
-MOST_NAMES, MOST_TRIES, LARGEST_EXAMPLE = 8, 300, 20
+if TYPE_CHECKING:
+    from autodiff_cli.language.names import ResolvedNames
+    from autodiff_cli.language.program import Graph
+
+
+@dataclass(frozen=True)
+class ExampleSearchLimits:
+    """Limits of the search for example shapes."""
+
+    names: int = 8  # arrays that get a shape; the search grows exponentially with their number
+    tries: int = 300  # shapes that are tried before the search gives up
+    length: int = 20  # elements; a larger index in the text does not make the examples longer
+
+
+EXAMPLE_LIMITS = ExampleSearchLimits()
+
+
+# --- Which names are arrays
 
 
 def array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:
-    """The free names that stand where an array is required, and have no declared shape.
+    """Return the free names without a declared shape that stand where an array is required.
 
-    They are operands of operations on whole arrays, such as `@` and `sum`, or of elementwise operations that are, in
-    which nothing else is an array. Several names that stand together all count, though one of them might be a number.
+    They are operands of operations on whole arrays, such as `@` and `sum`, or of an elementwise operation that is such
+    an operand itself and has no other array among its inputs. Where an elementwise operation has several such names,
+    all of them count, although one of them might be a number.
+
+    Args:
+        roots: the graphs.
+        declared: the declared shapes, by name.
 
     Raises:
-        ShapeError: where shapes that are known do not fit together.
+        ShapeError: for known shapes that are incompatible.
     """
-    return _names(roots, declared, lambda is_required, is_beside_an_array: is_required and not is_beside_an_array)
+    return _required_arrays(
+        roots, declared, lambda is_required, is_beside_an_array: is_required and not is_beside_an_array
+    )
 
 
 def possible_array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:
-    """The free names without a declared shape that may be arrays: those of `array_names`, and those that an elementwise
-    operation combines with an array, as `b` in `W @ x + b`."""
-    return _names(roots, declared, lambda is_required, is_beside_an_array: is_required or is_beside_an_array)
+    """Return the free names without a declared shape that may be arrays.
+
+    They are the names that `array_names` returns, and names that an elementwise operation combines with an array, as
+    `b` in `W @ x + b`.
+
+    Args:
+        roots: the graphs.
+        declared: the declared shapes, by name.
+    """
+    return _required_arrays(roots, declared, lambda is_required, is_beside_an_array: is_required or is_beside_an_array)
 
 
-def _names(
+def _required_arrays(
     roots: Sequence[Node], declared: Mapping[str, Shape], passes_on: Callable[[bool, bool], bool]
 ) -> frozenset[str]:
-    """The free names that operations on whole arrays take in, also through elementwise operations that `passes_on` lets
-    through: told whether the operation itself stands where an array is required, and whether an input is one."""
-    order = topological(roots)
+    """Return the free names without a declared shape that must or may be arrays.
+
+    Inputs of operations on whole arrays must be. The requirement passes on to the inputs of an elementwise operation if
+    `passes_on(is_required, has_array_input)` says so, where the first argument is whether the operation itself must be
+    an array.
+    """
+    order = topological_order(roots)
     arrays = _certain_arrays(order, declared)
     required: set[Node] = set()
     for node in reversed(order):
         if node.op is None:
             continue
-        if node.op.structural:
+        if node.op.is_structural:
             required.update(_array_inputs(node))
         elif passes_on(node in required, not arrays.isdisjoint(node.inputs)):
             required.update(node.inputs)
@@ -51,36 +98,44 @@ def _names(
 
 
 def _array_inputs(node: Node) -> list[Node]:
-    """The inputs of a structural operation that have to be arrays."""
+    """Return the inputs of a structural operation that must be arrays."""
     assert node.op is not None
     positions = node.op.array_inputs
     return [*node.inputs] if positions is None else [node.inputs[k] for k in positions]
 
 
 def _certain_arrays(order: Sequence[Node], declared: Mapping[str, Shape]) -> set[Node]:
-    """The nodes that are arrays whatever the free names are."""
-    shapes = Shapes(declared, {node.text for node in order if node.is_input} - declared.keys())
+    """Return the nodes that are arrays whatever the shapes of the free names are."""
+    shapes = ShapeInference(declared, {node.text for node in order if node.is_input} - declared.keys())
     arrays: set[Node] = set()
     for node in order:
-        shape = shapes.of(node)
-        if shape or (shape is None and _gives_an_array(node, arrays, shapes)):
+        shape = shapes.infer(node)
+        if shape or (shape is None and _is_certain_array(node, arrays, shapes)):
             arrays.add(node)
     return arrays
 
 
-def _gives_an_array(node: Node, arrays: Set[Node], shapes: Shapes) -> bool:
-    """Whether a node is an array for certain, although its shape is not known."""
+def _is_certain_array(node: Node, arrays: Set[Node], shapes: ShapeInference) -> bool:
+    """Whether a node is certainly an array, although its shape is unknown."""
     if node.op is None:
         return False
-    if node.op.structural:
-        return node.op.gives_array is not None and node.op.gives_array(*map(shapes.of, node.inputs))
+    if node.op.is_structural:
+        return node.op.returns_array is not None and node.op.returns_array(*map(shapes.infer, node.inputs))
     return not arrays.isdisjoint(node.inputs)
 
 
 def example_shapes(root: Node, declared: Mapping[str, Shape], names: Iterable[str]) -> dict[str, Shape]:
-    """Small shapes for names that have to be arrays, under which everything fits; empty if none are found soon.
+    """Find small shapes for names that must be arrays, under which all operations of a graph are compatible.
 
-    A name with a capital is a matrix if it can be, others are vectors.
+    A name with a capital letter becomes a matrix if it can; others become vectors. `EXAMPLE_LIMITS` limits the search.
+
+    Args:
+        root: the graph.
+        declared: the declared shapes, by name.
+        names: the names that need a shape.
+
+    Returns:
+        A shape for each name; empty if the search finds none.
 
     >>> from autodiff_cli import parse
     >>> f = parse("sum(W @ x + b)")
@@ -88,12 +143,12 @@ def example_shapes(root: Node, declared: Mapping[str, Shape], names: Iterable[st
     {'W': (2, 3), 'x': (3,), 'b': (2,)}
     """
     sizes = {size for shape in declared.values() for size in shape}
-    indices = [index for node in topological((root,)) if (index := whole_number(node)) is not None]
-    sizes |= {index + 1 for index in indices if index < LARGEST_EXAMPLE}
+    indices = [index for node in topological_order((root,)) if (index := literal_index(node)) is not None]
+    sizes |= {index + 1 for index in indices if index < EXAMPLE_LIMITS.length}
     lengths = [3, 2, *sorted(sizes - {2, 3})]
     vectors: list[Shape] = [(length,) for length in lengths]
     matrices: list[Shape] = [(rows, columns) for columns in lengths for rows in lengths[1::-1] + lengths[2:]]
-    tries = iter(range(MOST_TRIES))
+    tries = iter(range(EXAMPLE_LIMITS.tries))
 
     def search(known: Mapping[str, Shape], waiting: Sequence[str]) -> Mapping[str, Shape] | None:
         if not waiting:
@@ -103,19 +158,201 @@ def example_shapes(root: Node, declared: Mapping[str, Shape], names: Iterable[st
             if next(tries, None) is None:
                 return None
             wider = {**known, name: shape}
-            if _fits(root, wider, rest) and (found := search(wider, rest)) is not None:
-                return found
+            if _fits(root, wider, rest) and (shapes := search(wider, rest)) is not None:
+                return shapes
         return None
 
-    asked = [name for name in names if name not in declared][:MOST_NAMES]
-    found = search(declared, asked) or {}
-    return {name: found[name] for name in asked if name in found}
+    unknown = [name for name in names if name not in declared][: EXAMPLE_LIMITS.names]
+    shapes = search(declared, unknown) or {}
+    return {name: shapes[name] for name in unknown if name in shapes}
 
 
 def _fits(root: Node, known: Mapping[str, Shape], unknown: Iterable[str]) -> bool:
-    """Whether shapes fit together, as far as they are known."""
+    """Whether the known shapes are compatible."""
     try:
-        Shapes(known, frozenset(unknown)).of(root)
+        ShapeInference(known, frozenset(unknown)).infer(root)
     except ShapeError:
         return False
     return True
+
+
+_ADD, _MATMUL, _STACK, _INDEX, _TANH = (get_op(name) for name in ("add", "matmul", "stack", "index", "tanh"))
+# --- Layers of neural networks
+
+LAYER_EXAMPLES = {"dense": "dense(x, 10, relu)", "mlp": "mlp(x, [10, 10], tanh)"}
+
+
+class LayerParameter(NamedTuple):
+    """The role of a layer's parameter, from which its initial value is chosen.
+
+    Attributes:
+        kind: whether it is a matrix of weights or a vector of biases.
+        activation: the name of the layer's activation; None for a linear layer.
+    """
+
+    kind: Literal["weight", "bias"]
+    activation: str | None
+
+
+class AssumedInput(NamedTuple):
+    """A layer's input and the shape that was assumed for it, to be checked once all shapes are known.
+
+    Attributes:
+        call: the call of the layer.
+        place: the number of the call's lexeme.
+        x: the input.
+        shape: the assumed shape, with names without a declared shape as numbers.
+    """
+
+    call: LayerCall
+    place: int
+    x: Node
+    shape: Shape
+
+
+class LayerBuilder:
+    """Builds the layers of one text, and adds their parameters to its graph.
+
+    Args:
+        names: the resolved names of the text.
+        graph: the graph of the text.
+        outputs: the number of units in the last layer of an `mlp`; None if the value of an `mlp` is a number.
+    """
+
+    def __init__(self, names: ResolvedNames, graph: Graph, outputs: int | None) -> None:
+        self._names = names
+        self._graph = graph
+        self._outputs = outputs
+        self._shapes = ShapeInference(graph.shapes)
+        self._prefixes: dict[int, str] = {}  # by the place of the call
+        self._counts = Counter[str]()
+
+    def nodes(self, call: LayerCall, place: int, x: Node, sizes: Node) -> Iterator[tuple[str | None, Node]]:
+        """Yield the nodes of a call, each after its inputs; the last one is the value.
+
+        Each comes with the name of its layer; None for a call of `dense`, and for a node that is in no layer.
+
+        Args:
+            call: the call.
+            place: the number of the call's lexeme.
+            x: the input.
+            sizes: the second argument: the number of units, or for `mlp` an array of them.
+
+        Raises:
+            ShapeError: for incompatible shapes among the nodes that `x` depends on.
+        """
+        shape = self._shape(call, place, x)
+        self._graph.assumed_inputs.append(AssumedInput(call, place, x, shape))
+        if not shape:
+            x = Node(_STACK, (x,))
+            yield None, x
+        width = shape[0] if shape else 1
+        for name, units, activation in self._layer_plan(call, place, sizes):
+            last = None if activation is None else activation.name
+            weight = self._parameter(f"{name}.weight", (units, width), call, place)
+            bias = self._parameter(f"{name}.bias", (units,), call, place)
+            self._graph.layer_parameters[weight.text] = LayerParameter("weight", last)
+            self._graph.layer_parameters[bias.text] = LayerParameter("bias", last)
+            product = Node(_MATMUL, (weight, x))
+            x = Node(_ADD, (product, bias))
+            layer = name if call.text == "mlp" else None
+            yield from ((layer, node) for node in (weight, product, bias, x))
+            if activation is not None:
+                x = Node(activation, (x,))
+                yield layer, x
+            width = units
+        if call.text == "mlp" and self._outputs is None:
+            position = constant("0")
+            yield from ((None, node) for node in (position, Node(_INDEX, (x, position))))
+
+    def _parameter(self, name: str, shape: Shape, call: LayerCall, place: int) -> Node:
+        """Return the leaf of a parameter, and record its shape."""
+        graph = self._graph
+        if name in self._names.binding_statements or name in self._names.shape_lexemes:
+            words = f"`{name}` is a parameter of this `{call.text}`; it cannot be declared or bound"
+            raise self._error(words, place)
+        if graph.shapes.setdefault(name, shape) != shape:
+            sizes = f"{graph.shapes[name][-1]} and {shape[-1]}"
+            raise self._error(f"the inputs of one `{call.text}` have different lengths, {sizes}", place)
+        return graph.values.setdefault(name, graph.leaves.setdefault(name, variable(name)))
+
+    def _shape(self, call: LayerCall, place: int, x: Node) -> Shape:
+        """Return the shape of a layer's input, with names without a declared shape as numbers."""
+        try:
+            shape = self._shapes.infer(x)
+        except ShapeError:
+            arrays = array_names((x,), self._graph.shapes)
+            if not arrays:
+                raise
+            raise unknown_length_error(self._names.lexemes, call, place, sorted(arrays)) from None
+        assert shape is not None
+        if len(shape) > 1:
+            words = f"the input of `{call.text}` must be a vector; here its shape is {format_shape(shape)}"
+            raise self._error(words, place)
+        return shape
+
+    def _layer_plan(self, call: LayerCall, place: int, sizes: Node) -> list[tuple[str, int, Op | None]]:
+        """Return the layers of a call: the name, the number of units and the activation of each."""
+        through = activation_op(call, self._names.lexemes)
+        prefix = self._prefix(call, place)
+        if call.text == "dense":
+            return [(prefix, self._units(call, place, sizes), through)]
+        if sizes.op is not _STACK:
+            words = f"the sizes of the hidden layers go in square brackets, as in `{LAYER_EXAMPLES['mlp']}`"
+            example = f"[{sizes.text}]" if sizes.is_constant else None
+            raise self._error(words, self._graph.source.lexeme_number(sizes) or place, example)
+        hidden = [self._units(call, place, size) for size in sizes.inputs]
+        plan: list[tuple[str, int, Op | None]] = []
+        plan += [(f"{prefix}.{i}", units, through or _TANH) for i, units in enumerate(hidden)]
+        return [*plan, (f"{prefix}.{len(hidden)}", self._outputs or 1, None)]
+
+    def _prefix(self, call: LayerCall, place: int) -> str:
+        """Return the prefix of the names of a call's parameters: `dense.0`, `dense.1`…, or `mlp`, `mlp2`…"""
+        if place not in self._prefixes:
+            before = self._counts[call.text]
+            self._counts[call.text] += 1
+            number = f".{before}" if call.text == "dense" else f"{before + 1}" if before else ""
+            self._prefixes[place] = call.text + number
+        return self._prefixes[place]
+
+    def _units(self, call: LayerCall, place: int, size: Node) -> int:
+        units = literal_index(size)
+        if units:
+            return units
+        words = f"the size of a layer must be an integer from 1, as in `{LAYER_EXAMPLES[call.text]}`"
+        raise self._error(words, self._graph.source.lexeme_number(size) or place)
+
+    def _error(self, words: str, place: int, suggestion: str | None = None) -> ExpressionError:
+        return self._names.lexemes.error(words, place, suggestion)
+
+
+def unknown_length_error(lexemes: Lexemes, call: LayerCall, place: int, names: Sequence[str]) -> ExpressionError:
+    """Return the error for a layer whose input depends on names without a declared shape."""
+    listed = " and ".join(f"`{name}`" for name in names)
+    words = f"the length of the input of `{call.text}` is unknown here: declare the shape of {listed} before"
+    return lexemes.error(words, place, f"{names[0]}: 3")
+
+
+def activation_op(call: LayerCall, lexemes: Lexemes) -> Op | None:
+    """Return the activation that a call names: an elementwise operation on vectors. None if the call names none.
+
+    Raises:
+        ExpressionError: if no such operation has this name.
+    """
+    if call.activation is None:
+        return None
+    name = lexemes.words[call.activation]
+    op = _activation_named(name)
+    if op is None:
+        close = suggest(name, filter(_activation_named, ops.function_names()), allow_prefix=False)
+        words = f"`{name}` is not an activation: that is a built-in function of one argument, applied to each element"
+        raise lexemes.error(words, call.activation, close)
+    return op
+
+
+def _activation_named(name: str) -> Op | None:
+    """Return the operation of this name that maps a vector to a vector of the same length; None if there is none."""
+    for op in ops.overloads(name):
+        if op.accepts(1) and shape_of(Node(op, (constant("0"),)), [(2,)]) == (2,):
+            return op
+    return None

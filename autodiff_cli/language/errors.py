@@ -1,4 +1,7 @@
-"""What can be wrong with an expression, as errors that show the spot."""
+"""Errors in expressions: each shows the source line with a caret under the mistake, and suggests a correction.
+
+The texts of the messages are written where mistakes are found; `diagnostics` has those for syntax errors.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +12,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from autodiff_cli.graph.shapes import ShapeError
-    from autodiff_cli.language.source import Source
+    from autodiff_cli.language.program import Source
 
-WINDOW = 72  # characters of a long line that are shown
-LONGEST_NAME = 60  # nothing close is sought for longer ones
-LONGEST_QUOTE = 30
-MOST_LISTED = 8  # names in a message
-LEAST_BEGINNING = 2  # letters
-CLOSE = 0.65  # of two names, from 0 to 1: twice the letters in common over the letters of both
+EXCERPT_WIDTH = 72  # characters of a source line that an error shows, so that it fits a terminal of 80 columns
+MAX_SHOWN_NAME = 60  # characters; longer names are shortened in messages, and no similar name is searched for them
+MAX_QUOTE = 30  # characters of source that a suggestion repeats
+MAX_LISTED = 8  # names that a message lists
+MIN_PREFIX = 2  # letters; a name that begins with fewer is no completion worth suggesting
+MIN_SIMILARITY = 0.65  # of a suggested name, from 0 to 1: twice the number of common letters over the total
 
 NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read, or not with the names it was given.
+    """Error for an expression that cannot be read, or cannot be evaluated with the given names and shapes.
 
     Args:
         message: what is wrong, and what was expected.
-        text: the source; empty for an error without a place in it.
-        start: where in the source, as a position in characters; None for no place.
-        suggestion: what may have been meant, as text to type.
+        text: the source text; empty if the error has no position.
+        start: the position in the source, in characters from 0; None if the error has no position.
+        suggestion: a correction, as text to type; None if there is none.
 
     Attributes:
-        line, column: the place, counted from 1 in characters; None if there is none.
+        line, column: the position, counted from 1 in characters; None if there is none.
 
     >>> import autodiff_cli as ad
     >>> try:
@@ -58,19 +61,19 @@ class ExpressionError(ValueError):
             self.line, self.column = line_and_column(text, start)
 
     def __str__(self) -> str:
-        message = "\n".join(map(_visible, self.message.split("\n")))
+        message = "\n".join(map(_printable, self.message.split("\n")))
         lines = [message]
         if self.start is not None:
             lines = [f"line {self.line}, column {self.column}: {message}"]
             if self.text.strip():
                 lines += excerpt(self.text, self.start)
         if self.suggestion is not None:
-            lines.append(f"Did you mean `{_visible(self.suggestion)}`?")
+            lines.append(f"Did you mean `{_printable(self.suggestion)}`?")
         return "\n".join(lines)
 
 
 class UnknownNameError(ExpressionError):
-    """A value, direction or derivative is asked for a name that the expression does not have.
+    """Error for a value, direction or derivative of a variable that the expression does not have.
 
     >>> import autodiff_cli as ad
     >>> ad.parse("x^2").grad(z=1)
@@ -81,7 +84,7 @@ class UnknownNameError(ExpressionError):
 
 
 class MissingValueError(ExpressionError):
-    """A name of the expression has no value.
+    """Error for a variable of the expression that was given no value.
 
     >>> import autodiff_cli as ad
     >>> ad.parse("x*y").grad(x=1)
@@ -92,13 +95,13 @@ class MissingValueError(ExpressionError):
 
 
 def shape_error(error: ShapeError, source: Source | None) -> ExpressionError:
-    """The error for shapes that do not fit together, at the operation whose inputs they are if the text has it."""
+    """Return the error for incompatible shapes, at the operation that combines them if it stands in the text."""
     start = None if source is None or error.node is None else source.start(error.node)
     return ExpressionError(str(error), "" if source is None else source.text, start)
 
 
 def line_and_column(text: str, start: int) -> tuple[int, int]:
-    """The line and column, counted from 1 in characters, of a position in a text."""
+    """Return the line and column of a position in a text, both counted from 1 in characters."""
     line, begin = 1, 0
     for newline in NEWLINE.finditer(text, 0, start):
         line, begin = line + 1, newline.end()
@@ -106,68 +109,71 @@ def line_and_column(text: str, start: int) -> tuple[int, int]:
 
 
 def excerpt(text: str, start: int) -> tuple[str, str]:
-    """The source line around a position, and a line with a caret under it. A long line is shown in part."""
+    """Return the source line around a position, and a line with a caret under it. A long line is cut."""
     begin = max((newline.end() for newline in NEWLINE.finditer(text, 0, start)), default=0)
     newline = NEWLINE.search(text, start)
     end = len(text) if newline is None else newline.start()
     left, right = begin, end
-    if end - begin > WINDOW:
-        left = max(begin, min(start - WINDOW // 2, end - WINDOW))
-        right = min(end, left + WINDOW)
-    before = ("…" if left > begin else "") + _visible(text[left:start])
-    after = _visible(text[start:right]) + ("…" if right < end else "")
+    if end - begin > EXCERPT_WIDTH:
+        left = max(begin, min(start - EXCERPT_WIDTH // 2, end - EXCERPT_WIDTH))
+        right = min(end, left + EXCERPT_WIDTH)
+    before = ("…" if left > begin else "") + _printable(text[left:start])
+    after = _printable(text[start:right]) + ("…" if right < end else "")
     padding = "".join("\t" if character == "\t" else " " * _width(character) for character in before)
     return f"  {before}{after}", f"  {padding}^"
 
 
-def suggest(name: str, candidates: Iterable[str], *, beginnings: bool = True) -> str | None:
-    """The candidate closest to a misspelt name, if one is close; else, with `beginnings`, the shortest that begins with
-    the name."""
+def suggest(name: str, candidates: Iterable[str], *, allow_prefix: bool = True) -> str | None:
+    """Return the candidate most similar to a misspelt name; None if none is similar enough.
+
+    Args:
+        allow_prefix: whether the shortest candidate that begins with the name is returned if none is similar.
+    """
     import difflib
 
-    if len(name) > LONGEST_NAME:
+    if len(name) > MAX_SHOWN_NAME:
         return None
     spellings = {candidate.casefold(): candidate for candidate in candidates}
     name = name.casefold()
     matcher = difflib.SequenceMatcher(None, "", name)
-    closest = (CLOSE, False)
-    found = None
+    closest = (MIN_SIMILARITY, False)
+    best = None
     for spelling, candidate in spellings.items():
         matcher.set_seq1(spelling)
-        closeness = matcher.ratio(), spelling[:3] == name[:3]  # of two that are as close, the one that begins alike
+        closeness = matcher.ratio(), spelling[:3] == name[:3]  # a common beginning decides between equals
         if closeness > closest:
-            closest, found = closeness, candidate
-    if found is None and beginnings and len(name) >= LEAST_BEGINNING:
+            closest, best = closeness, candidate
+    if best is None and allow_prefix and len(name) >= MIN_PREFIX:
         longer = [candidate for spelling, candidate in spellings.items() if spelling.startswith(name)]
         return min(longer, key=len, default=None)
-    return found
+    return best
 
 
-def in_brief(names: Collection[str], mark: str = "") -> str:
-    """Names in a message: of many the first and the last, and how many there are; long ones shortened.
+def format_names(names: Collection[str], mark: str = "") -> str:
+    """Return names as a list for a message. Of many, it has the first ones, the last, and their number.
 
-    >>> in_brief(["x", "y"], "`")
+    >>> format_names(["x", "y"], "`")
     '`x`, `y`'
-    >>> in_brief([f"x{k}" for k in range(500)])
+    >>> format_names([f"x{k}" for k in range(500)])
     'x0, x1, x2, x3, x4, x5, x6, … x499 (500 in all)'
     """
-    shown = [f"{mark}{_shortened(name)}{mark}" for name in names]
-    if len(shown) <= MOST_LISTED:
-        return ", ".join(shown)
-    return f"{', '.join(shown[: MOST_LISTED - 1])}, … {shown[-1]} ({len(shown)} in all)"
+    quoted = [f"{mark}{_truncated(name)}{mark}" for name in names]
+    if len(quoted) <= MAX_LISTED:
+        return ", ".join(quoted)
+    return f"{', '.join(quoted[: MAX_LISTED - 1])}, … {quoted[-1]} ({len(quoted)} in all)"
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+def _truncated(name: str) -> str:
+    return name if len(name) <= MAX_SHOWN_NAME else f"{name[: MAX_SHOWN_NAME - 1]}…"
 
 
 def is_quotable(text: str) -> bool:
-    """Whether a piece of source may be repeated in a suggestion: short, on one line, with nothing invisible."""
-    return len(text) <= LONGEST_QUOTE and text.isprintable()
+    """Whether a suggestion may repeat a piece of source: it is short, on one line, and has no invisible characters."""
+    return len(text) <= MAX_QUOTE and text.isprintable()
 
 
-def _visible(text: str) -> str:
-    """The text with what would disturb a terminal (controls, direction marks, halves of surrogate pairs) as `�`."""
+def _printable(text: str) -> str:
+    """Return the text with `�` for characters that disturb a terminal: controls, direction marks, surrogates."""
     return "".join(
         "�" if character != "\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
         for character in text
@@ -175,7 +181,7 @@ def _visible(text: str) -> str:
 
 
 def _width(character: str) -> int:
-    """The columns that a character takes in a terminal."""
+    """Return the number of columns that a character takes in a terminal."""
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

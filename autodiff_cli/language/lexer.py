@@ -1,4 +1,8 @@
-"""Text to lexemes, by one regular expression made of the grammar's terminals."""
+"""The lexer: splits a text into lexemes, by one regular expression built from the grammar's terminals.
+
+Also the rules for names: which texts are names (`is_name`), which of them mean the same (`canonical_name`), and which
+need backticks (`quote_name`).
+"""
 
 from __future__ import annotations
 
@@ -12,26 +16,34 @@ from typing import NamedTuple
 from autodiff_cli.language.errors import NEWLINE, ExpressionError
 
 RESERVED = {"or": "OR", "and": "AND", "not": "NOT"}
-ALIASES = {"π": "pi"}  # whole names
-MICRO, MU = "µ", "μ"  # one letter at two places in Unicode, which NFC keeps apart
-QUOTE = "`"  # around a name of any characters
-BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # of lines; in a name they are blanks
-TRANSPOSED = ".T"  # what other languages write: at the end of a name it is a mistake, but in backticks
-LONGEST_NAME = 1000  # characters
-LONGEST_NUMBER = 4000  # characters
-LONGEST_EXPONENT = 18  # digits of a power of ten
+NAME_ALIASES = {"π": "pi"}  # apply to whole names
+MICRO, MU = "µ", "μ"  # Unicode has this letter twice, and NFC does not unify the two
+BACKTICK = "`"  # encloses names of any characters
+# Line breaks inside a name in backticks are read as blanks.
+LINE_BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+TRANSPOSE_SUFFIX = ".T"  # how NumPy writes a transpose; outside backticks a name that ends in it is refused
+MAX_NAME_LENGTH = 1000  # characters
+MAX_NUMBER_LENGTH = 4000  # characters; Python itself refuses to read integers of more than 4,300 digits
+MAX_EXPONENT_DIGITS = 18  # digits in the exponent of ten, so that it fits 64 bits
 _SIGNED_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 END = "$END"
-OTHER = "OTHER"  # the type of what begins no lexeme
+UNKNOWN = "OTHER"  # the type of a character that begins no lexeme
 
-# After these a newline does not end the statement, and neither does one before the first.
-OPEN = frozenset({"OR", "AND", "NOT", "COMPARE", "SIGN", "TIMES", "POWER", "EQUAL", "TILDE", "COMMA", "SEPARATOR"})
-NESTING = {"LPAR": 1, "LSQB": 1, "RPAR": -1, "RSQB": -1}
+# A newline after one of these does not end the statement.
+CONTINUES_LINE = frozenset(
+    {"OR", "AND", "NOT", "COMPARE", "SIGN", "TIMES", "POWER", "EQUAL", "TILDE", "COMMA", "SEPARATOR"}
+)
+BRACKET_DEPTH = {"LPAR": 1, "LSQB": 1, "RPAR": -1, "RSQB": -1}
 
 
 class Lexeme(NamedTuple):
-    """A piece of text that means something: the terminal of the grammar that it is, its word (a name in its canonical
-    form), and where it stands."""
+    """The smallest meaningful piece of a text.
+
+    Attributes:
+        type: the terminal of the grammar.
+        text: the source; a name in its canonical form.
+        start, end: the position in the source, in characters from 0.
+    """
 
     type: str
     text: str
@@ -40,15 +52,15 @@ class Lexeme(NamedTuple):
 
 
 class Lexemes:
-    """The lexemes of a text, by number.
+    """The lexemes of a text, numbered from 0.
 
-    Words and types are all that reading needs; where they stand is found when somebody asks.
+    Parsing needs only their types and words. Their positions are computed when they are first asked for.
 
     Attributes:
-        text: as given.
-        types: the terminals of the grammar, the last one `END`. What begins no lexeme is the last before it, of the
-            type `OTHER`.
-        words: what they say: the source, a name in its canonical form.
+        text: the source text.
+        types: the terminal of the grammar that each lexeme is. The last is `END`; a character that begins no lexeme
+            has the type `UNKNOWN`, and stands last before `END`.
+        words: the source of each lexeme; a name in its canonical form.
     """
 
     def __init__(
@@ -56,80 +68,80 @@ class Lexemes:
         text: str,
         types: list[str],
         words: list[str],
-        beyond: tuple[str, str] | None,
+        over_limit: tuple[str, str] | None,
         lexer: Lexer,
-        idle: frozenset[int],
+        ignored: frozenset[int],
     ) -> None:
         self.text = text
         self.types = types
         self.words = words
-        self._beyond = beyond
+        self._over_limit = over_limit
         self._lexer = lexer
-        self._idle = idle
+        self._ignored = ignored
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:
-        """The start and end of each lexeme in the text."""
+        """The start and end of each lexeme in the source."""
         spans = [match.span(1) for match in self._lexer.pattern.finditer(self.text)]
-        if self._idle:
-            spans = [span for number, span in enumerate(spans) if number not in self._idle]
+        if self._ignored:
+            spans = [span for number, span in enumerate(spans) if number not in self._ignored]
         del spans[len(self.types) :]
-        if OTHER in self.types:  # it may be a character inside a word
+        if UNKNOWN in self.types:  # it may be a character inside a word
             start, end = spans[-2]
-            start += first_strange(self.text[start:end]) or 0
+            start += first_invalid_character(self.text[start:end]) or 0
             spans[-2] = start, start + 1
         return spans
 
     @cached_property
-    def _closing(self) -> dict[int, int]:
-        """The closing bracket of each opening one that has one."""
-        found: dict[int, int] = {}
+    def _closing_brackets(self) -> dict[int, int]:
+        """The number of the closing bracket, by the number of the opening one."""
+        closing: dict[int, int] = {}
         opened: list[int] = []
         for number, type in enumerate(self.types):
-            change = NESTING.get(type, 0)
+            change = BRACKET_DEPTH.get(type, 0)
             if change > 0:
                 opened.append(number)
             elif change < 0 and opened:
-                found[opened.pop()] = number
-        return found
+                closing[opened.pop()] = number
+        return closing
 
     def start(self, number: int) -> int:
-        """Where a lexeme starts in the text."""
+        """Return the position where a lexeme starts in the source."""
         return self._spans[number][0]
 
     def end(self, number: int) -> int:
-        """Where a lexeme ends in the text; of a bracket and of a function that is called, where it closes."""
+        """Return the position where a lexeme ends; for an opening bracket or a called function, where it is closed."""
         opening = number + (self.types[number] == "NAME" and self.types[number + 1] == "LPAR")
-        return self._spans[self._closing.get(opening, number)][1]
+        return self._spans[self._closing_brackets.get(opening, number)][1]
 
     def is_in_backticks(self, number: int) -> bool:
         """Whether a lexeme is a name in backticks."""
-        return self.text[self.start(number)] == QUOTE
+        return self.text[self.start(number)] == BACKTICK
 
-    def place(self, number: int) -> tuple[int, int]:
-        """The line and column, from 1, where a lexeme starts."""
+    def line_and_column(self, number: int) -> tuple[int, int]:
+        """Return the line and column, counted from 1, where a lexeme starts."""
         start = self.start(number)
         line = bisect_right(self._lines, start)
         return line, start - self._lines[line - 1] + 1
 
     @cached_property
     def _lines(self) -> list[int]:
-        """Where each line starts in the text."""
+        """The position where each line starts."""
         return [0, *(newline.end() for newline in NEWLINE.finditer(self.text))]
 
     def error(self, message: str, number: int, suggestion: str | None = None) -> ExpressionError:
-        """An error at a lexeme."""
+        """Return an error at a lexeme."""
         return ExpressionError(message, self.text, self.start(number), suggestion)
 
-    def excess(self) -> ExpressionError | None:
-        """The error for a lexeme that is beyond a limit; None if there is none."""
-        if self._beyond is None:
+    def limit_error(self) -> ExpressionError | None:
+        """Return the error for the first lexeme that exceeds a limit; None if none does."""
+        if self._over_limit is None:
             return None
-        word, limit = self._beyond
+        word, limit = self._over_limit
         return self.error(limit, self.words.index(word))
 
-    def all(self) -> list[Lexeme]:
-        """All of them with their places, without the end."""
+    def to_list(self) -> list[Lexeme]:
+        """Return all lexemes with their positions, without the end."""
         return [
             Lexeme(type, word, start, end)
             for type, word, (start, end) in zip(self.types, self.words, self._spans, strict=True)
@@ -140,140 +152,144 @@ class Lexer:
     """Splits texts into lexemes.
 
     Args:
-        terminals: the regular expression of each terminal; the first that matches wins. A terminal must be known by its
-            word alone, whatever stands around it.
-        blank: the regular expressions of what stands between lexemes.
+        terminals: the regular expression of each terminal; the first that matches wins. A word alone must decide its
+            terminal, whatever stands around it.
+        blank: the regular expressions of what separates lexemes.
     """
 
     def __init__(self, terminals: Mapping[str, str], blank: Iterable[str]) -> None:
-        # Possessive, so that a blank is never handed to the last alternative, which takes any character.
+        # Possessive, so that backtracking never gives a blank to the last alternative, which matches any character.
         blanks = f"(?:{'|'.join(blank)})*+"
         self.pattern = re.compile(rf"{blanks}({'|'.join(terminals.values())}|\Z|.)", re.DOTALL)
-        self._kinds = re.compile("|".join(f"({pattern})" for pattern in terminals.values()))
+        self._terminal_pattern = re.compile("|".join(f"({pattern})" for pattern in terminals.values()))
         self._types = ("", *terminals)
 
     def lex(self, text: str) -> Lexemes:
-        """The lexemes of `text`."""
+        """Split `text` into lexemes."""
         words = self.pattern.findall(text)
         del words[words.index("") + 1 :]
-        known = _Types(self)
-        types = [*map(known.__getitem__, words)]
-        if known.strange:
-            cut = types.index(OTHER)
+        cache = _TypeCache(self)
+        types = [*map(cache.__getitem__, words)]
+        if cache.has_unknown:
+            cut = types.index(UNKNOWN)
             types[cut + 1 :], words[cut + 1 :] = [END], [""]
-            words[cut] = words[cut][first_strange(words[cut]) or 0]
-        if known.canonical:
-            words = [known.canonical.get(word, word) for word in words]
-        idle = _idle_separators(types, words) if "SEPARATOR" in types else frozenset()
-        if idle:
-            types = [type for number, type in enumerate(types) if number not in idle]
-            words = [word for number, word in enumerate(words) if number not in idle]
-        return Lexemes(text, types, words, known.beyond, self, idle)
+            words[cut] = words[cut][first_invalid_character(words[cut]) or 0]
+        if cache.canonical_names:
+            words = [cache.canonical_names.get(word, word) for word in words]
+        ignored = _ignored_separators(types, words) if "SEPARATOR" in types else frozenset()
+        if ignored:
+            types = [type for number, type in enumerate(types) if number not in ignored]
+            words = [word for number, word in enumerate(words) if number not in ignored]
+        return Lexemes(text, types, words, cache.over_limit, self, ignored)
 
     def type_of(self, word: str) -> str:
-        """The terminal that a word is; `OTHER` if it is none."""
+        """Return the terminal that a word is; `UNKNOWN` if it is none."""
         if not word:
             return END
-        match = self._kinds.fullmatch(word)
-        return OTHER if match is None or match.lastindex is None else self._types[match.lastindex]
+        match = self._terminal_pattern.fullmatch(word)
+        return UNKNOWN if match is None or match.lastindex is None else self._types[match.lastindex]
 
 
-class _Types(dict[str, str]):
-    """The types of the words of one text, each found once.
+class _TypeCache(dict[str, str]):
+    """The types of the words of one text. Each word is classified once, when it is first looked up.
 
     Attributes:
-        canonical: the canonical forms of names that are written otherwise.
-        strange: whether a word is none of the language.
-        beyond: the first word that is beyond a limit, and the limit in words; None if there is none.
+        canonical_names: the canonical form of each name that is written in another form.
+        has_unknown: whether some word is not in the language.
+        over_limit: the first word that exceeds a limit, and the message for it; None if none does.
     """
 
     def __init__(self, lexer: Lexer) -> None:
         self._lexer = lexer
-        self.canonical: dict[str, str] = {}
-        self.strange = False
-        self.beyond: tuple[str, str] | None = None
+        self.canonical_names: dict[str, str] = {}
+        self.has_unknown = False
+        self.over_limit: tuple[str, str] | None = None
 
     def __missing__(self, word: str) -> str:
         type = self._lexer.type_of(word)
         if type == "NAME":
-            name = canonical(word)
+            name = canonical_name(word)
             if name != word:
-                self.canonical[word] = name
-            if not word.startswith(QUOTE):
-                type = OTHER if first_strange(word) is not None else RESERVED.get(name, type)
-        if len(word) > LONGEST_EXPONENT and self.beyond is None and (limit := _limit(type, word)):
-            self.beyond = self.canonical.get(word, word), limit
-        self.strange |= type is OTHER
+                self.canonical_names[word] = name
+            if not word.startswith(BACKTICK):
+                type = UNKNOWN if first_invalid_character(word) is not None else RESERVED.get(name, type)
+        if len(word) > MAX_EXPONENT_DIGITS and self.over_limit is None and (limit := _limit_message(type, word)):
+            self.over_limit = self.canonical_names.get(word, word), limit
+        self.has_unknown |= type is UNKNOWN
         self[word] = type
         return type
 
 
-def _limit(type: str, word: str) -> str:
-    """The limit that a lexeme is beyond, in words; empty for one within all limits."""
-    if type == "NAME" and len(word) > LONGEST_NAME:
-        return f"a name has at most {LONGEST_NAME:,} characters"
+def _limit_message(type: str, word: str) -> str:
+    """Return the message for a lexeme that exceeds a limit; empty for one within all limits."""
+    if type == "NAME" and len(word) > MAX_NAME_LENGTH:
+        return f"a name has at most {MAX_NAME_LENGTH:,} characters"
     exponent = word.lower().partition("e")[2].lstrip("+-0")
-    if type in ("NUMBER", "SUPERSCRIPT") and (len(word) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT):
-        return f"a number has at most {LONGEST_NUMBER:,} characters, {LONGEST_EXPONENT} of them in its exponent"
+    if type in ("NUMBER", "SUPERSCRIPT") and (len(word) > MAX_NUMBER_LENGTH or len(exponent) > MAX_EXPONENT_DIGITS):
+        return f"a number has at most {MAX_NUMBER_LENGTH:,} characters, {MAX_EXPONENT_DIGITS} of them in its exponent"
     return ""
 
 
-def _idle_separators(types: list[str], words: list[str]) -> frozenset[int]:
-    """The numbers of the separators that end no statement: newlines in brackets and after what needs to go on, and all
-    that follow another."""
-    idle = set()
+def _ignored_separators(types: list[str], words: list[str]) -> frozenset[int]:
+    """Return the numbers of the separators that end no statement.
+
+    They are newlines in brackets, newlines after an operator, and separators that follow another separator.
+    """
+    ignored = set()
     depth, previous = 0, "SEPARATOR"
     for number, type in enumerate(types):
         if type == "SEPARATOR":
-            if previous == type or (words[number] != ";" and (depth > 0 or previous in OPEN)):
-                idle.add(number)
+            if previous == type or (words[number] != ";" and (depth > 0 or previous in CONTINUES_LINE)):
+                ignored.add(number)
                 continue
-        elif type in NESTING:
-            depth += NESTING[type]
+        elif type in BRACKET_DEPTH:
+            depth += BRACKET_DEPTH[type]
         previous = type
-    return frozenset(idle)
+    return frozenset(ignored)
 
 
 def is_signed_number(text: str) -> bool:
-    """Whether a text is a number, with or without a sign."""
+    """Whether a text is a decimal number, with or without a sign."""
     return re.fullmatch(_SIGNED_NUMBER, text) is not None
 
 
-def canonical(name: str) -> str:
-    """The form under which a name is compared: without the backticks in which it may stand, on one line, in Unicode
-    NFC, with the micro sign as the letter mu and `π` as `pi`.
+def canonical_name(name: str) -> str:
+    """Return the form in which names are compared.
 
-    >>> canonical("`Temp [°C]`"), canonical("π")
+    It has no enclosing backticks and no line breaks, is in Unicode NFC, and has the letter mu for the micro sign and
+    `pi` for `π`.
+
+    >>> canonical_name("`Temp [°C]`"), canonical_name("π")
     ('Temp [°C]', 'pi')
     """
     if not isinstance(name, str):
         raise TypeError(f"a name is a text, not {type(name).__name__}")
-    if name[:1] == QUOTE == name[-1:] and len(name) > 2:
+    if name[:1] == BACKTICK == name[-1:] and len(name) > 2:
         name = name[1:-1]
     if not name.isprintable():
-        name = name.translate(BREAKS)
+        name = name.translate(LINE_BREAKS)
     if name.isascii():
         return name
     name = unicodedata.normalize("NFC", name.replace(MICRO, MU))
-    return ALIASES.get(name, name)
+    return NAME_ALIASES.get(name, name)
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a name as the language writes it; that of a layer's parameter has dots (`mlp.0.bias`).
+    """Whether a text is a name in the language. Names of layers' parameters have dots (`mlp.0.bias`).
 
     >>> [is_name(text) for text in ("x₁", "mlp.0.bias", "my-col", "`my-col`")]
     [True, True, False, True]
     """
-    if text[:1] == QUOTE == text[-1:]:
-        return len(text) > 2 and text.count(QUOTE) == 2
+    if text[:1] == BACKTICK == text[-1:]:
+        return len(text) > 2 and text.count(BACKTICK) == 2
     first, *rest = text.split(".")
     return _is_word(first) and all(_is_word(part) or (part.isascii() and part.isdecimal()) for part in rest)
 
 
-def is_name_of_level(text: str) -> bool:
-    """Whether a text is a parameter's name with a level in brackets, `a[north]`.
+def is_level_name(text: str) -> bool:
+    """Whether a text is a parameter's name with a level in brackets, as `a[north]` is.
 
-    >>> is_name_of_level("a[north]"), is_name_of_level("a[]"), is_name_of_level("a")
+    >>> is_level_name("a[north]"), is_level_name("a[]"), is_level_name("a")
     (True, False, False)
     """
     name, _, level = text.partition("[")
@@ -281,26 +297,26 @@ def is_name_of_level(text: str) -> bool:
 
 
 def _is_word(part: str) -> bool:
-    return part.isidentifier() if part.isascii() else first_strange(part) is None
+    return part.isidentifier() if part.isascii() else first_invalid_character(part) is None
 
 
-def written_name(name: str) -> str:
-    """A name as the language writes it: in backticks where it needs them.
+def quote_name(name: str) -> str:
+    """Return a name as it is written in an expression: in backticks where it needs them.
 
-    >>> written_name("x₁"), written_name("my-col"), written_name("or")
+    >>> quote_name("x₁"), quote_name("my-col"), quote_name("or")
     ('x₁', '`my-col`', '`or`')
     """
-    if QUOTE in name:  # no name has one: it is written already
+    if BACKTICK in name:  # no name contains a backtick, so this one is quoted already
         return name
-    is_plain = is_name(name) and name not in RESERVED and not name.endswith(TRANSPOSED)
-    return name if is_plain else f"{QUOTE}{name}{QUOTE}"
+    is_plain = is_name(name) and name not in RESERVED and not name.endswith(TRANSPOSE_SUFFIX)
+    return name if is_plain else f"{BACKTICK}{name}{BACKTICK}"
 
 
-def first_strange(name: str) -> int | None:
-    """The position of the first character that a name may not have; None if there is none.
+def first_invalid_character(name: str) -> int | None:
+    """Return the position of the first character that a name cannot have; None if there is none.
 
-    Names have letters, digits, subscripts, marks on these, `_`, and dots between their parts; they begin with a letter
-    or `_`.
+    Names consist of letters, digits, subscripts, combining marks, `_`, and dots between their parts. They begin with a
+    letter or `_`.
     """
     if name.isascii():
         return None
@@ -312,3 +328,8 @@ def first_strange(name: str) -> int | None:
         ):
             return i
     return None
+
+
+# Neural-network layers: functions that add parameters of their own to the model. The lexer does not read this; it
+# stands here so that both the parser and its error messages can import it.
+LAYER_FUNCTIONS = ("dense", "mlp")

@@ -1,31 +1,145 @@
-"""Second step of reading: what the names of a text mean, and what is wrong with their use."""
+"""Name resolution, the second step of reading an expression: `resolve` finds what each name of a text means.
+
+A name is bound by a statement, defined as a function, a constant, or free. Free names become the variables of an
+expression, or the columns and parameters of a model.
+
+Columns that do not hold numbers can be compared with quoted text (`group == 'A'`), and can index parameters that have
+one value for each level (`a[group]`). Either gives one number per row, so each such term becomes an input leaf of its
+own (`TextMatch`, `LevelParameter`). The caller, who has the rows, supplies its values.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autodiff_cli import ops
+from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
-from autodiff_cli.graph.registry import registered
-from autodiff_cli.language.code import LAYERS, NO_CODE, Code, Instruction, LayerCall, Statement
-from autodiff_cli.language.columns import ColumnNames, Level, Match, with_leaves
-from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import TRANSPOSED, Lexemes, is_name_of_level
-from autodiff_cli.language.mistakes.names import (
-    misplaced,
-    misused_column,
-    misused_text,
-    no_function,
-    too_early,
-    wanted,
-    without_value,
+from autodiff_cli.language.diagnostics import DERIVATIVE_FUNCTIONS, DERIVATIVE_MESSAGE, translate_call
+from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
+from autodiff_cli.language.lexer import BACKTICK, LAYER_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
+from autodiff_cli.language.parser import (
+    EMPTY_CODE,
+    OPERATOR_ALIASES,
+    Code,
+    Instruction,
+    LayerCall,
+    ParsedText,
+    Statement,
+    spans,
 )
-from autodiff_cli.language.parser import Parsed
 
-# The constants, and how to write them where their name means something else.
+# --- Columns that do not hold numbers
+
+
+class ColumnNames(NamedTuple):
+    """The columns of the data that do not hold numbers, by canonical names.
+
+    Attributes:
+        texts: the columns of text.
+        levels: the columns whose levels can index a parameter.
+    """
+
+    texts: Collection[str] = ()
+    levels: Collection[str] = ()
+
+
+NO_COLUMNS = ColumnNames()
+
+
+class TextMatch(NamedTuple):
+    """A comparison of a column with a text: 1 in the rows where they are equal, else 0."""
+
+    column: str
+    text: str
+
+    def __str__(self) -> str:
+        mark = '"' if "'" in self.text else "'"
+        return f"({_in_backticks(self.column)} == {mark}{self.text}{mark})"
+
+
+class LevelParameter(NamedTuple):
+    """A parameter with one value for each level of a column: in each row, the value for that row's level."""
+
+    parameter: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{quote_name(self.parameter)}[{_in_backticks(self.column)}]"
+
+
+def _in_backticks(name: str) -> str:
+    """Return a name in backticks, even where it needs none: `quote_name` then leaves the leaf's text as it is."""
+    return f"{BACKTICK}{name}{BACKTICK}"
+
+
+def replace_column_terms(
+    code: Code, lexemes: Lexemes, columns: ColumnNames, leaves: dict[str, TextMatch | LevelParameter]
+) -> Code:
+    """Return the code with a `LEAF` instruction for each comparison with text and each parameter with levels.
+
+    A comparison with text that is part of a chained comparison is left as it is.
+
+    Args:
+        code: the code of an expression.
+        lexemes: the lexemes of the text.
+        columns: the columns of the data that do not hold numbers.
+        leaves: receives the meaning of each leaf, by its name.
+    """
+    instructions, places = list(code.instructions), list(code.places)
+    negations: list[tuple[int, Instruction]] = []
+    for k in range(2, len(instructions)):
+        leaf = _column_leaf(instructions[k - 2], instructions[k - 1], instructions[k], columns)
+        following = lexemes.types[max(places[k - 2 : k + 1]) + 1]
+        if leaf is None or (isinstance(leaf, TextMatch) and following == "COMPARE"):
+            continue
+        if instructions[k].text in ("!=", "≠"):
+            negations.append((k, Instruction("PREFIX", "not", 1)))
+        instructions[k - 2 : k] = [Instruction("WORD", word.text, 0) for word in instructions[k - 2 : k]]
+        instructions[k] = Instruction("LEAF", str(leaf), 2)
+        leaves[str(leaf)] = leaf
+    for k, negation in reversed(negations):
+        instructions.insert(k + 1, negation)
+        places.insert(k + 1, places[k])
+    return Code(instructions, places)
+
+
+def names_compared_with_text(lexemes: Lexemes) -> set[str]:
+    """Return the names that the text compares with quoted text."""
+    types, words = lexemes.types, lexemes.words
+    names = set()
+    for k, kind in enumerate(types):
+        if kind != "TEXT":
+            continue
+        if k > 1 and (types[k - 2], types[k - 1]) == ("NAME", "COMPARE"):
+            names.add(words[k - 2])
+        if types[k + 1 : k + 3] == ["COMPARE", "NAME"]:
+            names.add(words[k + 2])
+    return names
+
+
+def _column_leaf(
+    first: Instruction, second: Instruction, last: Instruction, columns: ColumnNames
+) -> TextMatch | LevelParameter | None:
+    """Return the comparison with text, or the parameter with levels, that three instructions form; None if neither."""
+    types = first.type, second.type
+    if types == ("NAME", "NAME") and last.type == "INDEX" and last.operands == 2 and second.text in columns.levels:
+        return LevelParameter(first.text, second.text)
+    if last.type != "INFIX" or OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
+        return None
+    if types == ("TEXT", "NAME"):
+        first, second = second, first
+    elif types != ("NAME", "TEXT"):
+        return None
+    return TextMatch(first.text, second.text[1:-1]) if first.text in columns.texts else None
+
+
+# --- Names
+
+# The constants, and how to write each where its name means something else.
 CONSTANTS = {
     "pi": "3.14159265358979323846264338327950288419716939937511",
     "tau": "6.28318530717958647692528676655900576839433879875021",
@@ -34,12 +148,12 @@ CONSTANTS = {
     "nan": "(0/0)",
 }
 
-_BRACKETS = {"ARRAY": registered("stack"), "INDEX": registered("index")}
-LAYER_ARGUMENTS = (2, 3)
-_SHAPE = r"([0-9]{1,9})(?:\s*[x×*]\s*([0-9]{1,9}))?"  # compiled when a text declares a shape
+_BRACKET_OPS = {"ARRAY": get_op("stack"), "INDEX": get_op("index")}
+LAYER_ARITY = (2, 3)  # the least and the largest number of arguments of a layer
+_SHAPE_PATTERN = r"([0-9]{1,9})(?:\s*[x×*]\s*([0-9]{1,9}))?"  # not compiled here: few texts declare a shape
 
 
-class Defined(NamedTuple):
+class FunctionDefinition(NamedTuple):
     """A function that the text defines."""
 
     name: str
@@ -48,33 +162,34 @@ class Defined(NamedTuple):
 
 
 @dataclass(slots=True)
-class Names:
-    """What the names of a text mean. One that is neither bound nor a constant is free.
+class ResolvedNames:
+    """The meaning of each name of a text. A name that is neither bound nor a constant is free.
 
     Attributes:
-        statements: as parsed; with an error those before it.
-        variables: the names of constants that are variables here.
-        columns: what is known of those that are no numbers.
-        of_columns: the names of leaves that stand for a match or a level of a column.
-        met: the free names and constants that are used, each with the number of the lexeme where it first stands.
-        binders: the first statement that binds each name, or defines it as a function, in the whole text.
-        functions: those that the text defines.
-        declared: the number of the lexeme where each name with a declared shape stands.
-        shapes: those that the text declares, by name.
-        operations: the built-in operation that each call, and each pair of square brackets, means.
-        notes: what the reader may want to know of a text without mistakes.
-        error: the first mistake.
+        lexemes: the lexemes of the text.
+        statements: the parsed statements; after an error, those before it.
+        variables: names of constants to read as variables.
+        columns: the columns of the data that do not hold numbers.
+        column_leaves: the comparison with text, or the parameter with levels, that a leaf stands for, by its name.
+        first_uses: the free names and constants that are used, each with the number of the lexeme of its first use.
+        binding_statements: the first statement of the text that binds each name, or defines it as a function.
+        functions: the functions that the text defines, by name.
+        shape_lexemes: the number of the lexeme where each name with a declared shape is declared.
+        shapes: the declared shapes, by name.
+        operations: the built-in operation of each call, and of each pair of square brackets.
+        notes: notes for the user on a text without mistakes, as sentences.
+        error: the first mistake; None if there is none.
     """
 
     lexemes: Lexemes
     statements: list[Statement]
     variables: frozenset[str]
     columns: ColumnNames
-    of_columns: dict[str, Match | Level] = field(default_factory=dict)
-    met: dict[str, int] = field(default_factory=dict)
-    binders: dict[str, Statement] = field(default_factory=dict)
-    functions: dict[str, Defined] = field(default_factory=dict)
-    declared: dict[str, int] = field(default_factory=dict)
+    column_leaves: dict[str, TextMatch | LevelParameter] = field(default_factory=dict)
+    first_uses: dict[str, int] = field(default_factory=dict)
+    binding_statements: dict[str, Statement] = field(default_factory=dict)
+    functions: dict[str, FunctionDefinition] = field(default_factory=dict)
+    shape_lexemes: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     operations: dict[Instruction, Op] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -85,20 +200,24 @@ class Names:
         return name in CONSTANTS and name not in self.variables
 
 
-def resolve(parsed: Parsed, variables: frozenset[str], columns: ColumnNames) -> Names:
-    """Give the names of a text their meaning.
+def resolve(parsed: ParsedText, variables: frozenset[str], columns: ColumnNames) -> ResolvedNames:
+    """Resolve the names of a text.
+
+    A mistake is returned as `ResolvedNames.error`, not raised.
 
     Args:
-        variables: names of constants that are variables here.
+        parsed: the statements of the text.
+        variables: names of constants to read as variables.
+        columns: the columns of the data that do not hold numbers.
     """
-    names = Names(parsed.lexemes, parsed.statements, variables, columns, error=parsed.error)
+    names = ResolvedNames(parsed.lexemes, parsed.statements, variables, columns, error=parsed.error)
     if columns.texts or columns.levels:
-        names.statements = [_with_leaves(names, statement) for statement in parsed.statements]
+        names.statements = [_replace_column_terms(names, statement) for statement in parsed.statements]
     resolver = _Resolver(names)
     for number, statement in enumerate(names.statements):
         try:
             resolver.resolve(statement, number == len(names.statements) - 1)
-        except ExpressionError as error:  # earlier in the text than what ended the parsing
+        except ExpressionError as error:  # it stands earlier in the text than a syntax error
             names.statements, names.error = names.statements[:number], error
             break
     if names.error is None:
@@ -106,209 +225,344 @@ def resolve(parsed: Parsed, variables: frozenset[str], columns: ColumnNames) -> 
     return names
 
 
-def _with_leaves(names: Names, statement: Statement) -> Statement:
-    """A statement whose matches and levels are leaves."""
-    own = {parameter.text for parameter in (statement.parameters or NO_CODE).instructions}
-    columns = ColumnNames(*({name for name in known if name not in own} for known in names.columns))
-    code = with_leaves(statement.code, names.lexemes, columns, names.of_columns)
-    target = statement.target and with_leaves(statement.target, names.lexemes, columns, names.of_columns)
+def _replace_column_terms(names: ResolvedNames, statement: Statement) -> Statement:
+    """Return a statement in which comparisons with text, and parameters with levels, are leaves."""
+    parameters = {parameter.text for parameter in (statement.parameters or EMPTY_CODE).instructions}
+    columns = ColumnNames(
+        *({name for name in names_of_kind if name not in parameters} for names_of_kind in names.columns)
+    )
+    code = replace_column_terms(statement.code, names.lexemes, columns, names.column_leaves)
+    target = statement.target and replace_column_terms(statement.target, names.lexemes, columns, names.column_leaves)
     return statement._replace(code=code, target=target)
 
 
 class _Resolver:
-    """Goes through the statements of a text in their order."""
+    """Checks the statements of a text in their order, and records what their names mean."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ResolvedNames) -> None:
         self.names = names
         self.lexemes = names.lexemes
-        self.known: set[str] = set()  # the names with a value so far
-        self.settled: set[Instruction] = set()  # those that are right wherever they stand from here on
-        self.replaced: dict[str, None] = {}  # constants whose names mean something else here, in order
+        self.defined_names: set[str] = set()  # the names with a value so far
+        self.checked: set[Instruction] = set()  # instructions that need no second check later in the text
+        self.shadowed_constants: dict[str, None] = {}  # constants whose names are bound or declared, in order
         for statement in names.statements:
             if statement.name is not None and statement.shape is None:
-                names.binders.setdefault(self.lexemes.words[statement.name], statement)
+                names.binding_statements.setdefault(self.lexemes.words[statement.name], statement)
 
     def resolve(self, statement: Statement, is_last: bool) -> None:
-        """Check one statement, and enter what it binds."""
+        """Check one statement, and record what it binds."""
         name = statement.name
         if name is None:
             if not is_last:
-                raise misplaced(self.lexemes, statement)
-            self.check(statement.target or NO_CODE)
+                raise misplaced_statement_error(self.lexemes, statement)
+            self.check(statement.target or EMPTY_CODE)
             self.check(statement.code)
         elif statement.shape is not None:
             self.declare(name, statement.shape)
         elif statement.parameters is not None:
             self.define(statement, name, statement.parameters)
         else:
-            self.claim(statement, name)
+            self.check_bound_once(statement, name)
             self.check(statement.code)
-            self.known.add(self.lexemes.words[name])
+            self.defined_names.add(self.lexemes.words[name])
             return
         if is_last and name is not None:
-            raise without_value(self.lexemes, statement, name)
+            raise missing_output_error(self.lexemes, statement, name)
 
-    def claim(self, statement: Statement, name: int) -> None:
-        """Refuse a name that another statement binds."""
+    def check_bound_once(self, statement: Statement, name: int) -> None:
+        """Raise ExpressionError for a name that an earlier statement binds."""
         word = self.lexemes.words[name]
-        first = self.names.binders[word]
+        first = self.names.binding_statements[word]
         if first is not statement:
             assert first.name is not None
-            line, column = self.lexemes.place(first.name)
+            line, column = self.lexemes.line_and_column(first.name)
             raise self.lexemes.error(f"`{word}` is bound twice; first in line {line}, column {column}", name)
         self.note_constant(word)
 
     def note_constant(self, name: str) -> None:
-        """Remember a name that stands for something else than the constant of that name."""
+        """Record a name that hides the constant of the same name, for a note."""
         if name in CONSTANTS:
-            self.replaced[name] = None
+            self.shadowed_constants[name] = None
 
     def declare(self, name: int, shape: int) -> None:
-        """Enter the shape that a statement declares for a free name."""
+        """Record the shape that a statement declares for a free name."""
         names, word = self.names, self.lexemes.words[name]
-        if word in names.declared:
-            line, column = self.lexemes.place(names.declared[word])
+        if word in names.shape_lexemes:
+            line, column = self.lexemes.line_and_column(names.shape_lexemes[word])
             raise self.lexemes.error(f"`{word}` is declared twice; first in line {line}, column {column}", name)
-        for wrong, what in ((word in names.binders, "bound in this text"), (names.is_constant(word), "a constant")):
-            if wrong:
-                raise self.lexemes.error(f"`{word}` is {what}; a shape is declared for a free name", name)
-        if word in self.known:
+        for is_wrong, role in (
+            (word in names.binding_statements, "bound in this text"),
+            (names.is_constant(word), "a constant"),
+        ):
+            if is_wrong:
+                raise self.lexemes.error(f"`{word}` is {role}; only a free name can have a declared shape", name)
+        if word in self.defined_names:
             raise self.lexemes.error(f"`{word}` is used before its declaration", name)
         names.shapes[word] = self.shape(word, shape)
-        names.declared[word] = name
+        names.shape_lexemes[word] = name
 
     def shape(self, name: str, number: int) -> Shape:
-        """The shape that is written in a declaration."""
+        """Return the shape that a declaration states."""
         word, text = self.lexemes.words[number], self.lexemes.text
-        written = word[1:].strip()
-        start = self.lexemes.start(number) + word.index(written, 1)
-        if written.startswith("="):
+        shape = word[1:].strip()
+        start = self.lexemes.start(number) + word.index(shape, 1)
+        if shape.startswith("="):
             raise self.lexemes.error("`:=` is not in the language; a value is bound with `=`", number, "=")
-        found = re.fullmatch(_SHAPE, written)
-        if found is None:
-            words = f"a shape is one or two whole numbers, as in `{name}: 3` and `{name}: 2x3`"
+        match = re.fullmatch(_SHAPE_PATTERN, shape)
+        if match is None:
+            words = f"a shape is one or two integers, as in `{name}: 3` and `{name}: 2x3`"
             raise ExpressionError(words, text, start)
-        sizes = tuple(int(size) for size in found.groups() if size is not None)
+        sizes = tuple(int(size) for size in match.groups() if size is not None)
         if 0 in sizes:
-            raise ExpressionError("an array has no dimension of length 0", text, start)
+            raise ExpressionError("an array cannot have a dimension of length 0", text, start)
         return sizes
 
     def define(self, statement: Statement, name: int, parameters: Code) -> None:
-        """Enter a function, once its body is checked."""
+        """Check the definition of a function, and record it."""
         word = self.lexemes.words[name]
-        if ops.function(word) or word in LAYERS:
-            raise self.lexemes.error(f"`{word}` is built in; a function of one's own needs another name", name)
-        self.claim(statement, name)
+        if ops.overloads(word) or word in LAYER_FUNCTIONS:
+            raise self.lexemes.error(f"`{word}` is a built-in function; choose another name for your own", name)
+        self.check_bound_once(statement, name)
         if not parameters.places:
-            message = "a function has parameters; a value is bound without brackets"
+            message = "a function needs parameters; to bind a value, leave out the brackets"
             raise self.lexemes.error(message, name, f"{word} =")
-        own: dict[str, None] = {}
+        names: dict[str, None] = {}
         for parameter, place in zip(*parameters, strict=True):
             if parameter.type != "NAME":
-                raise self.lexemes.error(f"the parameters of a function are names, as in `{word}(t) = t^2`", place)
-            if parameter.text in own:
+                raise self.lexemes.error(f"the parameters of a function must be names, as in `{word}(t) = t^2`", place)
+            if parameter.text in names:
                 raise self.lexemes.error(f"`{word}` has two parameters named `{parameter.text}`", place)
             self.note_constant(parameter.text)
-            own[parameter.text] = None
-        self.check(statement.code, own)
-        self.names.functions[word] = Defined(word, tuple(own), statement.code)
+            names[parameter.text] = None
+        self.check(statement.code, names)
+        self.names.functions[word] = FunctionDefinition(word, tuple(names), statement.code)
 
     def check(self, code: Code, parameters: Container[str] = ()) -> None:
-        """Refuse what means nothing in an expression, and enter the names that are met.
+        """Check an expression, and record the names that it uses.
 
         Args:
-            parameters: of the function whose body it is.
+            code: the code of the expression.
+            parameters: the parameters of the function whose body it is.
         """
-        settled = self.settled
-        if settled.issuperset(code.instructions):
+        checked = self.checked
+        if checked.issuperset(code.instructions):
             return
         for instruction, place in zip(*code, strict=True):
-            if instruction in settled or (instruction.type == "NAME" and instruction.text in parameters):
+            if instruction in checked or (instruction.type == "NAME" and instruction.text in parameters):
                 continue
             if instruction.type == "NAME":
-                self.meet(instruction.text, place)
+                self.use_name(instruction.text, place)
             elif isinstance(instruction, LayerCall):
                 self.check_layer(instruction, place)
-            elif instruction.type in ("CALL", *_BRACKETS):
+            elif instruction.type in ("CALL", *_BRACKET_OPS):
                 self.check_call(instruction, place, parameters)
             elif instruction.type == "TEXT":
-                raise misused_text(self.names, place)
+                raise misused_text_error(self.names, place)
             elif instruction.type == "LEAF":
-                self.check_leaf(self.names.of_columns[instruction.text], place, parameters)
-            settled.add(instruction)
+                self.check_leaf(self.names.column_leaves[instruction.text], place, parameters)
+            checked.add(instruction)
 
-    def meet(self, name: str, place: int) -> None:
-        """Enter a name, if it has no value so far: a constant, or a free name."""
-        if name in self.known:
+    def use_name(self, name: str, place: int) -> None:
+        """Record the first use of a constant or a free name."""
+        if name in self.defined_names:
             return
         if name in self.names.columns.texts:
-            raise misused_column(self.lexemes, name, place)
-        if name in self.names.binders:
-            raise too_early(self.names, name, place)
-        is_transposed = name.endswith(TRANSPOSED) and name not in self.names.variables
+            raise misused_column_error(self.lexemes, name, place)
+        if name in self.names.binding_statements:
+            raise early_use_error(self.names, name, place)
+        is_transposed = name.endswith(TRANSPOSE_SUFFIX) and name not in self.names.variables
         if is_transposed and not self.lexemes.is_in_backticks(place):
-            words = "`.T` is not in the language; rows are made columns by a function"
-            raise self.lexemes.error(words, place, f"transpose({name.removesuffix(TRANSPOSED)})")
+            words = "`.T` is not in the language; use the function `transpose`"
+            raise self.lexemes.error(words, place, f"transpose({name.removesuffix(TRANSPOSE_SUFFIX)})")
         if not self.names.is_constant(name):
             self.note_constant(name)
-        self.names.met[name] = place
-        self.known.add(name)
+        self.names.first_uses[name] = place
+        self.defined_names.add(name)
 
-    def check_leaf(self, leaf: Match | Level, place: int, parameters: Container[str]) -> None:
-        """Enter the leaf for a match or a level, and refuse a level of what is no free name."""
-        if isinstance(leaf, Level):
+    def check_leaf(self, leaf: TextMatch | LevelParameter, place: int, parameters: Container[str]) -> None:
+        """Record the leaf of a comparison with text or a parameter with levels.
+
+        Raises:
+            ExpressionError: for levels of a name that is not free.
+        """
+        if isinstance(leaf, LevelParameter):
             name = leaf.parameter
-            what = "bound in this text" if name in self.names.binders or name in parameters else "a constant"
-            if what != "a constant" or self.names.is_constant(name):
-                words = f"`{name}` is {what}; what has a value for each level of `{leaf.column}` is a free name"
+            role = "bound in this text" if name in self.names.binding_statements or name in parameters else "a constant"
+            if role != "a constant" or self.names.is_constant(name):
+                words = f"`{name}` is {role}; only a free name can have a value for each level of `{leaf.column}`"
                 raise self.lexemes.error(words, place)
-        self.names.met.setdefault(str(leaf), place)
+        self.names.first_uses.setdefault(str(leaf), place)
 
     def check_call(self, call: Instruction, place: int, parameters: Container[str]) -> None:
-        """Find the built-in operation that a call, or a pair of square brackets, means, if it is not a function of the
-        text."""
-        own = self.names.functions.get(call.text) if call.type == "CALL" else None
-        if own is not None:
-            self.expect(call, place, [(len(own.parameters), len(own.parameters))])
+        """Record the operation of a call or of a pair of square brackets, unless it calls a function of the text."""
+        function = self.names.functions.get(call.text) if call.type == "CALL" else None
+        if function is not None:
+            self.check_arity(call, place, [(len(function.parameters), len(function.parameters))])
             return
-        if call.type == "CALL" and call.text in LAYERS:  # with so few arguments that it is none
-            self.expect(call, place, [LAYER_ARGUMENTS])
-        candidates = (_BRACKETS[call.type],) if call.type in _BRACKETS else ops.function(call.text)
+        if call.type == "CALL" and call.text in LAYER_FUNCTIONS:  # with one argument or none, so it is no LayerCall
+            self.check_arity(call, place, [LAYER_ARITY])
+        candidates = (_BRACKET_OPS[call.type],) if call.type in _BRACKET_OPS else ops.overloads(call.text)
         if not candidates:
-            raise no_function(self.names, call.text, place, call.text in self.known or call.text in parameters)
+            raise unknown_function_error(
+                self.names, call.text, place, call.text in self.defined_names or call.text in parameters
+            )
         if call.type == "INDEX" and not candidates[0].accepts(call.operands):
             raise self.lexemes.error("an array takes one or two indices, as in `v[0]` and `M[i, j]`", place)
-        self.expect(call, place, [(op.least, op.most) for op in candidates])
+        self.check_arity(call, place, [(op.min_inputs, op.max_inputs) for op in candidates])
         self.names.operations[call] = next(op for op in candidates if op.accepts(call.operands))
 
     def check_layer(self, call: LayerCall, place: int) -> None:
-        """Refuse a call of a layer that is not written as it should be."""
-        from autodiff_cli.language.layers import EXAMPLES, activation
+        """Check the arguments of a layer."""
+        from autodiff_cli.language.arrays import LAYER_EXAMPLES, activation_op
 
-        self.expect(call, place, [LAYER_ARGUMENTS])
+        self.check_arity(call, place, [LAYER_ARITY])
         if call.operands == 3:
-            words = f"the activation is the name of a function, as in `{EXAMPLES[call.text]}`"
+            words = f"the activation must be the name of a function, as in `{LAYER_EXAMPLES[call.text]}`"
             raise self.lexemes.error(words, place)
-        activation(call, self.lexemes)
+        activation_op(call, self.lexemes)
 
-    def expect(self, call: Instruction, place: int, accepted: list[tuple[int, int | None]]) -> None:
-        """Refuse a call with a number of arguments that is in none of the ranges."""
+    def check_arity(self, call: Instruction, place: int, accepted: list[tuple[int, int | None]]) -> None:
+        """Raise ExpressionError for a call whose number of arguments is in none of the ranges."""
         if not any(least <= call.operands and (most is None or call.operands <= most) for least, most in accepted):
-            raise self.lexemes.error(f"`{call.text}` {wanted(accepted)}, not {call.operands}", place)
+            raise self.lexemes.error(f"`{call.text}` {arity_text(accepted)}, not {call.operands}", place)
 
     def notes(self) -> Iterator[str]:
-        """What the reader may want to know of a text without mistakes."""
-        for name in self.replaced:
+        """Yield notes for the user: constants that are hidden, and bindings that are not used."""
+        for name in self.shadowed_constants:
             digits = CONSTANTS[name]
             value = f" {digits[:7]}…" if digits[0].isdigit() else ""
             yield f"`{name}` is a variable here, not the constant{value}"
-        used = {(instruction.text, instruction.type == "CALL") for instruction in self.settled}
-        idle: dict[str, list[str]] = {}
+        used = {(instruction.text, instruction.type == "CALL") for instruction in self.checked}
+        unused: dict[str, list[str]] = {}
         for statement in self.names.statements[:-1]:
             assert statement.name is not None
             name, is_function = self.lexemes.words[statement.name], statement.parameters is not None
-            if (name, is_function) not in used and not is_name_of_level(name):  # the level's parameter uses it
+            if (name, is_function) not in used and not is_level_name(name):  # the level's parameter uses it
                 done = "declared" if statement.shape is not None else "defined" if is_function else "bound"
-                idle.setdefault(done, []).append(f"`{name}`")
-        for done, names in idle.items():
+                unused.setdefault(done, []).append(f"`{name}`")
+        for done, names in unused.items():
             yield f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {done} but never used"
+
+
+# --- Errors
+
+MAX_LIST_LENGTH = 200  # characters; an error leaves out a list of column names that is longer
+
+
+def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> ExpressionError:
+    """Return the error for an expression or a model that is not the last statement."""
+    if statement.target is None:
+        code = statement.code
+        words = "only the last statement may be an expression; put one that continues on the next line in brackets"
+    else:
+        code, words = statement.target, "a model `target ~ prediction` must be the last statement"
+    start, _ = spans(code, lexemes)[code.places[-1]]
+    return ExpressionError(words, lexemes.text, start)
+
+
+def missing_output_error(lexemes: Lexemes, statement: Statement, number: int) -> ExpressionError:
+    """Return the error for a text that ends in a definition or a declaration, of the name at a lexeme."""
+    words = "the last statement must be the output, but this one only"
+    if statement.parameters is None:
+        return lexemes.error(f"{words} declares a shape", number)
+    call = lexemes.text[lexemes.start(number) : lexemes.end(number)]
+    completed = f"{lexemes.text.strip()}; {call}"
+    example = f"; add a last line such as `{call}`" if is_quotable(call) else ""
+    return lexemes.error(f"{words} defines a function{example}", number, completed if is_quotable(completed) else None)
+
+
+def arity_text(accepted: list[tuple[int, int | None]]) -> str:
+    """Return how many arguments a function takes, from the ranges that it accepts: "takes 1 or 2 arguments"."""
+    least = min(least for least, _ in accepted)
+    limits = [most for _, most in accepted if most is not None]
+    if len(limits) < len(accepted):
+        return f"takes {least} argument or more" if least == 1 else f"takes {least} arguments or more"
+    counts = [str(n) for n in range(least, max(limits) + 1)]
+    return f"takes {' or '.join(counts)} argument{'s' if counts != ['1'] else ''}"
+
+
+def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
+    """Return the error for quoted text, at a lexeme, that is not compared with a column of text."""
+    lexemes, texts = names.lexemes, names.columns.texts
+    words = "quoted text can only be compared with a column of text, by `==` or `!=`, as in `group == 'A'`"
+    if not texts:
+        return lexemes.error(f"{words}; there is no column of text here", number)
+    is_compared = lexemes.types[max(number - 2, 0) : number] == ["NAME", "COMPARE"]
+    name = lexemes.words[number - 2] if is_compared else ""
+    close = suggest(name, texts) if name and name not in texts else None
+    listed = ", ".join(f"`{name}`" for name in texts)
+    columns = f"; columns of text: {listed}" if len(listed) <= MAX_LIST_LENGTH else ""
+    return lexemes.error(words + columns, number, close and quote_name(close))
+
+
+def misused_column_error(lexemes: Lexemes, name: str, number: int) -> ExpressionError:
+    """Return the error for a column of text, at a lexeme, that is used as a number."""
+    words = f"`{name}` is a column of text; it can only be compared with quoted text, by `==` or `!=`"
+    return lexemes.error(words, number, f"{quote_name(name)} == 'A'")
+
+
+def early_use_error(names: ResolvedNames, name: str, number: int) -> ExpressionError:
+    """Return the error for a name that is used, at a lexeme, before its binding, or that is a function."""
+    lexemes, binder = names.lexemes, names.binding_statements[name]
+    assert binder.name is not None
+    line, column = lexemes.line_and_column(binder.name)
+    if binder.parameters is not None:
+        words = f"`{name}` is a function (line {line}, column {column}); its arguments go in brackets"
+        return lexemes.error(words, number, f"{name}(x)")
+    if binder.name < number:
+        return lexemes.error(f"`{name}` is used in its own binding", number)
+    return lexemes.error(f"`{name}` is used before its binding in line {line}, column {column}", number)
+
+
+def unknown_function_error(names: ResolvedNames, name: str, number: int, is_value: bool) -> ExpressionError:
+    """Return the error for a call, at a lexeme, of a name that is not a function, or is not yet defined.
+
+    Args:
+        is_value: whether the name has a value there, as a variable or by a binding.
+    """
+    lexemes, binder = names.lexemes, names.binding_statements.get(name)
+    if binder is not None and binder.parameters is not None:
+        assert binder.name is not None
+        cycle = _call_cycle(names, name)
+        if cycle:
+            return lexemes.error(f"a function cannot call itself, directly or through others: {cycle}", number)
+        line, column = lexemes.line_and_column(binder.name)
+        return lexemes.error(f"`{name}` is called before its definition in line {line}, column {column}", number)
+    arguments = lexemes.text[lexemes.start(number + 1) : lexemes.end(number)]
+    arguments = arguments if is_quotable(arguments) else "("
+    inside = arguments[1:].removesuffix(")").strip()
+    if not is_value and (
+        name in DERIVATIVE_FUNCTIONS or (name.startswith("d") and lexemes.words[:number] == ["d", "/"])
+    ):
+        return lexemes.error(DERIVATIVE_MESSAGE, number, inside.split(",")[0] or None)
+    translation = None if is_value else translate_call(name, arguments)
+    if translation is not None:
+        return lexemes.error(f"there is no function `{name}`", number, translation)
+    close = suggest(name, [*ops.function_names(), *LAYER_FUNCTIONS, *names.functions])
+    if close is not None and not is_value and not lexemes.is_in_backticks(number):
+        return lexemes.error(f"there is no function `{name}`", number, close)
+    if not inside or "," in inside:
+        words = f"`{name}` is not a function; define your own before you call it: `f(a, b) = a*b; f(x, y)`"
+        return lexemes.error(words, number)
+    product = f"{quote_name(name)}*{arguments}"
+    return lexemes.error(f"`{name}` is not a function; multiplication is written `*`", number, product)
+
+
+def _call_cycle(names: ResolvedNames, name: str) -> str:
+    """Return the calls that lead from a function of the text back to itself, as "f → g → f"; empty if none do."""
+    callers: dict[str, str] = {}
+    stack = [name]
+    while stack:
+        caller = stack.pop()
+        for instruction in dict.fromkeys(names.binding_statements[caller].code.instructions):
+            callee = instruction.text
+            if instruction.type == "CALL" and callee in names.binding_statements and callee not in callers:
+                callers[callee] = caller
+                stack.append(callee)
+    if name not in callers:
+        return ""
+    path = [name, callers[name]]
+    while path[-1] != name:
+        path.append(callers[path[-1]])
+    path.reverse()
+    return " → ".join(path if len(path) <= 6 else [*path[:3], "…", *path[-2:]])

@@ -1,29 +1,272 @@
-"""First step of reading: text to statements in postfix code.
+"""The parser, the first step of reading an expression: it turns a text into statements in postfix code.
 
-A loop runs the grammar's tables over the lexemes. It only appends to lists, so no tree is built and nothing recurses
-over depth.
+The code of an expression is a flat list of instructions in the order of evaluation. Each takes a number of operands
+from a stack: `x*y + sin(x)` is `x y * x sin +`. A loop (`_run_tables`) runs the tables of an LALR(1) parser over the
+lexemes and appends instructions. It builds no tree and never recurses, so the depth of an expression costs nothing.
+
+Lark computes the tables from the grammar. They are stored in the user's cache as plain data, and Lark is imported only
+when they are not there.
 """
 
 from __future__ import annotations
 
+import functools
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from autodiff_cli.language.code import LAYERS, Code, Instruction, LayerCall, Statement
+from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import Lexemes
-from autodiff_cli.language.tables import UNFIT, Production, Tables, grammar_tables
+from autodiff_cli.language.lexer import END, LAYER_FUNCTIONS, Lexemes, Lexer
 
-LONGEST_TEXT = 5_000_000  # characters
+Span = tuple[int, int]  # start and end in the source, in characters from 0
+
+MAX_TEXT_LENGTH = 5_000_000  # characters, so that a wrong file is refused before it fills the memory
 
 
-class Parsed(NamedTuple):
-    """What a text says.
+# --- Postfix code
+
+# Other spellings of operators, and the operator that each means.
+OPERATOR_ALIASES = {"**": "^", "×": "*", "·": "*", "÷": "/", "−": "-", "≤": "<=", "≥": ">=", "≠": "!="}
+
+
+class Instruction:
+    """One step of evaluation. Equal steps of a text share one instruction.
 
     Attributes:
-        statements: with an error those up to it, the last of them as far as it was read, so that an earlier mistake of
-            another kind can be reported first.
-        error: what ended the reading before the end of the text.
+        type: `NAME` or `NUMBER` for a leaf; `INFIX`, `PREFIX` or `POSTFIX` for an operator; `LINK` for each operator of
+            a chained comparison after the first; `GROUP` for brackets, which do nothing; `CALL`, `LAYER`, `ARRAY` or
+            `INDEX`; `TEXT` for quoted text. A comparison with quoted text (`group == 'A'`) and a parameter with levels
+            (`a[group]`) become one `LEAF`, after two of type `WORD` that do nothing.
+        text: the operator or function as written; the canonical form of a name.
+        operands: the number of values it takes from the stack.
+    """
+
+    __slots__ = ("operands", "text", "type")
+
+    def __init__(self, type: str, text: str, operands: int) -> None:
+        self.type = type
+        self.text = text
+        self.operands = operands
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.text!r} of {self.operands}>"
+
+
+class LayerCall(Instruction):
+    """A call of one of `LAYER_FUNCTIONS`.
+
+    Attributes:
+        activation: the number of the lexeme that names the activation, its third argument; None if there is no third
+            argument, or if it is not a bare name.
+    """
+
+    __slots__ = ("activation",)
+
+    def __init__(self, text: str, operands: int, activation: int | None) -> None:
+        super().__init__("LAYER", text, operands)
+        self.activation = activation
+
+
+class Code(NamedTuple):
+    """The code of an expression.
+
+    Attributes:
+        instructions: in the order of evaluation.
+        places: for each instruction the number of its lexeme: the operator, function name, opening bracket or leaf.
+    """
+
+    instructions: list[Instruction]
+    places: list[int]
+
+
+EMPTY_CODE = Code([], [])
+
+
+class Statement(NamedTuple):
+    """One statement: an expression, `name = code`, `name(parameters) = code`, `target ~ code` or `name: shape`.
+
+    Attributes:
+        code: the expression; empty for a declaration of a shape.
+        name: the number of the lexeme of the name.
+        parameters: the code between the brackets of a function's definition; correct ones are names only.
+        target: the left side of `~`.
+        shape: the number of the lexeme that has the colon and the shape.
+    """
+
+    code: Code
+    name: int | None = None
+    parameters: Code | None = None
+    target: Code | None = None
+    shape: int | None = None
+
+
+def spans(code: Code, lexemes: Lexemes) -> dict[int, Span]:
+    """Return the span in the source of each instruction with its operands, by the number of its lexeme.
+
+    Each link of a chained comparison after the first is two operations. The span of its `and`, which begins where the
+    chain begins, is at the lexeme's number; the span of its comparison is at ~number.
+    """
+    extents: dict[int, Span] = {}
+    stack: list[tuple[int, int, int]] = []  # start and end of each value, and where its last operand starts
+    for instruction, number in zip(*code, strict=True):
+        operands = stack[len(stack) - instruction.operands :]
+        del stack[len(stack) - instruction.operands :]
+        start = min([lexemes.start(number), *(begin for begin, _, _ in operands)])
+        end = max([lexemes.end(number), *(end for _, end, _ in operands)])
+        extents[number] = (start, end)
+        if instruction.type == "LINK":
+            extents[~number] = (operands[0][2], end)
+        stack.append((start, end, operands[-1][0] if operands else start))
+    return extents
+
+
+# --- Parser tables
+
+CACHE_FORMAT = "1"  # version of the stored tables
+
+StateRow = dict[str, int]  # a number for each symbol, in one state of the parser
+REJECT = sys.maxsize  # the action at a terminal that is not allowed in a state
+
+
+class Production(NamedTuple):
+    """A rule of the grammar.
+
+    Attributes:
+        symbol: the symbol on its left side.
+        size: the number of symbols on its right side.
+        name: the method of `_Emitter`, or the entry of `FIXED_ARITY_RULES`, that handles it; empty for a rule that only
+            passes on the one symbol on its right side.
+    """
+
+    symbol: str
+    size: int
+    name: str
+
+
+class ParserTables:
+    """The tables of an LALR(1) parser.
+
+    Attributes:
+        rules: the rules of the grammar.
+        actions: for each state and terminal, the state to shift to, or ~k to reduce by rule k. A terminal that is
+            missing is a syntax error.
+        gotos: for each state, completed symbol and following terminal, the next state.
+        start: the initial state. A text is complete when its end can be shifted.
+        terminals: the names of all terminals.
+        lexer: the lexer for the grammar's terminals.
+    """
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.rules = [Production(*rule) for rule in data["rules"]]
+        self.actions: list[StateRow] = data["actions"]
+        self.gotos = [{symbol: _GotoRow(self, row, symbol) for symbol in row} for row in data["gotos"]]
+        self.start: int = data["start"]
+        self.terminals = frozenset().union(*self.actions)
+        self.lexer = Lexer(data["terminals"], data["blank"])
+
+
+class _GotoRow(StateRow):
+    """The next state after a completed symbol, by the terminal that follows.
+
+    An operand passes through one rule for each level of precedence. The state where that ends depends only on the state
+    below and on the terminal that follows, so it is computed once for each, and all those rules are skipped.
+    """
+
+    def __init__(self, tables: ParserTables, gotos: StateRow, symbol: str) -> None:
+        self._tables, self._gotos, self._symbol = tables, gotos, symbol
+
+    def __missing__(self, terminal: str) -> int:
+        rules, actions = self._tables.rules, self._tables.actions
+        state = self._gotos[self._symbol]
+        while (action := actions[state].get(terminal, REJECT)) < 0 and not rules[~action].name:
+            state = self._gotos[rules[~action].symbol]
+        self[terminal] = state
+        return state
+
+
+@functools.cache
+def grammar_tables() -> ParserTables:
+    """Return the tables of the language, from the user's cache if it has them."""
+    grammar = grammar_path().read_text(encoding="utf-8")
+    name = entry_name("grammar", CACHE_FORMAT, grammar)
+    stored = load(name)
+    data = _build_tables(grammar) if stored is None else json.loads(stored)
+    if stored is None:
+        store(name, json.dumps(data).encode())
+    return ParserTables(data)
+
+
+def _build_tables(grammar: str) -> dict[str, Any]:
+    """Compute the tables of a grammar with Lark, as data for JSON."""
+    import lark
+
+    class Unused(lark.lexer.Lexer):
+        """A placeholder for Lark's lexers, which need a pattern for every terminal."""
+
+        def __init__(self, conf: Any) -> None:
+            """Accept Lark's configuration, and ignore it."""
+
+        def lex(self, *_: Any) -> Any:
+            raise NotImplementedError
+
+    parser = lark.Lark(grammar, parser="lalr", strict=True, lexer=Unused)
+    serialized, memo = parser.memo_serialize([lark.grammar.Rule])
+    table = serialized["parser"]["parser"]
+    symbols, states = table["tokens"], table["states"]
+    numbers: dict[int, int] = {}  # of the rules, by Lark's numbers
+    actions: list[StateRow] = [{} for _ in states]
+    gotos: list[StateRow] = [{} for _ in states]
+    for state, row in states.items():
+        for symbol, (is_rule, argument) in row.items():
+            name = symbols[symbol]
+            if is_rule:
+                actions[state][name] = ~numbers.setdefault(argument["@"], len(numbers))
+            else:
+                (actions if name.isupper() else gotos)[state][name] = argument
+    actions[table["end_states"]["start"]][END] = table["end_states"]["start"]
+    patterns = {terminal.name: terminal.pattern.to_regexp() for terminal in parser.terminals if terminal.pattern}
+    blank = [patterns.pop(name) for name in parser.ignore_tokens]
+    return {
+        "rules": [_production(memo[number]) for number in numbers],
+        "actions": actions,
+        "gotos": gotos,
+        "start": table["start_states"]["start"],
+        "terminals": patterns,
+        "blank": blank,
+    }
+
+
+def _production(rule: dict[str, Any]) -> Production:
+    """Return a rule, from Lark's record of it."""
+    symbol, size = rule["origin"]["name"], len(rule["expansion"])
+    is_passed_on = rule["options"]["expand1"] and size == 1 and rule["alias"] is None
+    return Production(symbol, size, "" if is_passed_on else rule["alias"] or symbol)
+
+
+def grammar_path() -> Path:
+    """Return the path of the grammar: inside the package in a wheel, beside the package in a checkout."""
+    package = Path(__file__).parents[1]
+    for folder in (package, package.parent):
+        path = folder / "grammars" / "expression.lark"
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"the grammar, expression.lark, is missing from the installation at {package}")
+
+
+# --- Parsing
+
+
+class ParsedText(NamedTuple):
+    """The statements of a text.
+
+    Attributes:
+        lexemes: the lexemes of the text.
+        statements: the statements; after an error, those before it and the incomplete last one, so that a later step
+            can report a mistake of another kind that stands earlier in the text.
+        error: the first syntax error; None if there is none.
     """
 
     lexemes: Lexemes
@@ -31,32 +274,35 @@ class Parsed(NamedTuple):
     error: ExpressionError | None
 
 
-def parse(text: str) -> Parsed:
-    """The statements of a text."""
+def parse(text: str) -> ParsedText:
+    """Parse a text into statements in postfix code.
+
+    A syntax error is returned as `ParsedText.error`, not raised.
+    """
     tables = grammar_tables()
     if not isinstance(text, str):
         raise TypeError(f"an expression is a text, not {type(text).__name__}")
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         message = (
-            f"the text has more than {LONGEST_TEXT:,} characters, the most that are read; "
-            "from Python, `autodiff_cli.language.parser.LONGEST_TEXT` sets another limit"
+            f"the text is longer than the limit of {MAX_TEXT_LENGTH:,} characters; "
+            "from Python, `autodiff_cli.language.parser.MAX_TEXT_LENGTH` sets another limit"
         )
-        return Parsed(tables.lexer.lex(""), [], ExpressionError(message, text, LONGEST_TEXT))
+        return ParsedText(tables.lexer.lex(""), [], ExpressionError(message, text, MAX_TEXT_LENGTH))
     lexemes = tables.lexer.lex(text)
     emitter = _Emitter(lexemes)
-    unfit = _run(tables, emitter)
-    if unfit is None:
-        return Parsed(lexemes, emitter.done, lexemes.excess())
-    from autodiff_cli.language.mistakes.syntax import syntax_error
+    rejected = _run_tables(tables, emitter)
+    if rejected is None:
+        return ParsedText(lexemes, emitter.statements, lexemes.limit_error())
+    from autodiff_cli.language.diagnostics import syntax_error
 
-    number, states = unfit
-    accepts = {type for type in tables.terminals if _fits(tables, states, type)}
-    return Parsed(lexemes, emitter.unfinished(), syntax_error(lexemes, number, accepts))
+    number, states = rejected
+    accepts = {type for type in tables.terminals if _accepts(tables, states, type)}
+    return ParsedText(lexemes, emitter.partial_statements(), syntax_error(lexemes, number, accepts))
 
 
-# The rules that append an instruction with a fixed number of operands: its type, which of the rule's symbols is its
-# lexeme, counted from the end, and the operands.
-FIXED = {
+# The rules that append an instruction with a fixed number of operands: the instruction's type, the index of its lexeme
+# among the rule's symbols, and the number of operands.
+FIXED_ARITY_RULES = {
     "name": ("NAME", -1, 0),
     "number": ("NUMBER", -1, 0),
     "text": ("TEXT", -1, 0),
@@ -73,18 +319,18 @@ FIXED = {
 
 
 class _Emitter:
-    """Appends the code of a text, and its statements once they are complete.
+    """Collects the code of a text, and its statements as they are completed.
 
-    The methods without an underscore bear the names of rules of the grammar. Each gets the values of the rule's
-    symbols: the numbers of lexemes, or what the method for a symbol gave.
+    Each method without an underscore handles the rule of that name in the grammar. It takes the values of the symbols:
+    numbers of lexemes for terminals, and for other symbols what their own methods returned.
     """
 
     def __init__(self, lexemes: Lexemes) -> None:
         self.lexemes = lexemes
-        self.done: list[Statement] = []
+        self.statements: list[Statement] = []
         self.code = Code([], [])
-        self._begin = 0  # of the statement at hand
-        self._counted: dict[tuple[str, str, int], Instruction] = {}
+        self._start = 0  # of the statement at hand
+        self._by_arity: dict[tuple[str, str, int], Instruction] = {}
 
     def two(self, _: list[Any]) -> int:
         return 2
@@ -96,7 +342,7 @@ class _Emitter:
     def call_of_many(self, values: list[Any]) -> None:
         place, count = values[0], values[2]
         name = self.lexemes.words[place]
-        if name in LAYERS:
+        if name in LAYER_FUNCTIONS:
             instructions, places = self.code
             named = count == 3 and instructions[-1].type == "NAME"
             activation = places.pop() if named and instructions.pop() else None
@@ -112,51 +358,51 @@ class _Emitter:
 
     def _append_counted(self, type: str, place: int, count: int) -> None:
         key = type, self.lexemes.words[place], count
-        self._append(self._counted.setdefault(key, Instruction(*key)), place)
+        self._append(self._by_arity.setdefault(key, Instruction(*key)), place)
 
     def _append(self, instruction: Instruction, place: int) -> None:
         self.code.instructions.append(instruction)
         self.code.places.append(place)
 
     def header(self, values: list[Any]) -> tuple[int, Code]:
-        return values[0], self._take()
+        return values[0], self._take_code()
 
     def target(self, _: list[Any]) -> Code:
-        return self._take()
+        return self._take_code()
 
     def expression(self, _: list[Any]) -> None:
-        self.done.append(Statement(self._take()))
+        self.statements.append(Statement(self._take_code()))
 
     def binding(self, values: list[Any]) -> None:
-        self.done.append(Statement(self._take(), name=values[0]))
+        self.statements.append(Statement(self._take_code(), name=values[0]))
 
     def function(self, values: list[Any]) -> None:
         name, parameters = values[0]
-        self.done.append(Statement(self._take(), name=name, parameters=parameters))
+        self.statements.append(Statement(self._take_code(), name=name, parameters=parameters))
 
     def model(self, values: list[Any]) -> None:
-        self.done.append(Statement(self._take(), target=values[0]))
+        self.statements.append(Statement(self._take_code(), target=values[0]))
 
     def declaration(self, values: list[Any]) -> None:
-        self.done.append(Statement(self._take(), name=values[0], shape=values[1]))
+        self.statements.append(Statement(self._take_code(), name=values[0], shape=values[1]))
 
     def sequence(self, _: list[Any]) -> None:
-        """The statements are in `done` already."""
+        """Do nothing: `statements` has all statements."""
 
     start = sequence
 
-    def unfinished(self) -> list[Statement]:
-        """The statements so far, with the code of the one that could not be finished."""
-        return [*self.done, Statement(self._take())]
+    def partial_statements(self) -> list[Statement]:
+        """Return the statements so far, with the code of the incomplete one."""
+        return [*self.statements, Statement(self._take_code())]
 
-    def _take(self) -> Code:
-        """The code since this was last asked for."""
-        begin, self._begin = self._begin, len(self.code.places)
+    def _take_code(self) -> Code:
+        """Return the code that was appended since the last call."""
+        begin, self._start = self._start, len(self.code.places)
         return Code(self.code.instructions[begin:], self.code.places[begin:])
 
 
-class _Instructions(dict[str, Instruction]):
-    """The instructions that a rule appends, by word."""
+class _InstructionCache(dict[str, Instruction]):
+    """The instructions that a rule appends, by word; each is created when it is first looked up."""
 
     def __init__(self, type: str, operands: int) -> None:
         self._type, self._operands = type, operands
@@ -166,54 +412,57 @@ class _Instructions(dict[str, Instruction]):
         return instruction
 
 
-class _Completion(NamedTuple):
-    """What is done when a rule is complete.
+class _Reduction(NamedTuple):
+    """What the parser does when a rule is complete.
 
     Attributes:
-        symbol: what the rule makes.
-        further: how many symbols it has besides its first.
-        instructions, lexeme: of a rule that appends one with a fixed number of operands, and which symbol of the rule
-            is its lexeme, counted from the end.
-        call: of a rule that does something else.
+        symbol: the symbol on the rule's left side.
+        extra_symbols: the number of symbols on its right side after the first.
+        instructions: the instructions to append, for a rule with a fixed number of operands; None for others.
+        lexeme: the index of the instruction's lexeme among the rule's symbols.
+        action: the method of `_Emitter` for other rules; None if there is nothing to do.
     """
 
     symbol: str
-    further: int
-    instructions: _Instructions | None
+    extra_symbols: int
+    instructions: _InstructionCache | None
     lexeme: int
-    call: Callable[[list[Any]], Any] | None
+    action: Callable[[list[Any]], Any] | None
 
 
-def _completion(rule: Production, emitter: _Emitter) -> _Completion:
-    if rule.name in FIXED:
-        type, lexeme, operands = FIXED[rule.name]
-        return _Completion(rule.symbol, rule.size - 1, _Instructions(type, operands), lexeme, None)
-    return _Completion(rule.symbol, rule.size - 1, None, 0, getattr(emitter, rule.name) if rule.name else None)
+def _reduction(rule: Production, emitter: _Emitter) -> _Reduction:
+    if rule.name in FIXED_ARITY_RULES:
+        type, lexeme, operands = FIXED_ARITY_RULES[rule.name]
+        return _Reduction(rule.symbol, rule.size - 1, _InstructionCache(type, operands), lexeme, None)
+    return _Reduction(rule.symbol, rule.size - 1, None, 0, getattr(emitter, rule.name) if rule.name else None)
 
 
-def _run(tables: Tables, emitter: _Emitter) -> tuple[int, list[int]] | None:
-    """Run the tables over the lexemes. None if these are a text of the language, else the number of the first that does
-    not fit, and the states of the parser there."""
+def _run_tables(tables: ParserTables, emitter: _Emitter) -> tuple[int, list[int]] | None:
+    """Run the tables over the lexemes.
+
+    Returns:
+        None for a correct text; else the number of the first lexeme that is not allowed, and the parser's states there.
+    """
     actions, gotos = tables.actions, tables.gotos
-    completions = [_completion(rule, emitter) for rule in reversed(tables.rules)]  # that of rule k at ~k
+    reductions = [_reduction(rule, emitter) for rule in reversed(tables.rules)]  # rule k is at index ~k
     words, (instructions, places) = emitter.lexemes.words, emitter.code
     states: list[int] = []
     values: list[Any] = []
     state = tables.start
     for number, type in enumerate(emitter.lexemes.types):
-        while (action := actions[state].get(type, UNFIT)) < 0:
-            symbol, further, known, lexeme, call = completions[action]
-            if known is not None:
+        while (action := actions[state].get(type, REJECT)) < 0:
+            symbol, extra, cache, lexeme, call = reductions[action]
+            if cache is not None:
                 place = values[lexeme]
-                instructions.append(known[words[place]])
+                instructions.append(cache[words[place]])
                 places.append(place)
             elif call is not None:
-                values[~further] = call(values[~further:])
-            if further:
-                del states[-further:]
-                del values[-further:]
+                values[~extra] = call(values[~extra:])
+            if extra:
+                del states[-extra:]
+                del values[-extra:]
             state = gotos[states[-1]][symbol][type]
-        if action == UNFIT:
+        if action == REJECT:
             return number, [*states, state]
         states.append(state)
         values.append(number)
@@ -221,11 +470,11 @@ def _run(tables: Tables, emitter: _Emitter) -> tuple[int, list[int]] | None:
     return None
 
 
-def _fits(tables: Tables, states: list[int], type: str) -> bool:
-    """Whether a text that has led to these states could go on with a lexeme of this type."""
+def _accepts(tables: ParserTables, states: list[int], type: str) -> bool:
+    """Whether a lexeme of this type is allowed in these states of the parser."""
     states = states.copy()
-    while (action := tables.actions[states[-1]].get(type, UNFIT)) < 0:
+    while (action := tables.actions[states[-1]].get(type, REJECT)) < 0:
         rule = tables.rules[~action]
         del states[len(states) - rule.size :]
         states.append(tables.gotos[states[-1]][rule.symbol][type])
-    return action != UNFIT
+    return action != REJECT

@@ -1,4 +1,5 @@
-"""What each operation does to one kind of number: one table per kind, by the operation's name.
+"""Kinds of numbers: floats, NumPy arrays, and balls with proven digits.
 
-Rules need no table: they are graphs, and become functions of a kind of number through it.
+Each kind has a table with a function for each operation, by the operation's name. Derivative rules need no table: they
+are graphs, and are compiled into functions of a kind of number through its table.
 """

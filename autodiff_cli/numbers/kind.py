@@ -1,7 +1,7 @@
-"""A kind of number: its table of functions, and the rules compiled for it.
+"""Kinds of numbers: a table of functions for each, and derivative rules compiled for it.
 
-Rules become Python functions through generated source. The source comes from the rule table alone; a user's text is
-never compiled this way.
+Derivative rules become Python functions through generated source code. The source comes from the table of operations
+only; text from a user is never compiled this way.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from autodiff_cli.graph.codegen import INFIX, Fragment, FunctionSyntax, Notation, call_notation, straight_line_code
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.straight import INFIX, Fragment, Notation, Syntax, call, straight_lines
-from autodiff_cli.graph.tape import topological
+from autodiff_cli.graph.tape import topological_order
 
 N = TypeVar("N")
-_WIDTH = 80  # of an expression; one is compiled, and runs, faster than a line for each operation
+_WIDTH = 80  # characters of an expression: long expressions compile and run faster than one line per operation
 
-_PYTHON = Syntax(
+_PYTHON = FunctionSyntax(
     function="def {name}({parameters}):\n{lines}    return {result}\n",
     line="    {name} = {value}\n",
     sequence="({},)",
@@ -28,47 +28,55 @@ _PYTHON = Syntax(
 
 
 class Kind(Generic[N]):
-    """One kind of number.
+    """A kind of number, such as floats, arrays of floats, or balls: what each operation does to it.
 
     Args:
-        name: what to call it in messages.
-        table: for each operation that is not a composite, a function of its inputs' values. Composites may be in it
-            too, where their expansion would cost digits.
-        read: turns the text of a constant (`"0.1"`, `"pi"`) into a number.
-        infix: the operations of the table that are those of Python's own operators.
+        name: the name in messages.
+        table: for each operation, a function of the values of its inputs. A composite needs an entry only where its
+            expansion would lose accuracy.
+        parse_constant: converts the text of a constant (`"0.1"`, `"pi"`) to a number.
+        infix: the operations that Python's own operators compute.
 
     Attributes:
-        rate: makes a number that is a derivative, of its text; where that is another class, arithmetic is its own.
+        parse_derivative: converts the text of a constant to a derivative. Its class may have arithmetic of its own.
     """
 
     def __init__(
         self,
         name: str,
         table: Mapping[str, Callable[..., N]],
-        read: Callable[[str], N],
+        parse_constant: Callable[[str], N],
         infix: Mapping[str, Notation] = INFIX,
     ) -> None:
         self.name = name
-        self.read = read
-        self.rate = read
+        self.parse_constant = parse_constant
+        self.parse_derivative = parse_constant
         self.table = table
         self._infix = infix
-        self._inner = read  # within what is compiled
+        self._parse_rule_constant = parse_constant  # for constants within compiled rules
         self._expansions: dict[tuple[str, int], Callable[..., N]] = {}
         self._partials: dict[tuple[str, int, tuple[int, ...]], Callable[..., tuple[N | None, ...]]] = {}
         self._predicates: dict[tuple[str, str, int], Callable[..., N] | None] = {}
 
-    def with_constants(self, read: Callable[[str], N], rate: Callable[[str], N]) -> Kind[N]:
-        """The same kind of number, and what is compiled for it, for graphs whose constants and derivatives differ."""
-        found = copy.copy(self)
-        found.read, found.rate, found._inner = read, rate, self._inner
-        return found
+    def with_constants(self, parse_constant: Callable[[str], N], parse_derivative: Callable[[str], N]) -> Kind[N]:
+        """Return a copy that parses constants and derivatives differently and shares the compiled rules."""
+        kind = copy.copy(self)
+        kind.parse_constant, kind.parse_derivative, kind._parse_rule_constant = (
+            parse_constant,
+            parse_derivative,
+            self._parse_rule_constant,
+        )
+        return kind
 
     def function(self, op: Op, count: int) -> Callable[..., N]:
-        """What `op` does to `count` numbers."""
-        found = self.table.get(op.name)
-        if found is not None:
-            return found
+        """Return the function that applies `op` to `count` numbers.
+
+        Raises:
+            NotImplementedError: if the table lacks the operation and it has no expansion.
+        """
+        entry = self.table.get(op.name)
+        if entry is not None:
+            return entry
         key = (op.name, count)
         if key not in self._expansions:
             expansion = op.expand(count)
@@ -78,21 +86,22 @@ class Kind(Generic[N]):
         return self._expansions[key]
 
     def partials(self, op: Op, count: int, wanted: tuple[int, ...]) -> Callable[..., tuple[N | None, ...]]:
-        """The local derivatives of `op` towards the inputs at the positions `wanted`.
+        """Return the function that computes the partial derivatives of `op` for the input positions `wanted`.
 
-        The function takes the output and then the inputs. None stands for structurally nothing: the partial is 0
-        everywhere, or its mask does not hold.
+        The function takes the output, then the inputs. None is a structural zero: the derivative is 0 everywhere, or
+        its mask is false.
         """
         key = (op.name, count, wanted)
-        found = self._partials.get(key)
-        if found is None:
-            rule = op.partials(count)
-            roots, result = _PYTHON.rule([rule.partials[k] for k in wanted])
-            found = self._partials[key] = self._compile((rule.output, *rule.inputs), roots, result)
-        return found
+        function = self._partials.get(key)
+        if function is None:
+            rule = op.derivative_rule(count)
+            roots, result = _PYTHON.rule_result([rule.partials[k] for k in wanted])
+            function = self._partials[key] = self._compile((rule.output, *rule.inputs), roots, result)
+        return function
 
     def predicate(self, op: Op, which: str, count: int) -> Callable[..., N] | None:
-        """The op's predicate `kink`, `domain` or `singular`, as a function of its inputs; None if it has none."""
+        """Return the predicate `kink`, `domain` or `singular` of `op` as a function of its inputs; None if it has
+        none."""
         key = (op.name, which, count)
         if key not in self._predicates:
             graph = op.predicate(which, count)
@@ -101,17 +110,17 @@ class Kind(Generic[N]):
         return self._predicates[key]
 
     def _compile(self, parameters: Sequence[Node], roots: Sequence[Node], result: str) -> Callable[..., Any]:
-        """A function of the parameters' values that returns the roots' values in the places of `result`.
+        """Return a function of the parameters that computes the roots and fills them into the template `result`.
 
-        What depends on no parameter is computed once, here.
+        Nodes that depend on no parameter are evaluated once, when the function is compiled.
         """
         names = {node: Fragment(f"p{i}") for i, node in enumerate(parameters)}
-        known: dict[Node, N] = {}
-        for node in topological(roots):
-            if node not in names and all(child in known for child in node.inputs):
-                known[node] = self._computed(node, [known[child] for child in node.inputs])
-        constants = {node: Fragment(f"c{i}") for i, node in enumerate(known)}
-        namespace: dict[str, Any] = {piece.text: known[node] for node, piece in constants.items()}
+        constant_values: dict[Node, N] = {}
+        for node in topological_order(roots):
+            if node not in names and all(child in constant_values for child in node.inputs):
+                constant_values[node] = self._evaluate(node, [constant_values[child] for child in node.inputs])
+        constants = {node: Fragment(f"c{i}") for i, node in enumerate(constant_values)}
+        namespace: dict[str, Any] = {fragment.text: constant_values[node] for node, fragment in constants.items()}
 
         def write(node: Node, operands: Sequence[Fragment]) -> Fragment:
             assert node.op is not None
@@ -119,13 +128,13 @@ class Kind(Generic[N]):
             if notation is None:
                 name = f"{node.op.name}_{count}"
                 namespace[name] = self.function(node.op, count)
-                notation = call(name, count)
-            return notation.of(operands)
+                notation = call_notation(name, count)
+            return notation.format(operands)
 
-        lines = straight_lines(roots, names | constants, write, _WIDTH)
-        exec(_PYTHON.written("compiled", [names[node].text for node in parameters], lines, result), namespace)
+        code = straight_line_code(roots, names | constants, write, _WIDTH)
+        exec(_PYTHON.write_function("compiled", [names[node].text for node in parameters], code, result), namespace)
         compiled: Callable[..., Any] = namespace["compiled"]
         return compiled
 
-    def _computed(self, node: Node, inputs: Sequence[N]) -> N:
-        return self._inner(node.text) if node.op is None else self.function(node.op, len(inputs))(*inputs)
+    def _evaluate(self, node: Node, inputs: Sequence[N]) -> N:
+        return self._parse_rule_constant(node.text) if node.op is None else self.function(node.op, len(inputs))(*inputs)

@@ -1,7 +1,8 @@
-"""The functions of `autodiff_cli.numbers.floats` as text, so that other languages compute what floats here do.
+"""Source code of the functions of floats, for their translation into other languages and into machine code.
 
-Every function has one name in all modules of that folder, except where `platform` has in arithmetic what the others
-take from Python's own library. A module is read when something in it is needed.
+The modules `float_functions`, `special_functions`, `gamma_functions` and `floats` have distinct names for their
+functions. `portable_functions` redefines, in plain arithmetic, some functions that the others take from Python's
+library. A module is parsed when something in it is needed.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-_FOLDER = "autodiff_cli.numbers.floats"
-_MODULES = ("elementary", "activations", "special", "integrals", "gamma", "incomplete_gamma", "distributions", "table")
-PLATFORM = "platform"
+_PACKAGE = "autodiff_cli.numbers"
+_MODULES = ("float_functions", "special_functions", "gamma_functions", "floats")
+_PORTABLE = "portable_functions"
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What a name means in a module of floats.
+    """The definition of a name at the top level of a module.
 
     Attributes:
-        node: where it is defined.
+        node: the syntax tree of the definition.
         value: a number, a sequence of numbers, or a function.
-        text: as it stands there.
-        op: the operation that a function stands for, if it does.
+        text: the source code of the definition.
+        op: the operation that a function computes; None if there is none.
     """
 
     node: ast.FunctionDef | ast.Assign
@@ -39,56 +40,60 @@ class Definition:
 
     @property
     def is_function(self) -> bool:
-        """Whether it is a function that other languages can have: one that catches no exceptions."""
+        """Whether this is a function that can be translated: it catches no exceptions and is not cached."""
         if not isinstance(self.node, ast.FunctionDef) or self.is_cached:
             return False
         return not any(isinstance(part, ast.Try) for part in ast.walk(self.node))
 
     @property
     def table(self) -> list[float] | None:
-        """The numbers of a sequence, or of a function that makes one when it is first called."""
+        """The numbers of a sequence, or of a cached function that returns one; None for anything else."""
         value = self.value() if self.is_cached else self.value
         return [float(number) for number in value] if isinstance(value, list | tuple) else None
 
     @property
     def number(self) -> float | None:
-        """The number that a constant is."""
+        """The value of a numeric constant; None for anything else."""
         return float(self.value) if isinstance(self.value, int | float) else None
 
     @property
     def is_cached(self) -> bool:
-        """Whether it is a function that is computed once, when it is first called."""
+        """Whether this is a function with a cached result."""
         decorators = self.node.decorator_list if isinstance(self.node, ast.FunctionDef) else []
         return any(isinstance(decorator, ast.Name) and decorator.id == "cache" for decorator in decorators)
 
 
 @cache
-def definition(name: str, in_arithmetic: bool) -> Definition | None:
-    """What a name means; `in_arithmetic`, in a form that needs no library, where there is one.
+def find_definition(name: str, prefer_portable: bool) -> Definition | None:
+    """Return the definition of a name; None if no module defines it.
 
-    >>> definition("EULER", True).number
+    Args:
+        name: the name of a function, a constant or a table.
+        prefer_portable: whether to prefer a definition in plain arithmetic, which needs no library.
+
+    >>> find_definition("EULER", True).number
     0.5772156649015329
     """
-    for module in _modules(in_arithmetic):
+    for module in _modules(prefer_portable):
         value = vars(module).get(name)
         is_imported = getattr(value, "__name__", "") == name and getattr(value, "__module__", "") != module.__name__
         if value is not None and not is_imported:
-            found = _read(module).get(name)
-            if found is not None:
-                op = next((op for op, function in _table(module).items() if function is value), None)
-                return Definition(found[0], value, found[1], op)
+            source = _parse_module(module).get(name)
+            if source is not None:
+                op = next((op for op, function in _operation_table(module).items() if function is value), None)
+                return Definition(source[0], value, source[1], op)
     return None
 
 
 @cache
-def function_name(op: str, in_arithmetic: bool) -> str | None:
-    """The name of the function that an operation has; None where it has none, or one without a name.
+def function_name(op: str, prefer_portable: bool) -> str | None:
+    """Return the name of the function that computes an operation; None if there is none or it is anonymous.
 
     >>> function_name("Ei", True)
     'exponential_integral'
     """
-    for module in _modules(in_arithmetic):
-        function = _table(module).get(op)
+    for module in _modules(prefer_portable):
+        function = _operation_table(module).get(op)
         name: str = getattr(function, "__name__", "")
         if isinstance(function, FunctionType) and vars(module).get(name) is function:
             return name
@@ -97,68 +102,72 @@ def function_name(op: str, in_arithmetic: bool) -> str | None:
 
 @cache
 def variable_name(op: str) -> str | None:
-    """The name that an operation's function has in its module, however it was made; None where it has none.
+    """Return the name of the variable in its module that holds the function of an operation; None if there is none.
 
     >>> variable_name("exp"), variable_name("round"), variable_name("sec")
     ('exp', 'nearest', None)
     """
-    function = next((_table(module)[op] for module in _modules(in_arithmetic=False) if op in _table(module)), None)
-    for module in _modules(in_arithmetic=False):
+    function = next(
+        (_operation_table(module)[op] for module in _modules(prefer_portable=False) if op in _operation_table(module)),
+        None,
+    )
+    for module in _modules(prefer_portable=False):
         name = next((name for name, value in vars(module).items() if value is function is not None), None)
-        if name is not None and name in _read(module):
+        if name is not None and name in _parse_module(module):
             return name
     return None
 
 
 def returns_condition(node: ast.AST) -> bool:
-    """Whether this is a function that answers a question."""
+    """Return whether this is a definition of a function that returns a truth value."""
     return isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool"
 
 
-def mentioned(node: ast.AST) -> list[str]:
-    """The names in a piece of a program, as often as they stand there."""
+def names_in(node: ast.AST) -> list[str]:
+    """Return the names in a syntax tree, with repetitions."""
     return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
-def counted(bounds: Sequence[ast.expr]) -> tuple[int, int, int]:
-    """Start, stop and step of a `range`, which are known beforehand."""
-    numbers = [_whole(bound) for bound in bounds]
+def range_bounds(bounds: Sequence[ast.expr]) -> tuple[int, int, int]:
+    """Return start, stop and step of a `range` with constant arguments."""
+    numbers = [_evaluate_bound(bound) for bound in bounds]
     return (0, numbers[0], 1) if len(numbers) == 1 else (numbers[0], numbers[1], (*numbers, 1)[2])
 
 
-def _whole(bound: ast.expr) -> int:
-    found = {name: definition(name, in_arithmetic=True) for name in mentioned(bound)}
-    values = {name: meant.value for name, meant in found.items() if meant is not None}
+def _evaluate_bound(bound: ast.expr) -> int:
+    definitions = {name: find_definition(name, prefer_portable=True) for name in names_in(bound)}
+    values = {name: definition.value for name, definition in definitions.items() if definition is not None}
     return int(eval(compile(ast.Expression(bound), "bound", "eval"), {}, values))
 
 
 def table_name(table: ast.expr) -> str:
-    """The name of a table, or of the function that makes it when it is first called."""
+    """Return the name of a table, or of the cached function that returns it."""
     return cast(ast.Name, table.func if isinstance(table, ast.Call) else table).id
 
 
-def specialised(name: str, formula: ast.Lambda, copied: str, free: Sequence[str]) -> ast.FunctionDef:
-    """A copy of a function whose argument is a function of one number, with that one's formula put in.
+def specialize(name: str, formula: ast.Lambda, new_name: str, free_names: Sequence[str]) -> ast.FunctionDef:
+    """Return a copy of a function that takes a function as its argument, with a formula substituted for that argument.
 
     Args:
-        name: of the function.
-        copied: the copy's own name.
-        free: the other names in the formula, which become the copy's arguments.
+        name: the name of the function.
+        formula: the argument, a function of one number.
+        new_name: the name of the copy.
+        free_names: the other names in the formula, which become the arguments of the copy.
     """
-    found = definition(name, in_arithmetic=True)
-    assert found is not None
-    node = copy.deepcopy(cast(ast.FunctionDef, found.node))
-    parameter, own = node.args.args[0].arg, formula.args.args[0].arg
-    node.name = copied
-    node.args = ast.arguments([], [*map(ast.arg, free)], None, [], [], None, [])
-    return cast(ast.FunctionDef, _Put(parameter, own, formula.body).visit(node))
+    definition = find_definition(name, prefer_portable=True)
+    assert definition is not None
+    node = copy.deepcopy(cast(ast.FunctionDef, definition.node))
+    parameter, argument = node.args.args[0].arg, formula.args.args[0].arg
+    node.name = new_name
+    node.args = ast.arguments([], [*map(ast.arg, free_names)], None, [], [], None, [])
+    return cast(ast.FunctionDef, _InlineFormula(parameter, argument, formula.body).visit(node))
 
 
-class _Put(ast.NodeTransformer):
-    """Puts a formula of one number in the place of calls of a parameter."""
+class _InlineFormula(ast.NodeTransformer):
+    """Replaces calls of a parameter by a formula of one number."""
 
-    def __init__(self, parameter: str, own: str, body: ast.expr) -> None:
-        self._parameter, self._own, self._body = parameter, own, body
+    def __init__(self, parameter: str, argument: str, body: ast.expr) -> None:
+        self._parameter, self._own, self._body = parameter, argument, body
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if not isinstance(node.func, ast.Name) or node.func.id != self._parameter:
@@ -169,32 +178,32 @@ class _Put(ast.NodeTransformer):
         return self._body
 
 
-def _modules(in_arithmetic: bool) -> Iterator[ModuleType]:
-    for name in ((PLATFORM,) if in_arithmetic else ()) + _MODULES:
-        yield importlib.import_module(f"{_FOLDER}.{name}")
+def _modules(prefer_portable: bool) -> Iterator[ModuleType]:
+    for name in ((_PORTABLE,) if prefer_portable else ()) + _MODULES:
+        yield importlib.import_module(f"{_PACKAGE}.{name}")
 
 
-def _table(module: ModuleType) -> Mapping[str, Any]:
-    """A module's functions by operation."""
-    found: Mapping[str, Any] = getattr(module, module.__name__.rpartition(".")[2].upper())
-    return found
+def _operation_table(module: ModuleType) -> Mapping[str, Any]:
+    """Return the functions of a module by the names of operations."""
+    table: Mapping[str, Any] = module.OPERATIONS
+    return table
 
 
 @cache
-def _read(module: ModuleType) -> dict[str, tuple[ast.FunctionDef | ast.Assign, str]]:
-    """The definitions at the top of a module, and their texts."""
+def _parse_module(module: ModuleType) -> dict[str, tuple[ast.FunctionDef | ast.Assign, str]]:
+    """Return the top-level definitions of a module by name: syntax tree and source code."""
     assert module.__file__ is not None
     source = Path(module.__file__).read_text(encoding="utf-8")
     lines = source.splitlines(keepends=True)
-    found: dict[str, tuple[ast.FunctionDef | ast.Assign, str]] = {}
+    definitions: dict[str, tuple[ast.FunctionDef | ast.Assign, str]] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.Assign):
             first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
             text = "".join(lines[first - 1 : node.end_lineno])
-            names = [node.name] if isinstance(node, ast.FunctionDef) else _assigned(node)
-            found |= dict.fromkeys(names, (node, text))
-    return found
+            names = [node.name] if isinstance(node, ast.FunctionDef) else _assigned_names(node)
+            definitions |= dict.fromkeys(names, (node, text))
+    return definitions
 
 
-def _assigned(node: ast.Assign) -> list[str]:
+def _assigned_names(node: ast.Assign) -> list[str]:
     return [part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)]

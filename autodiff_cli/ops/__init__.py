@@ -1,25 +1,12 @@
-"""The table of operations: every formula and every derivative rule of the project, each written once.
+"""The table of operations: each operation and its derivative rule, declared once.
 
-To add an operation, add a line to one of the modules here (and, unless it is a composite, its name in the tables of
-`autodiff_cli.numbers`). Everything else reads these records; see `docs/adding-an-operation.md`.
+To add an operation, add a declaration to one of these modules. Unless it is a composite, also add its name to the
+tables of `autodiff_cli.numbers`. Everything else reads these records; see `docs/adding-an-operation.md`.
 """
 
 from __future__ import annotations
 
-from autodiff_cli.graph.registry import all_ops, function, function_names, registered
-from autodiff_cli.ops import activations, arithmetic, choice, elementary, gamma, integrals, special, structural
+from autodiff_cli.graph.node import all_ops, function_names, get_op, overloads
+from autodiff_cli.ops import arithmetic, elementary, special, structural
 
-__all__ = [
-    "activations",
-    "all_ops",
-    "arithmetic",
-    "choice",
-    "elementary",
-    "function",
-    "function_names",
-    "gamma",
-    "integrals",
-    "registered",
-    "special",
-    "structural",
-]
+__all__ = ["all_ops", "arithmetic", "elementary", "function_names", "get_op", "overloads", "special", "structural"]

@@ -1,14 +1,20 @@
-"""The operators: arithmetic, comparisons, logic.
+"""Operators and choices: arithmetic, comparisons, logic, rounding, `where`, `max`, `min`, `clip` and `relu`.
 
-A comparison is a number, 1 or 0, and its derivative is 0: it jumps, it has no slope.
+The value of a comparison is the number 1 or 0, and its derivative is 0.
+
+A choice propagates its gradient only to the selected input. The other inputs receive a structural zero and not 0 times
+something, so a nan or an infinity among them cannot leak.
 """
 
 from __future__ import annotations
 
-from autodiff_cli.graph.op import Gate, Op, Precedence
-from autodiff_cli.ops.declare import Fields, elementary, helper, operator
+from math import inf
 
-# Rules may name operations that are defined further down.
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Gate, Op, Precedence
+from autodiff_cli.ops.declaration import OpFields, chooser, elementary, helper, operator
+
+# Forward declarations: rules may use operations that are declared further down.
 equal: Op
 round_: Op
 abs_: Op
@@ -17,9 +23,9 @@ ceil: Op
 
 SUM, PRODUCT, SIGN, COMPARISON = Precedence.SUM, Precedence.PRODUCT, Precedence.SIGN, Precedence.COMPARISON
 
-JUMPS: Fields = {"gate": Gate.BLOCK, "is_exact": True}  # between whole numbers; flat elsewhere
+PIECEWISE_CONSTANT: OpFields = {"gate": Gate.BLOCK, "is_exact": True}  # jumps between integers, so the derivative is 0
 
-# x/y², in numbers as (x/y)/y: the square would overflow or vanish long before the quotient does.
+# x/y², computed as (x/y)/y: the square would overflow or underflow long before the quotient does.
 quotient_slope: Op = helper(
     "quotient_slope", lambda z, x, y: (quotient_slope(1, y), -(2 * z / y)), lambda x, y: x / y**2
 )
@@ -31,20 +37,20 @@ mul = operator("mul", "*", PRODUCT, lambda z, x, y: (y, x),           gate=Gate.
 div = operator("div", "/", PRODUCT, lambda z, x, y: (1 / y, -quotient_slope(x, y)), factors=(None, 0), singular=lambda x, y: equal(y, 0), title="a quotient")
 neg = operator("neg", "-", SIGN,    lambda z, x: (-1,),               parity=-1, is_exact=True, title="a minus sign")
 
-equal         = operator("eq", "==", COMPARISON, lambda z, x, y: (0, 0), **JUMPS)
-not_equal     = operator("ne", "!=", COMPARISON, lambda z, x, y: (0, 0), **JUMPS)
-less          = operator("lt", "<",  COMPARISON, lambda z, x, y: (0, 0), **JUMPS)
-less_equal    = operator("le", "<=", COMPARISON, lambda z, x, y: (0, 0), **JUMPS)
-greater       = operator("gt", ">",  COMPARISON, lambda z, x, y: (0, 0), **JUMPS)
-greater_equal = operator("ge", ">=", COMPARISON, lambda z, x, y: (0, 0), **JUMPS)
+equal         = operator("eq", "==", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+not_equal     = operator("ne", "!=", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+less          = operator("lt", "<",  COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+less_equal    = operator("le", "<=", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+greater       = operator("gt", ">",  COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+greater_equal = operator("ge", ">=", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
 
-and_ = operator("and", "and", Precedence.AND, lambda z, x, y: (0, 0), **JUMPS)
-or_  = operator("or",  "or",  Precedence.OR,  lambda z, x, y: (0, 0), **JUMPS)
-not_ = operator("not", "not", Precedence.NOT, lambda z, x: (0,),      **JUMPS, parity=1)
+and_ = operator("and", "and", Precedence.AND, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+or_  = operator("or",  "or",  Precedence.OR,  lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+not_ = operator("not", "not", Precedence.NOT, lambda z, x: (0,),      **PIECEWISE_CONSTANT, parity=1)
 # fmt: on
 
-# The quotient has the sign of b. Its slope towards b is minus the whole number of times that b fits in a; the quotient
-# (z - a)/b is that number up to rounding, while floor(a/b) would be one off where a/b rounds up to a whole number.
+# The remainder has the sign of b. Its derivative with respect to b is -floor(a/b). The quotient (z - a)/b equals that
+# up to rounding, whereas floor(a/b) would be off by one where a/b rounds up to an integer.
 mod = operator(
     "mod", "%", PRODUCT, lambda z, a, b: (1, round_((z - a) / b)),
     spelling="mod", title="a remainder", kink=lambda a, b: equal(a % b, 0), kink_note="it jumps there; the slope on either side is taken",
@@ -52,23 +58,86 @@ mod = operator(
 )  # fmt: skip
 
 round_ = elementary(
-    "round", lambda z, x: 0, **JUMPS, parity=-1,
+    "round", lambda z, x: 0, **PIECEWISE_CONSTANT, parity=-1,
     kink=lambda x: equal(abs_(x - floor(x)), 0.5), kink_note="it jumps there; slope 0 is taken",
     summary="the nearest whole number, halves to the even one",
 )  # fmt: skip
 floor = elementary(
-    "floor", lambda z, x: 0, **JUMPS,
+    "floor", lambda z, x: 0, **PIECEWISE_CONSTANT,
     kink=lambda x: equal(floor(x), x), kink_note="it jumps there; slope 0 is taken",
 )  # fmt: skip
 ceil = elementary(
-    "ceil", lambda z, x: 0, **JUMPS,
+    "ceil", lambda z, x: 0, **PIECEWISE_CONSTANT,
     kink=lambda x: equal(ceil(x), x), kink_note="it jumps there; slope 0 is taken",
 )  # fmt: skip
 sign = elementary(
-    "sign", lambda z, x: 0, **JUMPS, parity=-1,
+    "sign", lambda z, x: 0, **PIECEWISE_CONSTANT, parity=-1,
     kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is taken",
 )  # fmt: skip
 abs_ = elementary(
     "abs", lambda z, x: sign(x), parity=1, is_exact=True,
     kink=lambda x: equal(x, 0), kink_note="the slopes are -1 and 1; 0 is taken",
+)  # fmt: skip
+
+# --- Choices ---
+
+where = chooser(
+    "where", lambda z, c, a, b: ((0, 0), (c, 1), (not_(c), 1)), gate=Gate.ROUTE, is_exact=True,
+    summary="a where the condition holds (is not 0), else b",
+)  # fmt: skip
+
+
+max_: Op
+min_: Op
+
+
+def _tie_indicators(z: Node, inputs: tuple[Node, ...]) -> tuple[list[Node], Node]:
+    """Return an indicator for each input of whether it equals the output, and the number of inputs that do."""
+    wins = [equal(x, z) for x in inputs]
+    total = wins[0]
+    for win in wins[1:]:
+        total = add(total, win)
+    return wins, total
+
+
+# Inputs that tie share the gradient equally. If the value is nan, so is every share: 0/0.
+def _tied_shares(z: Node, inputs: tuple[Node, ...], loses_to: Op) -> tuple[tuple[Node, Node], ...]:
+    wins, total = _tie_indicators(z, inputs)
+    return tuple((not_(loses_to(x, z)), win / total) for x, win in zip(inputs, wins, strict=True))
+
+
+max_ = chooser(
+    "max", lambda z, *xs: _tied_shares(z, xs, less), gate=Gate.ROUTE, is_exact=True,
+    kink=lambda *xs: _tie_indicators(max_(*xs), xs)[1] > 1, kink_note="two or more are the largest; they get equal shares",
+    summary="the largest of its arguments",
+)  # fmt: skip
+min_ = chooser(
+    "min", lambda z, *xs: _tied_shares(z, xs, greater), gate=Gate.ROUTE, is_exact=True,
+    kink=lambda *xs: _tie_indicators(min_(*xs), xs)[1] > 1, kink_note="two or more are the smallest; they get equal shares",
+    summary="the smallest of its arguments",
+)  # fmt: skip
+clip = chooser(
+    "clip",
+    lambda z, x, low, high: (
+        (and_(x > low, x < high), 1),
+        (and_(x < low, low < high), 1),
+        (or_(x > high, low > high), 1),
+    ),
+    gate=Gate.ROUTE, is_exact=True,
+    kink=lambda x, low, high: or_(
+        and_(low < high, or_(equal(x, low), equal(x, high))),
+        and_(equal(low, high), x <= low),
+    ),
+    kink_note="the slopes are 0 and 1; 0 is taken",
+    summary="x kept between low and high",
+)  # fmt: skip
+relu = chooser(
+    "relu", lambda z, x: ((x > 0, 1),), gate=Gate.ROUTE, is_exact=True, is_rectifier=True, saturation_values=(0, inf),
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 0 and 1; 0 is taken",
+    summary="x where it is positive, else 0",
+)  # fmt: skip
+heaviside = elementary(
+    "heaviside", lambda z, x: 0, gate=Gate.BLOCK,
+    kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is taken",
+    summary="0 below 0, 1 above, 1/2 at 0",
 )  # fmt: skip

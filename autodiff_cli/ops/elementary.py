@@ -1,19 +1,19 @@
 """Powers, exponentials, logarithms, trigonometric and hyperbolic functions, with their inverses.
 
-Rules are chosen for their digits, not from a textbook: `1 - z²` as the slope of tanh has lost every digit by x = 20,
-`1/cosh(x)²` none, and dividing twice does not overflow where the square does. Where a slope is infinite the rule gives an infinity, not nan.
+Rules are chosen for accuracy and may differ from textbooks. As the derivative of tanh, `1 - z²` has no correct digit
+left at x = 20, while `1/cosh(x)²` loses none; and dividing twice does not overflow where the square does. Where a
+derivative is infinite, the rule returns an infinity, not nan.
 """
 
 from __future__ import annotations
 
 from autodiff_cli.graph.node import constant
 from autodiff_cli.graph.op import Op, Precedence
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, floor, not_equal, or_, quotient_slope
-from autodiff_cli.ops.choice import where
-from autodiff_cli.ops.declare import Fields, composite, elementary, helper, operator
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, floor, not_equal, or_, quotient_slope, where
+from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper, operator
 
-# Rules may name operations that are defined further down.
-within: Op
+# Forward declarations: rules may use operations that are declared further down.
+where_defined: Op
 sqrt: Op
 times_log: Op
 log: Op
@@ -27,24 +27,25 @@ hypot: Op
 
 pi = constant("pi")
 
-# Where functions of one variable are defined, and at which points there the value or the slope is infinite.
-POLE_AT_0: Fields = {"singular": lambda x: equal(x, 0)}
-FROM_0: Fields = {"domain": lambda x: x >= 0, "singular": lambda x: equal(x, 0)}
-FROM_1: Fields = {"domain": lambda x: x >= 1, "singular": lambda x: equal(x, 1)}
-FROM_MINUS_1: Fields = {"domain": lambda x: x >= -1, "singular": lambda x: equal(x, -1)}
-ZERO_TO_1: Fields = {"domain": lambda x: and_(x >= 0, x <= 1), "singular": lambda x: or_(equal(x, 0), equal(x, 1))}
-INSIDE_1: Fields = {"domain": lambda x: abs_(x) <= 1, "singular": lambda x: equal(abs_(x), 1)}
-OUTSIDE_1: Fields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: equal(abs_(x), 1)}
+# Domains of functions of one variable, and the points of the domain where the value or the derivative is infinite.
+POLE_AT_0: OpFields = {"singular": lambda x: equal(x, 0)}
+FROM_0: OpFields = {"domain": lambda x: x >= 0, "singular": lambda x: equal(x, 0)}
+FROM_1: OpFields = {"domain": lambda x: x >= 1, "singular": lambda x: equal(x, 1)}
+FROM_MINUS_1: OpFields = {"domain": lambda x: x >= -1, "singular": lambda x: equal(x, -1)}
+ZERO_TO_1: OpFields = {"domain": lambda x: and_(x >= 0, x <= 1), "singular": lambda x: or_(equal(x, 0), equal(x, 1))}
+INSIDE_1: OpFields = {"domain": lambda x: abs_(x) <= 1, "singular": lambda x: equal(abs_(x), 1)}
+OUTSIDE_1: OpFields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: equal(abs_(x), 1)}
 
-# A slope whose formula has a value where the function has none (1/x, below 0): nan there, as the function's own.
-within = helper("within", lambda r, z, slope: (0, within(z, 1)), lambda z, slope: slope)
+# A derivative restricted to the domain of its function: log(x) is nan below 0, so its derivative is nan there and not
+# 1/x.
+where_defined = helper("where_defined", lambda r, z, slope: (0, where_defined(z, 1)), lambda z, slope: slope)
 
-# The curve called the witch of Agnesi, in numbers right also where the square overflows.
-witch = helper("witch", lambda z, x: -(2 * x * z * z), lambda x: 1 / (1 + x**2), is_positive=True)
+# The derivative of atan, computed accurately also where the square overflows.
+atan_slope = helper("atan_slope", lambda z, x: -(2 * x * z * z), lambda x: 1 / (1 + x**2), is_positive=True)
 
-# Slopes whose own slopes cancel near 0 or overflow far out when they are derived from the text that people read.
-pole_pair = helper("pole_pair", lambda z, x: 2 * x * z * z, lambda x: 1 / ((1 - x) * (1 + x)))
-arc_slope = helper("arc_slope", lambda z, x: x * z * z * z, lambda x: 1 / sqrt((1 - x) * (1 + x)))
+# Derivatives with rules of their own: the derivatives of their printed forms would cancel near 0 or overflow.
+atanh_slope = helper("atanh_slope", lambda z, x: 2 * x * z * z, lambda x: 1 / ((1 - x) * (1 + x)))
+asin_slope = helper("asin_slope", lambda z, x: x * z * z * z, lambda x: 1 / sqrt((1 - x) * (1 + x)))
 sech_square = helper("sech_square", lambda z, x: -(2 * z * tanh(x)), lambda x: 1 / cosh(x) ** 2, is_positive=True)
 csch_square = helper("csch_square", lambda z, x: -(2 * z * coth(x)), lambda x: 1 / sinh(x) ** 2)
 
@@ -56,10 +57,10 @@ cbrt   = elementary("cbrt",   lambda z, x: 1 / (3 * square(z)), **POLE_AT_0, par
 exp    = elementary("exp",    lambda z, x: z, is_positive=True)
 exp2   = elementary("exp2",   lambda z, x: z * log(2), is_positive=True)
 expm1  = elementary("expm1",  lambda z, x: exp(x),                       summary="exp(x) - 1, with all digits near 0")
-log    = elementary("log",    lambda z, x: within(z, 1 / x),             **FROM_0, aliases=("ln",), summary="the natural logarithm")
-log2   = elementary("log2",   lambda z, x: within(z, 1 / (x * log(2))),  **FROM_0)
-log10  = elementary("log10",  lambda z, x: within(z, 1 / log(10) / x), **FROM_0)
-log1p  = elementary("log1p",  lambda z, x: within(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
+log    = elementary("log",    lambda z, x: where_defined(z, 1 / x),             **FROM_0, aliases=("ln",), summary="the natural logarithm")
+log2   = elementary("log2",   lambda z, x: where_defined(z, 1 / (x * log(2))),  **FROM_0)
+log10  = elementary("log10",  lambda z, x: where_defined(z, 1 / log(10) / x), **FROM_0)
+log1p  = elementary("log1p",  lambda z, x: where_defined(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
 
 sin    = elementary("sin",    lambda z, x: cos(x), parity=-1)
 cos    = elementary("cos",    lambda z, x: -sin(x), parity=1)
@@ -68,29 +69,29 @@ sec    = elementary("sec",    lambda z, x: z * tan(x), parity=1)
 csc    = elementary("csc",    lambda z, x: -(z * cot(x)),         **POLE_AT_0, parity=-1)
 cot    = elementary("cot",    lambda z, x: -(1 / square(sin(x))), **POLE_AT_0, parity=-1)
 
-asin   = elementary("asin",   lambda z, x: arc_slope(x),                    **INSIDE_1, aliases=("arcsin",), parity=-1)
-acos   = elementary("acos",   lambda z, x: -arc_slope(x),                   **INSIDE_1, aliases=("arccos",))
-atan   = elementary("atan",   lambda z, x: witch(x),                        aliases=("arctan",), parity=-1)
+asin   = elementary("asin",   lambda z, x: asin_slope(x),                    **INSIDE_1, aliases=("arcsin",), parity=-1)
+acos   = elementary("acos",   lambda z, x: -asin_slope(x),                   **INSIDE_1, aliases=("arccos",))
+atan   = elementary("atan",   lambda z, x: atan_slope(x),                        aliases=("arctan",), parity=-1)
 asec   = elementary("asec",   lambda z, x: 1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1),    **OUTSIDE_1)
 acsc   = elementary("acsc",   lambda z, x: -(1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1)), **OUTSIDE_1, parity=-1)
 
 sinh   = elementary("sinh",   lambda z, x: cosh(x), parity=-1)
 cosh   = elementary("cosh",   lambda z, x: sinh(x), parity=1, is_positive=True)
-tanh   = elementary("tanh",   lambda z, x: sech_square(x), parity=-1, ends=(-1, 1), textbook=lambda z, x: 1 - z**2)
+tanh   = elementary("tanh",   lambda z, x: sech_square(x), parity=-1, saturation_values=(-1, 1), textbook_slope=lambda z, x: 1 - z**2)
 sech   = elementary("sech",   lambda z, x: -(z * tanh(x)), parity=1, is_positive=True)
 csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0, parity=-1)
 coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0, parity=-1)
 
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",), parity=-1)
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
-atanh  = elementary("atanh",  lambda z, x: within(z, pole_pair(x)),              **INSIDE_1, aliases=("arctanh",), parity=-1)
-asech  = elementary("asech",  lambda z, x: within(z, -(1 / (x * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1)
+atanh  = elementary("atanh",  lambda z, x: where_defined(z, atanh_slope(x)),              **INSIDE_1, aliases=("arctanh",), parity=-1)
+asech  = elementary("asech",  lambda z, x: where_defined(z, -(1 / (x * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1)
 acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0, parity=-1)
-acoth  = elementary("acoth",  lambda z, x: within(z, pole_pair(x)),              **OUTSIDE_1, parity=-1)
+acoth  = elementary("acoth",  lambda z, x: where_defined(z, atanh_slope(x)),              **OUTSIDE_1, parity=-1)
 # fmt: on
 
 acot = elementary(
-    "acot", lambda z, x: -witch(x), parity=-1,
+    "acot", lambda z, x: -atan_slope(x), parity=-1,
     kink=lambda x: equal(x, 0), kink_note="it jumps from -pi/2 to pi/2; the slope on either side is taken",
     summary="atan(1/x)",
 )  # fmt: skip
@@ -101,7 +102,7 @@ log_base = composite(
     summary="the logarithm to a base",
 )  # fmt: skip
 
-# x/h where h is a length: 0 where the length is 0, so that `hypot(0, 0)` has the gradient 0.
+# x/h for a length h; 0 where the length is 0, so that the gradient of `hypot(0, 0)` is 0.
 direction = helper("direction", None, lambda x, h: x / h, vanishes=lambda x, h: equal(h, 0))
 
 hypot = elementary(
@@ -116,9 +117,9 @@ atan2 = elementary(
     summary="the angle of the point (x, y), from -pi to pi",
 )  # fmt: skip
 
-# The slopes of x^y. People read what they expand to. Numbers are guarded (0 towards the base where the exponent is 0;
-# 0 towards the exponent where the base is 0 and the exponent positive) and computed as y*(x^y/x), good to 1.5 ulp,
-# where y*x^(y-1), with its rounded exponent, loses up to 656.
+# The derivatives of x^y; printed formulas show their expansions. The tables of numbers return 0 with respect to the
+# base where the exponent is 0, and 0 with respect to the exponent where the base is 0 and the exponent positive. They
+# compute y*(x^y/x), which is accurate to 1.5 ulp, because y*x^(y-1) with its rounded exponent loses up to 656 ulp.
 pow_slope_base = helper("pow_slope_base", None, lambda x, y: y * x ** (y - 1))
 pow_slope_exponent = helper(
     "pow_slope_exponent",
@@ -126,7 +127,7 @@ pow_slope_exponent = helper(
     lambda x, y: x**y * log(x),
     vanishes=lambda x, y: and_(equal(x, 0), y > 0),
 )
-# a*log(x), and 0 where a is 0: powers of 0 win over its logarithm.
+# a*log(x), and 0 where a is 0: a power of x tends to 0 faster than log(x) to infinity.
 times_log = helper(
     "times_log", lambda z, a, x: (log(x), a / x), lambda a, x: a * log(x),
     vanishes=lambda a, x: and_(equal(x, 0), equal(a, 0)),

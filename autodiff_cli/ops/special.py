@@ -1,52 +1,80 @@
-"""The error functions, the normal distribution, sinc and Lambert's W."""
+"""Special functions and activation functions.
+
+These are the error functions, the normal distribution, sinc, Lambert's W, the activation functions of neural networks,
+the gamma family, and the exponential, trigonometric and Fresnel integrals.
+
+The gamma family is closed under differentiation, because `polygamma(n, x)` includes all derivatives of digamma. No
+derivative is known with respect to the order n, or to the first argument of the incomplete gamma functions.
+"""
 
 from __future__ import annotations
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
-from autodiff_cli.graph.op import Op
-from autodiff_cli.ops.arithmetic import and_, equal, floor
-from autodiff_cli.ops.declare import elementary, helper
-from autodiff_cli.ops.elementary import INSIDE_1, exp, pi, sqrt, square
+from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, or_, quotient_slope, where
+from autodiff_cli.ops.declaration import composite, elementary, helper
+from autodiff_cli.ops.elementary import (
+    FROM_0,
+    INSIDE_1,
+    POLE_AT_0,
+    ZERO_TO_1,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    log,
+    pi,
+    sech_square,
+    sin,
+    sqrt,
+    square,
+    tanh,
+    where_defined,
+)
 
-# exp(-x²), exp(-x²/2) and exp(x²), in numbers with the square's rounding error carried along: far out, that error is
-# hundreds of ulps of the result.
-bell = helper("bell", lambda z, x: -2 * x * z, lambda x: exp(-(x**2)), is_positive=True)
-half_bell = helper("half_bell", lambda z, x: -x * z, lambda x: exp(-(x**2) / 2), is_positive=True)
-swell = helper("swell", lambda z, x: 2 * x * z, lambda x: exp(x**2), is_positive=True)
+# --- Error functions, the normal distribution, sinc and Lambert's W ---
+
+# exp(-x²), exp(-x²/2) and exp(x²). The tables of numbers correct for the rounding error of the square: for large x, it
+# amounts to hundreds of ulps of the result.
+exp_minus_square = helper("exp_minus_square", lambda z, x: -2 * x * z, lambda x: exp(-(x**2)), is_positive=True)
+exp_minus_half_square = helper(
+    "exp_minus_half_square", lambda z, x: -x * z, lambda x: exp(-(x**2) / 2), is_positive=True
+)
+exp_square = helper("exp_square", lambda z, x: 2 * x * z, lambda x: exp(x**2), is_positive=True)
 
 # fmt: off
-erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * bell(x),    summary="the error function", parity=-1)
-erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * bell(x)), summary="1 - erf(x), with all digits far right", is_positive=True)
-erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * swell(x),   bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x", parity=-1)
-erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * swell(z),   **INSIDE_1, bound=60, summary="the inverse of erf", parity=-1)
+erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * exp_minus_square(x),    summary="the error function", parity=-1)
+erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * exp_minus_square(x)), summary="1 - erf(x), with all digits far right", is_positive=True)
+erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * exp_square(x),   ulp_bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x", parity=-1)
+erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * exp_square(z),   **INSIDE_1, ulp_bound=60, summary="the inverse of erf", parity=-1)
 # fmt: on
 
 
-def _standard(x: Node, mean: Operand, deviation: Operand) -> Node:
+def _standardize(x: Node, mean: Operand, deviation: Operand) -> Node:
     return (x - mean) / deviation
 
 
 def _density_slopes(z: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
-    u = _standard(x, mean, deviation)
+    u = _standardize(x, mean, deviation)
     return -(z * u / deviation), z * u / deviation, z * (square(u) - 1) / deviation
 
 
 def _distribution_slopes(_: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
-    density = normal_pdf(*(given for given in (x, mean, deviation) if isinstance(given, Node)))
-    return density, -density, -(density * _standard(x, mean, deviation))
+    density = normal_pdf(*(argument for argument in (x, mean, deviation) if isinstance(argument, Node)))
+    return density, -density, -(density * _standardize(x, mean, deviation))
 
 
 normal_pdf = elementary(
     "normal_pdf", _density_slopes,
     expansion=lambda x, mean=0, deviation=1: (
-        half_bell(_standard(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi))
+        exp_minus_half_square(_standardize(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi))
     ),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
     summary="the normal density at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
 normal_cdf = elementary(
     "normal_cdf", _distribution_slopes, aliases=("Φ",),
-    expansion=lambda x, mean=0, deviation=1: erfc(-_standard(x, mean, deviation) / sqrt(2)) / 2,
+    expansion=lambda x, mean=0, deviation=1: erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2,
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
@@ -55,25 +83,195 @@ sinc_derivative: Op
 
 
 def is_order(n: Node) -> Node:
-    """Whether a number says which derivative."""
+    """Return the condition that n can be the order of a derivative: an integer from 0."""
     return and_(n >= 0, equal(floor(n), n))
 
 
-# (cos(x) - sinc(x))/x, the textbook slope, cancels near 0; so the n-th derivative is an operation of its own.
+# The textbook derivative, (cos(x) - sinc(x))/x, cancels near 0, so the n-th derivative is a separate operation.
 sinc = elementary("sinc", lambda z, x: sinc_derivative(1, x), parity=1, summary="sin(x)/x, and 1 at 0")
 sinc_derivative = elementary(
-    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), unavailable=(0,), bound=8,
+    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), unavailable_inputs=(0,), ulp_bound=8,
     domain=lambda n, x: is_order(n),
     summary="the n-th derivative of sinc at x",
 )  # fmt: skip
 
 lambertw: Op
 lambertw_slope: Op
-# 1 + W(x), and the slope of W, in numbers with all digits also near the branch point, where they go to 0 and infinity.
-lambertw_rise = helper("lambertw_rise", lambda z, x: lambertw_slope(x), lambda x: 1 + lambertw(x))
-lambertw_slope = helper("lambertw_slope", None, lambda x: 1 / (exp(lambertw(x)) * lambertw_rise(x)))
+# 1 + W(x) and the derivative of W, computed accurately also near the branch point, where they are 0 and infinite.
+lambertw_plus_1 = helper("lambertw_plus_1", lambda z, x: lambertw_slope(x), lambda x: 1 + lambertw(x))
+lambertw_slope = helper("lambertw_slope", None, lambda x: 1 / (exp(lambertw(x)) * lambertw_plus_1(x)))
 lambertw = elementary(
     "lambertw", lambda z, x: lambertw_slope(x),
     domain=lambda x: x >= -1 / constant("e"), singular=lambda x: equal(x, -1 / constant("e")),
     summary="the inverse of w*exp(w), its principal branch, from -1/e on",
 )  # fmt: skip
+
+
+# --- Activation functions ---
+
+# The constants of the self-normalizing unit, with the digits of its definition (Klambauer et al. 2017, arXiv
+# 1706.02515). They are texts because a float would truncate them to 17 digits for every kind of number.
+SELU_ALPHA = constant("1.6732632423543772848170429916717")
+SELU_SCALE = constant("1.0507009873554804934193349852946")
+
+sigmoid: Op
+softplus: Op
+binary_softmax: Op
+
+# exp(x)/(exp(x) + exp(y)). The tables of numbers correct for the rounding error of x - y, which exp amplifies.
+binary_softmax = helper(
+    "binary_softmax",
+    lambda z, x, y: (z * binary_softmax(y, x), -(z * binary_softmax(y, x))),
+    lambda x, y: sigmoid(x - y),
+)
+# The derivatives of their expansions would cancel in the middle and overflow at the ends.
+logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (x * (1 - x)))
+sigmoid_slope = helper(
+    "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
+)
+# Computed from one exponential, and accurate also where it alone would underflow.
+silu_slope = helper("silu_slope", None, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)))
+mish_slope = helper("mish_slope", None, lambda x: tanh(softplus(x)) + x * sech_square(softplus(x)) * sigmoid(x))
+
+# fmt: off
+sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          aliases=("logistic",), saturation_values=(0, 1), textbook_slope=lambda z, x: z * (1 - z), summary="1/(1 + exp(-x))", is_positive=True)
+logit      = elementary("logit",      lambda z, x: where_defined(z, logit_slope(x)),    **ZERO_TO_1, summary="log(x/(1 - x))")
+softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              is_rectifier=True, summary="log(1 + exp(x))", is_positive=True)
+logsigmoid = elementary("logsigmoid", lambda z, x: sigmoid(-x),             summary="log(sigmoid(x))")
+logaddexp  = elementary("logaddexp",  lambda z, x, y: (binary_softmax(x, y), binary_softmax(y, x)), summary="log(exp(x) + exp(y))")
+softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)), summary="x/(1 + abs(x))", parity=-1)
+
+elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
+celu       = composite("celu", lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
+gelu       = composite("gelu", lambda x: x * normal_cdf(x),         is_rectifier=True, summary="x*normal_cdf(x), the exact form")
+silu       = elementary("silu", lambda z, x: silu_slope(x), expansion=lambda x: x * sigmoid(x), is_rectifier=True, aliases=("swish",))
+mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: x * tanh(softplus(x)), is_rectifier=True)
+# fmt: on
+
+leaky_relu = composite(
+    "leaky_relu", lambda x: where(x > 0, x, 0.01 * x), is_rectifier=True,
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 0.01 and 1; 0.01 is taken",
+)  # fmt: skip
+selu = composite(
+    "selu", lambda x: where(x >= 0, SELU_SCALE * x, (SELU_SCALE * SELU_ALPHA) * expm1(x)), is_rectifier=True,
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 1.758 and 1.051; the smaller is taken",
+)  # fmt: skip
+hardtanh = composite(
+    "hardtanh", lambda x: clip(x, -1, 1), gate=Gate.ROUTE, parity=-1, saturation_values=(-1, 1),
+    kink=lambda x: equal(abs_(x), 1), kink_note="the slopes are 0 and 1; 0 is taken",
+)  # fmt: skip
+relu6 = composite(
+    "relu6", lambda x: clip(x, 0, 6), gate=Gate.ROUTE, is_rectifier=True, saturation_values=(0, 6),
+    kink=lambda x: or_(equal(x, 0), equal(x, 6)), kink_note="the slopes are 0 and 1; 0 is taken",
+)  # fmt: skip
+
+
+# Forward declarations: rules may use operations that are declared further down.
+digamma: Op
+polygamma: Op
+
+
+def _unknown_slope(z: Node) -> Node:
+    """Return nan as a function of all inputs, so that its derivatives are nan too."""
+    return constant("nan") * z
+
+
+def _is_at_pole(x: Node) -> Node:
+    return and_(x <= 0, equal(floor(x), x))
+
+
+def _off_poles_below_0(x: Node) -> Node:
+    return not_(and_(x < 0, equal(floor(x), x)))
+
+
+gamma = elementary(
+    "gamma", lambda z, x: z * digamma(x), domain=_off_poles_below_0, singular=lambda x: equal(x, 0),
+    ulp_bound=30, summary="the gamma function: gamma(n + 1) is the factorial of n",
+)  # fmt: skip
+lgamma = elementary(
+    "lgamma", lambda z, x: digamma(x), singular=_is_at_pole,
+    ulp_bound=16, summary="log(abs(gamma(x)))",
+)  # fmt: skip
+digamma = elementary(
+    "digamma", lambda z, x: polygamma(1, x), domain=_off_poles_below_0, singular=lambda x: equal(x, 0),
+    ulp_bound=16, summary="the slope of lgamma",
+)  # fmt: skip
+polygamma = elementary(
+    "polygamma", lambda z, n, x: (_unknown_slope(z), polygamma(n + 1, x)), unavailable_inputs=(0,),
+    domain=lambda n, x: and_(n >= 0, equal(floor(n), n)), singular=lambda n, x: _is_at_pole(x),
+    ulp_bound=32, summary="the n-th derivative of digamma at x",
+)  # fmt: skip
+
+# Differences of two polygammas, computed accurately also where b is small compared to a.
+polygamma_difference: Op = helper(
+    "polygamma_difference",
+    lambda z, n, a, b: (_unknown_slope(z), polygamma_difference(n + 1, a, b), -polygamma(n + 1, a + b)),
+    lambda n, a, b: polygamma(n, a) - polygamma(n, a + b),
+)
+digamma_difference = helper(
+    "digamma_difference",
+    lambda z, a, b: (polygamma_difference(1, a, b), -polygamma(1, a + b)),
+    lambda a, b: digamma(a) - digamma(a + b),
+)
+# The tables of numbers return its finite value also where beta is 0 and digamma infinite.
+beta_slope = helper("beta_slope", None, lambda a, b: beta(a, b) * digamma_difference(a, b))
+
+beta: Op = elementary(
+    "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),
+    domain=lambda a, b: and_(_off_poles_below_0(a), _off_poles_below_0(b)),
+    singular=lambda a, b: or_(equal(a, 0), equal(b, 0)),
+    ulp_bound=400, summary="gamma(a)*gamma(b)/gamma(a + b)",
+)  # fmt: skip
+
+# As a difference of two densities, the derivative with respect to x is correct at x = 0 too.
+gamma_density: Op = helper(
+    "gamma_density",
+    lambda z, a, x: (z * (log(x) - digamma(a)), gamma_density(a - 1, x) - z),
+    lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
+    vanishes=lambda a, x: _is_at_pole(a),
+)
+gammainc = elementary(
+    "gammainc", lambda z, a, x: (_unknown_slope(z), gamma_density(a, x)), unavailable_inputs=(0,),
+    domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
+    ulp_bound=1500, summary="the regularised lower incomplete gamma function",
+)  # fmt: skip
+gammaincc = elementary(
+    "gammaincc", lambda z, a, x: (_unknown_slope(z), -gamma_density(a, x)), unavailable_inputs=(0,),
+    domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
+    ulp_bound=1500, summary="the regularised upper incomplete gamma function, 1 - gammainc(a, x)",
+)  # fmt: skip
+
+
+# Forward declarations: rules may use operations that are declared further down.
+chirp_cosine: Op
+sinhc_derivative: Op
+
+# sinh(x)/x and its derivatives, and cosh(x)/x: the hyperbolic counterparts of sinc. The textbook derivative,
+# (cosh(x) - sinhc(x))/x, cancels near 0, so the n-th derivative is a separate operation.
+sinhc = elementary(
+    "sinhc", lambda z, x: sinhc_derivative(1, x), parity=1, summary="sinh(x)/x, and 1 at 0", is_positive=True
+)
+sinhc_derivative = elementary(
+    "sinhc_derivative", lambda z, n, x: (constant("nan"), sinhc_derivative(n + 1, x)), unavailable_inputs=(0,), ulp_bound=16,
+    domain=lambda n, x: is_order(n),
+    summary="the n-th derivative of sinh(x)/x at x",
+)  # fmt: skip
+cosh_over_x = helper("cosh_over_x", lambda z, x: sinhc(x) - z / x, lambda x: cosh(x) / x)
+
+# exp(x)/x, computed without overflow where exp(x) alone would overflow.
+exp_over_x = helper("exp_over_x", lambda z, x: z - z / x, lambda x: exp(x) / x)
+
+# sin(πx²/2) and cos(πx²/2). The tables of numbers correct for the rounding error of the square.
+chirp_sine = helper("chirp_sine", lambda z, x: pi * x * chirp_cosine(x), lambda x: sin(pi * x**2 / 2))
+chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), lambda x: cos(pi * x**2 / 2))
+
+# fmt: off
+Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, summary="the exponential integral: of exp(t)/t from -inf to x")
+Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: of sin(t)/t from 0 to x", parity=-1)
+Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / x), **FROM_0, ulp_bound=16, summary="the cosine integral: minus that of cos(t)/t from x to inf")
+Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: of sinh(t)/t from 0 to x", parity=-1)
+Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(x)),   **FROM_0, ulp_bound=16, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
+
+fresnels = elementary("fresnels", lambda z, x: chirp_sine(x),   summary="Fresnel's integral of sin(pi*t^2/2) from 0 to x", parity=-1)
+fresnelc = elementary("fresnelc", lambda z, x: chirp_cosine(x), summary="Fresnel's integral of cos(pi*t^2/2) from 0 to x", parity=-1)
+# fmt: on

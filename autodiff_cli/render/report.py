@@ -1,26 +1,170 @@
-"""What a command has found, for people and for machines. Which of the two it is written for, its caller decides."""
+"""Reports: the result of a command, as text for people and as JSON documents for programs.
+
+A `Report` can write itself on a `Paper`, which has headings, lines and tables, and can return its JSON documents.
+The caller chooses between the two. `Paper` itself is for pipes and files: plain aligned lines, nothing wrapped, nothing
+The caller chooses between the two. `Paper` itself is for pipes and files: plain aligned lines, nothing wrapped, nothing
+omitted. `terminal.TerminalPaper` has the same methods for people at a terminal; only that module imports Rich.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+import contextlib
+import enum
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TextIO
 
-from autodiff_cli.render.paper import Paper
+from autodiff_cli.render.formatting import display_width, escape_controls, pluralize, single_line
+
+NO_VALUE = "-"  # a table cell for a number that does not exist or is not known
+
+
+class Style(enum.Enum):
+    """The role of a line; a terminal shows it by colour or weight, named as in Rich."""
+
+    PLAIN = ""
+    STRONG = "bold"
+    FAINT = "dim"
+    WARNING = "yellow"
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        is_number: numbers are aligned to the right and never wrapped.
+        is_optional: the column is left out on a narrow terminal.
+    """
+
+    title: str
+    is_number: bool = False
+    is_optional: bool = False
+
+
+class TextTable(NamedTuple):
+    """A table: its columns, and rows with one text per column."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    def escaped(self) -> TextTable:
+        """Return this table with every title and cell on one line and control characters escaped."""
+        titles = tuple(column._replace(title=single_line(column.title)) for column in self.columns)
+        return TextTable(titles, [tuple(map(single_line, row)) for row in self.rows])
+
+
+class Paper:
+    """Writes a report as plain lines to a stream.
+
+    Attributes:
+        stream: receives the lines; the text of a file format is written to it directly.
+        width: columns available to a drawing.
+        max_rows: the maximum number of rows or steps of one kind to show; None for all.
+        max_formula_length: the maximum number of characters of one formula to show; None for all.
+    """
+
+    width: int = 80
+    max_rows: int | None = None
+    max_formula_length: int | None = None
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:  # noqa: ARG002 - paper has no colour
+        """Write a line of text, or several."""
+        self.stream.write(escape_controls(text) + "\n")
+
+    def verbatim(self, text: str) -> None:
+        """Write a line that people copy: it is never broken, so that it is copied as one line."""
+        self.stream.write(f"  {escape_controls(text)}\n")
+
+    def flush(self) -> None:
+        """Flush the stream, so that readers see the lines so far."""
+        self.stream.flush()
+
+    def heading(self, text: str) -> None:
+        """Write an empty line and the heading of a section."""
+        self.line()
+        self.line(text, Style.STRONG)
+
+    def table(self, table: TextTable) -> None:
+        """Write a table under the titles of its columns."""
+        for row in aligned_lines(table):
+            self.stream.write(row + "\n")
+
+    def has_room_for(self, table: TextTable) -> bool:  # noqa: ARG002 - a pipe has no edge
+        """Whether all columns of a table fit side by side."""
+        return True
+
+    def head_and_tail(self, count: int) -> tuple[int, int]:
+        """How many of `count` rows to show from the beginning and how many from the end."""
+        if self.max_rows is None or count <= self.max_rows:
+            return count, 0
+        return self.max_rows // 2, self.max_rows // 2
+
+    def write_omitted(self, count: int, noun: str) -> None:
+        """Write how many items are not shown and how to see them; nothing if `count` is 0."""
+        if count:
+            self.line(f"  … {pluralize(count, noun)} omitted; a pipe (| less) or --json shows all", Style.FAINT)
+
+
+class BrokenPipeTolerantPaper(Paper):
+    """Writes plain lines to a stream, and drops them once the reader has closed it."""
+
+    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
+        """See `Paper.line`."""
+        with ignore_broken_pipe(self.stream):
+            super().line(text, style)
+
+    def flush(self) -> None:
+        """See `Paper.flush`."""
+        with ignore_broken_pipe(self.stream):
+            super().flush()
+
+
+@contextlib.contextmanager
+def ignore_broken_pipe(stream: TextIO) -> Iterator[None]:
+    """Continue after the reader of a stream has closed it (`| head`), for work that also writes files."""
+    try:
+        yield
+    except BrokenPipeError:
+        discard_output(stream)
+
+
+def discard_output(stream: TextIO) -> None:
+    """Redirect a stream to the null device, so that Python does not report buffered output as lost at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def aligned_lines(table: TextTable) -> Iterable[str]:
+    """Yield the lines of a table, titles first, with every column as wide as its longest cell."""
+    table = table.escaped()
+    rows = [tuple(column.title for column in table.columns), *table.rows]
+    widths = [max(display_width(row[k]) for row in rows) for k in range(len(table.columns))]
+    for row in rows:
+        cells = [
+            " " * (width - display_width(cell)) + cell
+            if column.is_number
+            else cell + " " * (width - display_width(cell))
+            for cell, width, column in zip(row, widths, table.columns, strict=True)
+        ]
+        yield ("  " + "  ".join(cells)).rstrip()
 
 
 class Report(NamedTuple):
-    """How to write what was found on paper, and what its JSON documents are.
+    """The result of a command, which can be written as text or as JSON.
 
     Attributes:
-        documents: nearly always one; many points have one each.
-        is_data: whether what is written on paper is a file format (CSV, SVG), which is the same on every paper: it
-            is written as it is.
+        write: writes the report on a paper.
+        documents: returns the JSON documents: one, or one per point where there are many points.
+        is_data: whether the text is a file format such as CSV or SVG, which is written unchanged on every paper.
 
     >>> import sys
-    >>> found = Report(lambda paper: paper.line("value = 6"), lambda: [{"value": 6.0}])
-    >>> found.write(Paper(sys.stdout))
+    >>> report = Report(lambda paper: paper.line("value = 6"), lambda: [{"value": 6.0}])
+    >>> report.write(Paper(sys.stdout))
     value = 6
-    >>> [*found.documents()]
+    >>> [*report.documents()]
     [{'value': 6.0}]
     """
 
@@ -29,11 +173,11 @@ class Report(NamedTuple):
     is_data: bool = False
 
 
-def joined(*reports: Report, gap: bool = False) -> Report:
-    """Several reports of one document each as one: written one after the other, their documents merged.
+def combine_reports(*reports: Report, gap: bool = False) -> Report:
+    """Combine reports that have one document each: the texts follow each other, the documents are merged.
 
     Args:
-        gap: whether to leave a line between them.
+        gap: whether to write an empty line between the texts.
     """
 
     def write(paper: Paper) -> None:
@@ -46,3 +190,28 @@ def joined(*reports: Report, gap: bool = False) -> Report:
         return {name: value for report in reports for part in report.documents() for name, value in part.items()}
 
     return Report(write, lambda: [document()])
+
+
+def json_number(x: Any) -> Any:
+    """Convert a number or an array for JSON.
+
+    Infinities and nan become "inf", "-inf" and "nan", -0.0 becomes 0.0, and an array becomes nested lists. A number
+    with more digits than a float is a text already and stays one.
+    """
+    if isinstance(x, float):
+        return (x or 0.0) if math.isfinite(x) else str(x)
+    if x is None or isinstance(x, str):
+        return x
+    return [*map(json_number, x)] if isinstance(x, list) else json_number(x.tolist())
+
+
+def json_numbers(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert named numbers for JSON (see `json_number`)."""
+    return {name: json_number(x) for name, x in named.items()}
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON text on one line. Raises ValueError for nan and infinities."""
+    import json  # slow to import, and reports in text do not need it
+
+    return json.dumps(document, allow_nan=False) + "\n"

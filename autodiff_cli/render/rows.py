@@ -1,68 +1,82 @@
-"""Rows of cells with numbers beside them, as CSV. Many rows go through pyarrow, column by column: ten times as fast as
-one after the other, and the same text."""
+"""Results row by row: gradients at many points, and predictions, as CSV or as JSON.
+
+CSV repeats the cells of the input and adds columns of numbers. Many rows are written column by column by pyarrow, which
+is ten times as fast as Python's `csv` and gives the same text.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.files import Cells
-from autodiff_cli.data.texts import TextColumns, numbers_as_text
-from autodiff_cli.render.numbers import Show, in_full
+from autodiff_cli.data.table import TextBatch, format_numbers
+from autodiff_cli.explain.accuracy import describe_correct_digits
+from autodiff_cli.render.formatting import NumberFormat, digits_format, shortest_text
+from autodiff_cli.render.report import Paper, Report, json_number, json_numbers
 
-_MANY = 2000  # rows of a block for which pyarrow is loaded
+if TYPE_CHECKING:
+    from autodiff_cli.array_types import Array
+    from autodiff_cli.data.files import CellRows
+    from autodiff_cli.explain.array_accuracy import RowAccuracy
+    from autodiff_cli.formula.array_derivatives import BatchedGradient, Columns
+    from autodiff_cli.training.result.fitted_model import FittedModel
+
+# --- CSV ---
+
+_MIN_ARROW_ROWS = 2000  # rows for which importing pyarrow pays off
 
 
-def row_text(cells: Sequence[str]) -> str:
-    """One row."""
-    return _lines([cells])
+def csv_row(cells: Sequence[str]) -> str:
+    """Return one row as CSV."""
+    return _csv_text([cells])
 
 
-def rows_text(
-    cells: Cells | None,
+def csv_rows(
+    cells: CellRows | None,
     results: Iterable[NDArray[Any]],
-    show: Show | None = None,
+    show: NumberFormat | None = None,
     before: Iterable[NDArray[Any]] = (),
 ) -> str:
-    """Some rows.
+    """Return rows as CSV: input cells first, then result columns.
 
     Args:
-        cells: what stands in each row first; None for nothing.
-        results: what stands there last: columns of numbers or texts.
-        show: how these are written; by default floats in full, as those before them are.
-        before: columns in the place of cells.
+        cells: the cells at the beginning of each row; None if there are none.
+        results: columns of numbers or texts at the end of each row.
+        show: writes the numbers of `results`; by default floats have all their digits.
+        before: columns at the beginning of each row if there are no cells; floats have all their digits.
     """
     added, first = [*results], [*before]
-    if show is None and (isinstance(cells, TextColumns) or (cells is None and len(added[0]) >= _MANY)):
-        text = _at_once([] if cells is None else cells.batch.columns, [*first, *added])
+    if show is None and (isinstance(cells, TextBatch) or (cells is None and len(added[0]) >= _MIN_ARROW_ROWS)):
+        text = _arrow_csv([] if cells is None else cells.batch.columns, [*first, *added])
         if text is not None:
             return text
-    rows = [[]] * len(added[0]) if cells is None else cells.rows() if isinstance(cells, TextColumns) else cells
-    columns = [*(_shown(column, None) for column in first), *(_shown(column, show) for column in added)]
-    return _lines([*row, *more] for row, more in zip(rows, zip(*columns, strict=True), strict=True))
+    rows = [[]] * len(added[0]) if cells is None else cells.rows() if isinstance(cells, TextBatch) else cells
+    columns = [*(_cell_texts(column, None) for column in first), *(_cell_texts(column, show) for column in added)]
+    return _csv_text([*row, *more] for row, more in zip(rows, zip(*columns, strict=True), strict=True))
 
 
-def _lines(rows: Iterable[Sequence[str]]) -> str:
+def _csv_text(rows: Iterable[Sequence[str]]) -> str:
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()
 
 
-def _shown(column: NDArray[Any], show: Show | None) -> list[str]:
-    return [*map(show or (in_full if column.dtype.kind == "f" else str), column.tolist())]
+def _cell_texts(column: NDArray[Any], show: NumberFormat | None) -> list[str]:
+    return [*map(show or (shortest_text if column.dtype.kind == "f" else str), column.tolist())]
 
 
-def _at_once(cells: Sequence[Any], columns: Sequence[NDArray[Any]]) -> str | None:
-    """The rows; None if a cell has to stand in quotes, or holds what is not UTF-8."""
+def _arrow_csv(cells: Sequence[Any], columns: Sequence[NDArray[Any]]) -> str | None:
+    """Return rows as CSV by pyarrow; None if a cell needs quotes or is not UTF-8."""
     import pyarrow as pa
     from pyarrow import csv as pa_csv
 
-    arrays = [*cells, *(_texts(column) for column in columns)]
-    table = pa.RecordBatch.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])
+    arrays = [*cells, *(_arrow_texts(column) for column in columns)]
+    table = pa.RecordBatch.from_arrays(arrays, names=[str(position) for position in range(len(arrays))])
     sink = pa.BufferOutputStream()
     try:
         pa_csv.write_csv(table, sink, pa_csv.WriteOptions(include_header=False, quoting_style="none"))
@@ -72,10 +86,171 @@ def _at_once(cells: Sequence[Any], columns: Sequence[NDArray[Any]]) -> str | Non
     return text
 
 
-def _texts(column: NDArray[Any]) -> Any:
-    """What `_shown` gives, as an Arrow array."""
+def _arrow_texts(column: NDArray[Any]) -> Any:
+    """Return the texts of a column (see `_cell_texts`) as an Arrow array."""
     if column.dtype.kind == "f":
-        return numbers_as_text(column, in_full)
+        return format_numbers(column, shortest_text)
     import pyarrow as pa
 
-    return pa.array(_shown(column, None))
+    return pa.array(_cell_texts(column, None))
+
+
+# --- Gradients at many points ---
+
+_MAX_LISTED_ROWS = 5  # inaccurate rows that a warning names
+
+
+class GradientTable:
+    """The value and the gradient at many points, one line per point, as CSV or JSON.
+
+    CSV has the columns of the point, then `value`, then `d_NAME` for each variable. Points are evaluated while they are
+    written, so the counts below are complete only afterwards.
+
+    Args:
+        header: the names of the columns that describe a point.
+        blocks: blocks of points: for each variable that varies one number per point, and the input cells of the points;
+            None if the numbers are the cells. The blocks are read once.
+        digits: the number of significant digits in CSV; by default, and in JSON, all digits of a float.
+        accuracy: finds rows that rounding errors made inaccurate.
+
+    Attributes:
+        result_columns: the names of the columns that are added.
+        undefined_count: the number of points at which the value or a derivative was not finite.
+        inaccurate_count: the number of rows in which a number lost digits.
+        first_inaccurate: messages about the first of these rows.
+    """
+
+    def __init__(
+        self,
+        gradients: BatchedGradient,
+        header: Sequence[str],
+        blocks: Iterable[tuple[Columns, CellRows | None]],
+        digits: int | None,
+        accuracy: RowAccuracy,
+    ) -> None:
+        self.result_columns = ("value", *(f"d_{name}" for name in gradients.wrt))
+        self.undefined_count = 0
+        self._gradients = gradients
+        self._header = header
+        self._blocks = blocks
+        self._show = None if digits is None else digits_format(digits)
+        self._accuracy = accuracy
+        self.inaccurate_count = 0
+        self.first_inaccurate: list[str] = []
+
+    @property
+    def unchecked_count(self) -> int:
+        """The number of doubtful rows that were not checked, because checking all of them takes too long."""
+        return self._accuracy.unchecked
+
+    @property
+    def report(self) -> Report:
+        """The report, which evaluates the points as it is written."""
+        return Report(self._write, self._documents, is_data=True)
+
+    def _compute(self) -> Iterator[tuple[Columns, CellRows | None, Array, Mapping[int, Mapping[str, str]]]]:
+        rows = 0
+        for columns, cells in self._blocks:
+            results = self._gradients.evaluate(columns)
+            self.undefined_count += int(np.count_nonzero(~np.isfinite(results).all(axis=0)))
+            correct = self._accuracy.check(columns, results)
+            self.inaccurate_count += len(correct)
+            for row in [*correct][: _MAX_LISTED_ROWS - len(self.first_inaccurate)]:
+                digits = describe_correct_digits(correct[row])
+                self.first_inaccurate.append(f"row {rows + row + 1}: with all digits {digits}")
+            rows += results.shape[1]
+            yield columns, cells, results, correct
+
+    def _write(self, paper: Paper) -> None:
+        header: Sequence[str] | None = [*self._header, *self.result_columns]
+        for columns, cells, results, _ in self._compute():
+            if header is not None:
+                paper.stream.write(csv_row(header))
+                header = None
+            coordinates = [columns[name] for name in self._header] if cells is None else []
+            paper.stream.write(csv_rows(cells, results, self._show, coordinates))
+
+    def _documents(self) -> Iterator[dict[str, Any]]:
+        for columns, _, results, correct in self._compute():
+            names = self._gradients.columns
+            points = zip(*(columns[name].tolist() for name in names), strict=True)
+            for row, (point, (value, *slopes)) in enumerate(zip(points, results.T.tolist(), strict=True)):
+                warnings = {"warnings": [_warning_document(correct[row])]} if row in correct else {}
+                yield {
+                    "variables": json_numbers(dict(zip(names, point, strict=True))),
+                    "value": json_number(value),
+                    "gradient": json_numbers(dict(zip(self._gradients.wrt, slopes, strict=True))),
+                    **warnings,
+                }
+
+
+def _warning_document(correct: Mapping[str, str]) -> dict[str, Any]:
+    message = f"with all digits {describe_correct_digits(correct)}"
+    return {"kind": "precision", "message": message, "right": dict(correct)}
+
+
+# --- Predictions ---
+
+
+Predictions = Mapping[str, NDArray[Any]]
+
+
+def predictions_report(
+    fit: FittedModel,
+    header: Sequence[str],
+    rows: Callable[[], Iterable[CellRows]],
+    names: Sequence[str],
+    predictions: Callable[[], Iterable[Predictions]],
+) -> Report:
+    """Report predictions as CSV, with the rows of the data before them, or as a JSON document.
+
+    Args:
+        header: the names of the columns of the data.
+        rows: returns the rows of the data, block by block.
+        names: the names of the columns of predictions.
+        predictions: returns the predictions, block by block; the blocks may differ from those of `rows`.
+    """
+
+    def write(paper: Paper) -> None:
+        blocks, columns = rows(), _ColumnBuffer(predictions())
+        paper.stream.write(csv_row([*header, *names]))
+        for cells in blocks:
+            paper.stream.write(csv_rows(cells, columns.take(len(cells))))
+
+    return Report(write, lambda: [_predictions_document(fit, names, predictions())], is_data=True)
+
+
+class _ColumnBuffer:
+    """Collects columns that arrive in blocks of rows, and returns them in blocks of other sizes."""
+
+    def __init__(self, chunks: Iterable[Predictions]) -> None:
+        self._chunks = iter(chunks)
+        self._remaining: list[NDArray[Any]] = []
+
+    def take(self, count: int) -> list[NDArray[Any]]:
+        """Return the next `count` rows of all columns."""
+        while not self._remaining or len(self._remaining[0]) < count:
+            more = [*next(self._chunks).values()]
+            pairs = zip(self._remaining, more, strict=True)
+            self._remaining = [np.concatenate(pair) for pair in pairs] if self._remaining else more
+        rows = [column[:count] for column in self._remaining]
+        self._remaining = [column[count:] for column in self._remaining]
+        return rows
+
+
+def _predictions_document(fit: FittedModel, names: Sequence[str], chunks: Iterable[Predictions]) -> dict[str, Any]:
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for chunk in chunks:
+        for name, column in chunk.items():
+            columns[name] += map(_json_value, column.tolist())
+    return {"model": fit.model, "rows": len(columns[names[0]]), **columns}
+
+
+def count_undefined(predictions: Predictions) -> int:
+    """Number of rows with a prediction that is nan or infinite."""
+    numeric = [~np.isfinite(column) for column in predictions.values() if column.dtype.kind == "f"]
+    return int(np.count_nonzero(np.logical_or.reduce(numeric))) if numeric else 0
+
+
+def _json_value(value: Any) -> Any:
+    return json_number(value) if isinstance(value, float) else value

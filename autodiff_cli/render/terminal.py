@@ -1,6 +1,6 @@
-"""Paper for people at a terminal: colour, boxes, and never more rows than one can read.
+"""Reports at a terminal: with colour, tables that fit the width, and at most as many rows as people read.
 
-Imported only where there is a terminal, because it imports Rich.
+This module imports Rich, so it is imported only when the output is a terminal.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from autodiff_cli.render.paper import Column, Paper, Style, TextTable
-from autodiff_cli.render.text import columns, visible, wrapped
+from autodiff_cli.render.formatting import display_width, escape_controls, wrap_line
+from autodiff_cli.render.report import Column, Paper, Style, TextTable
 
-LEAST_TEXT = 12  # columns that a column of text needs to be readable
-GAP = 2
+MIN_TEXT_WIDTH = 12  # a narrower column of wrapped text is unreadable
+COLUMN_GAP = 2  # spaces between the columns of a table
 
 
 class TerminalPaper(Paper):
-    """Lines and tables through Rich. Text is never read as Rich's markup."""
+    """Writes a report to a terminal with Rich; text is never interpreted as Rich markup."""
 
-    most = 60
-    longest = 300
+    max_rows = 60
+    max_formula_length = 300
 
     def __init__(self, stream: TextIO, width: int, colour: bool) -> None:
         super().__init__(stream)
@@ -40,41 +40,41 @@ class TerminalPaper(Paper):
         )
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
-        """A line of text; one that is too long goes on below, further in."""
-        for line in visible(text).split("\n"):
-            for piece in wrapped(line, self.width):
-                self._print(piece, style)
+        """Write a line of text; a line that is too long is wrapped and indented."""
+        for line in escape_controls(text).split("\n"):
+            for piece in wrap_line(line, self.width):
+                self._print_line(piece, style)
 
     def table(self, table: TextTable) -> None:
-        """The table; without its dispensable columns, or a few lines for each row, where numbers would not fit."""
-        first, last = self.shown(len(table.rows))
-        titles, rows = TextTable(table.columns, [*table.rows[:first], *table.rows[len(table.rows) - last :]]).visible()
+        """Write a table. If it is too wide, optional columns are dropped, or each row becomes several lines."""
+        first, last = self.head_and_tail(len(table.rows))
+        titles, rows = TextTable(table.columns, [*table.rows[:first], *table.rows[len(table.rows) - last :]]).escaped()
         gap_after = first if first + last < len(table.rows) else None
-        needed = [k for k, column in enumerate(titles) if not column.is_dispensable]
+        needed = [k for k, column in enumerate(titles) if not column.is_optional]
         narrow = [titles[k] for k in needed], [[row[k] for k in needed] for row in rows]
-        if self._fits(titles, rows):
-            self._side_by_side(titles, rows, gap_after)
-        elif self._fits(*narrow):
-            self._side_by_side(*narrow, gap_after)
+        if self._has_room_for(titles, rows):
+            self._write_columns(titles, rows, gap_after)
+        elif self._has_room_for(*narrow):
+            self._write_columns(*narrow, gap_after)
         else:
-            self._stacked(*narrow, gap_after)
-        self.left_out(len(table.rows) - first - last, "row")
+            self._write_stacked(*narrow, gap_after)
+        self.write_omitted(len(table.rows) - first - last, "row")
 
-    def fits(self, table: TextTable) -> bool:
-        """Whether there is room for the columns of a table side by side."""
-        return self._fits(*table.visible())
+    def has_room_for(self, table: TextTable) -> bool:
+        """Whether all columns of a table fit side by side."""
+        return self._has_room_for(*table.escaped())
 
-    def _fits(self, titles: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
+    def _has_room_for(self, titles: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
         needed = 0
         for k, column in enumerate(titles):
-            widest = max(columns(text) for text in (column.title, *(row[k] for row in rows)))
-            needed += GAP + (widest if column.is_number else min(widest, LEAST_TEXT))
+            widest = max(display_width(text) for text in (column.title, *(row[k] for row in rows)))
+            needed += COLUMN_GAP + (widest if column.is_number else min(widest, MIN_TEXT_WIDTH))
         return needed <= self.width
 
-    def _side_by_side(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
-        drawn = rich.table.Table(box=rich.box.SIMPLE_HEAD, padding=(0, GAP // 2), show_edge=False)
+    def _write_columns(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
+        rich_table = rich.table.Table(box=rich.box.SIMPLE_HEAD, padding=(0, COLUMN_GAP // 2), show_edge=False)
         for column in titles:
-            drawn.add_column(
+            rich_table.add_column(
                 column.title,
                 justify="right" if column.is_number else "left",
                 no_wrap=column.is_number,
@@ -82,14 +82,14 @@ class TerminalPaper(Paper):
                 style="" if column.is_number else "cyan",
             )
         for count, row in enumerate(rows, 1):
-            drawn.add_row(*row)
+            rich_table.add_row(*row)
             if count == gap_after:
-                drawn.add_row(*["…" for _ in titles], style=Style.FAINT.value)
-        self._console.print(drawn)
+                rich_table.add_row(*["…" for _ in titles], style=Style.FAINT.value)
+        self._console.print(rich_table)
 
-    def _stacked(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
+    def _write_stacked(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
         first, *others = titles
-        width = max((columns(column.title) for column in others), default=0)
+        width = max((display_width(column.title) for column in others), default=0)
         for count, (head, *cells) in enumerate(rows, 1):
             self.line(f"  {first.title} {head}" if first.is_number else f"  {head}", Style.STRONG)
             for column, cell in zip(others, cells, strict=True):
@@ -97,5 +97,5 @@ class TerminalPaper(Paper):
             if count == gap_after:
                 self.line("  …", Style.FAINT)
 
-    def _print(self, line: str, style: Style) -> None:
+    def _print_line(self, line: str, style: Style) -> None:
         self._console.print(Text(line, style=style.value), soft_wrap=True)

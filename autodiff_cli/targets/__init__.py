@@ -1,1 +1,1 @@
-"""Other languages: how each writes numbers, operations and functions. Exports and the page are written in them."""
+"""Target languages of exported programs and pages: how each writes numbers, operations and functions."""

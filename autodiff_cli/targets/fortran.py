@@ -1,4 +1,4 @@
-"""Fortran, as of 2008; what its own library lacks is called from C's."""
+"""Fortran (as of 2008). Functions that its own library lacks are called from C's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from autodiff_cli.graph.straight import PRODUCT, SUM, Fragment, Notation, call
-from autodiff_cli.targets.library import Library
-from autodiff_cli.targets.target import Function, Target, shortest
+from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
+from autodiff_cli.targets.target import Target, TargetFunction, shortest_literal
+from autodiff_cli.targets.translation import Library
 
-_WIDTH = 96  # of lines of comments and tables
+_WIDTH = 96  # characters of a line of comments or tables
 _INDENT = "    "
 RESULT = "returned"
 OR, AND, NOT, ORDER = 1, 2, 3, 4
@@ -21,8 +21,8 @@ def _comparison(symbol: str) -> Notation:
     return Notation(("", f" {symbol} ", ""), (SUM, SUM), ORDER, is_condition=True)
 
 
-def _from_c(name: str, theirs: str = "") -> tuple[str, str]:
-    """A function of C's library, as an interface."""
+def _c_interface(name: str, theirs: str = "") -> tuple[str, str]:
+    """Return a name and the interface of a function of C's library."""
     return (
         name,
         f"""\
@@ -37,8 +37,8 @@ end interface
     )
 
 
-def _special(name: str, value: str) -> tuple[str, str]:
-    """A number that is no constant expression."""
+def _ieee_function(name: str, value: str) -> tuple[str, str]:
+    """Return a name and a function for a number that is not a constant expression, such as infinity."""
     return (
         name,
         f"""\
@@ -50,12 +50,12 @@ end function
     )
 
 
-# The library's functions that are called as the operations are, and C's that are.
+# Functions of Fortran's and of C's library that have the names of operations.
 _LIBRARY = (
     "sqrt", "exp", "log", "log10", "abs", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "gamma",
 )  # fmt: skip
-_FROM_C = ("expm1", "log1p", "log2", "cbrt")
+_C_FUNCTIONS = ("expm1", "log1p", "log2", "cbrt")
 NOTATIONS = {
     "add": Notation(("", " + ", ""), (SUM, SUM + 1), SUM),
     "sub": Notation(("", " - ", ""), (SUM, SUM + 1), SUM),
@@ -74,25 +74,25 @@ NOTATIONS = {
     "or": Notation(("", " .or. ", ""), (OR, OR + 1), OR, True, (0, 1)),
     "not": Notation((".not. ", ""), (ORDER + 1,), NOT, True, (0,)),
     "where": Notation(("merge(", ", ", ", ", ")"), (0, 0, 0), conditions=(0,), order=(1, 2, 0)),
-    "within": Notation(("merge(", ", nan(), .not. ieee_is_nan(", "))"), (0, 0), order=(1, 0)),
+    "where_defined": Notation(("merge(", ", nan(), .not. ieee_is_nan(", "))"), (0, 0), order=(1, 0)),
     "element": Notation(("", "(", ")"), (POWER + 1, 0)),
-    **{name: call(name, 1) for name in (*_LIBRARY, *_FROM_C)},
-    **{name: call(name, 2) for name in ("atan2", "hypot")},
-    "floor": call("c_floor", 1),
-    "ceil": call("c_ceil", 1),
-    "round": call("ieee_rint", 1),
-    "lgamma": call("log_gamma", 1),
-    "fmod": call("mod", 2),
-    "copysign": call("sign", 2),
+    **{name: call_notation(name, 1) for name in (*_LIBRARY, *_C_FUNCTIONS)},
+    **{name: call_notation(name, 2) for name in ("atan2", "hypot")},
+    "floor": call_notation("c_floor", 1),
+    "ceil": call_notation("c_ceil", 1),
+    "round": call_notation("ieee_rint", 1),
+    "lgamma": call_notation("log_gamma", 1),
+    "fmod": call_notation("mod", 2),
+    "copysign": call_notation("sign", 2),
     "isnan": Notation(("ieee_is_nan(", ")"), (0,), is_condition=True),
     "isfinite": Notation(("ieee_is_finite(", ")"), (0,), is_condition=True),
     "isinf": Notation(("abs(", ") > huge(1.0_dp)"), (0,), ORDER, is_condition=True),
 }
 _PARAMETER = "real(dp), parameter :: {name} = {number}\n"
-NATIVES = {
-    **dict(map(_from_c, _FROM_C)),
-    **dict([_from_c("c_floor", "floor"), _from_c("c_ceil", "ceil")]),
-    **dict([_special("inf", "ieee_positive_inf"), _special("nan", "ieee_quiet_nan")]),
+SNIPPETS = {
+    **dict(map(_c_interface, _C_FUNCTIONS)),
+    **dict([_c_interface("c_floor", "floor"), _c_interface("c_ceil", "ceil")]),
+    **dict([_ieee_function("inf", "ieee_positive_inf"), _ieee_function("nan", "ieee_quiet_nan")]),
     "pi": _PARAMETER.format(name="pi", number="3.141592653589793_dp"),
     "tau": _PARAMETER.format(name="tau", number="6.283185307179586_dp"),
     "euler_e": _PARAMETER.format(name="euler_e", number="2.718281828459045_dp"),
@@ -100,16 +100,16 @@ NATIVES = {
 
 
 def literal(text: str) -> str:
-    """A number in double precision."""
-    number = shortest(text)
+    """Return the code of a number in double precision."""
+    number = shortest_literal(text)
     return f"{number}_dp" if any(mark in number for mark in ".e") else f"{number}.0_dp"
 
 
 class _Statements:
-    """Statements with their ends."""
+    """Statements of Fortran."""
 
-    def function(self, function: Function) -> str:
-        """A whole function, its comment before it; its variables are declared at its beginning."""
+    def function_definition(self, function: TargetFunction) -> str:
+        """Return the code of a function, after its comment, with all variables declared at its beginning."""
         kind = "logical" if function.kind == "condition" else "real(dp)"
         numbers = [name for name, kind in function.variables.items() if kind == "number"]
         counts = [name for name, kind in function.variables.items() if kind == "count"]
@@ -125,65 +125,65 @@ class _Statements:
         body = "".join(f"{_INDENT}{line}\n" for line in lines)
         return f"{comment_lines(function.comment)}{head}{body}end function\n"
 
-    def declare(self, name: str, kind: str, value: str | None, is_constant: bool) -> list[str]:  # noqa: ARG002
-        """A variable gets its first value; it is declared already."""
+    def declaration(self, name: str, kind: str, value: str | None, is_constant: bool) -> list[str]:  # noqa: ARG002
+        """Return the first assignment to a variable, which is declared at the beginning of the function."""
         return [] if value is None else [f"{name} = {value}"]
 
-    def assign(self, name: str, symbol: str, value: Fragment) -> list[str]:
-        """A variable gets a new value."""
+    def assignment(self, name: str, symbol: str, value: Fragment) -> list[str]:
+        """Return an assignment, or an augmented assignment if `symbol` is not empty."""
         operation = {"+": "add", "-": "sub", "*": "mul", "/": "div"}.get(symbol)
-        new = value if operation is None else NOTATIONS[operation].of([Fragment(name), value])
+        new = value if operation is None else NOTATIONS[operation].format([Fragment(name), value])
         return [f"{name} = {new.text}"]
 
-    def branch(self, cases: Sequence[tuple[str, list[str]]], otherwise: list[str]) -> list[str]:
-        """The block of the first condition that holds."""
+    def if_statement(self, cases: Sequence[tuple[str, list[str]]], otherwise: list[str]) -> list[str]:
+        """Return a branch to the block of the first condition that is true."""
         lines: list[str] = []
         for k, (condition, block) in enumerate(cases):
             lines += [f"{'else ' if k else ''}if ({condition}) then", *_indented(block)]
         return [*lines, *(["else", *_indented(otherwise)] if otherwise else []), "end if"]
 
-    def repeat(self, condition: str, block: list[str]) -> list[str]:
-        """A block again and again."""
+    def while_loop(self, condition: str, block: list[str]) -> list[str]:
+        """Return a loop that runs while a condition is true."""
         return [f"do while ({condition})", *_indented(block), "end do"]
 
-    def count(self, name: str, start: int, stop: int, step: int, block: list[str]) -> list[str]:
-        """A block for every whole number."""
+    def for_loop(self, name: str, start: int, stop: int, step: int, block: list[str]) -> list[str]:
+        """Return a loop over the integers from `start` to, but excluding, `stop`."""
         bounds = f"{start}, {stop - step}" + (f", {step}" if step != 1 else "")
         return [f"do {name} = {bounds}", *_indented(block), "end do"]
 
-    def result(self, value: str, is_last: bool) -> list[str]:
-        """The function ends with a value."""
+    def return_statement(self, value: str, is_last: bool) -> list[str]:
+        """Return the statement that returns a value."""
         return [f"{RESULT} = {value}", *([] if is_last else ["return"])]
 
-    def table(self, name: str, numbers: Sequence[str]) -> str:
-        """A sequence of numbers."""
+    def table_definition(self, name: str, numbers: Sequence[str]) -> str:
+        """Return the definition of a table of numbers, indexed from 0."""
         body = textwrap.wrap(", ".join(numbers), _WIDTH - 2, initial_indent=_INDENT, subsequent_indent=_INDENT)
         inside = " &\n".join(body)
         return f"real(dp), parameter :: {name}(0:{len(numbers) - 1}) = [ &\n{inside} &\n]\n"
 
-    def number(self, name: str, number: str) -> str:
-        """A number with a name."""
+    def constant_definition(self, name: str, number: str) -> str:
+        """Return the definition of a named number."""
         return _PARAMETER.format(name=name, number=number)
 
 
 class FortranLibrary(Library):
-    """Functions contained in a program."""
+    """Functions that a program contains."""
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        """An operation on operands; whole exponents are written as such."""
+        """Return the code of an operation on operands; exponents that are integers are written as integers."""
         if op == "pow" and re.fullmatch(r"\d{1,2}\.0_dp", operands[1].text):
             operands = [operands[0], Fragment(operands[1].text.removesuffix(".0_dp"))]
         return super().operation(op, operands)
 
 
-def split(texts: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What is declared before a program's statements, and the functions that it contains after them."""
+def split_declarations(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the declarations that precede a program's statements, and the functions that follow them."""
     declared = [text for text in texts if text.startswith((_PARAMETER[:20], "interface"))]
     return declared, [text for text in texts if text not in declared]
 
 
 def comment_lines(text: str) -> str:
-    """A comment of whole lines."""
+    """Return a text as a comment of whole lines."""
     return "".join(f"! {line}\n" for line in textwrap.wrap(text, _WIDTH))
 
 
@@ -199,7 +199,7 @@ FORTRAN = Target(
     as_number=Notation(("merge(1.0_dp, 0.0_dp, ", ")"), (0,), conditions=(0,)),
     as_condition=Notation(("", " /= 0"), (SUM,), ORDER, True),
     as_real=Notation(("real(", ", dp)"), (0,)),
-    natives=NATIVES,
-    has_choices=False,
+    snippets=SNIPPETS,
+    has_conditional_expression=False,
     statements=_Statements(),
 )

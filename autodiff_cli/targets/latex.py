@@ -1,33 +1,35 @@
-"""LaTeX, as mathematics is set, with the package amsmath."""
+"""LaTeX for mathematical formulas, with the package amsmath."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from autodiff_cli.graph.straight import TIGHTEST, Fragment, Notation
-from autodiff_cli.targets.library import Library
-from autodiff_cli.targets.target import Target, shortest
+from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment, Notation
+from autodiff_cli.targets.target import Target, shortest_literal
+from autodiff_cli.targets.translation import Library
 
 OR, AND, NOT, ORDER, SUM, SIGN, PRODUCT, POWER = range(1, 9)
 _BRACKETS = (r"\left(", r"\right)")
 
 
-def _of(texts: Sequence[str], least: Sequence[int], binding: int = TIGHTEST, is_condition: bool = False) -> Notation:
+def _notation(
+    texts: Sequence[str], least: Sequence[int], binding: int = ATOM_PRECEDENCE, is_condition: bool = False
+) -> Notation:
     return Notation(tuple(texts), tuple(least), binding, is_condition, brackets=_BRACKETS)
 
 
 def _function(name: str, arity: int = 1) -> Notation:
-    """A function of its arguments in brackets."""
-    return _of([rf"{name}\left(", *[", "] * (arity - 1), r"\right)"], [0] * arity)
+    """Return the notation of a function with its arguments in brackets."""
+    return _notation([rf"{name}\left(", *[", "] * (arity - 1), r"\right)"], [0] * arity)
 
 
 def _comparison(symbol: str) -> Notation:
-    return _of(["", f" {symbol} ", ""], [SUM, SUM], ORDER, is_condition=True)
+    return _notation(["", f" {symbol} ", ""], [SUM, SUM], ORDER, is_condition=True)
 
 
-def operator(name: str) -> str:
-    """A function that LaTeX has no command for."""
+def operator_name(name: str) -> str:
+    """Return the name of a function for which LaTeX has no command."""
     return rf"\operatorname{{{name.replace('_', chr(92) + '_')}}}"
 
 
@@ -37,82 +39,82 @@ _COMMANDS = {
     "gamma": r"\Gamma", "lgamma": r"\ln\Gamma", "digamma": r"\psi", "normal_cdf": r"\Phi",
 }  # fmt: skip
 NOTATIONS = {
-    "add": _of(["", " + ", ""], [SUM, PRODUCT], SUM),
-    "sub": _of(["", " - ", ""], [SUM, PRODUCT], SUM),
-    "mul": _of(["", r" \, ", ""], [SIGN, PRODUCT + 1], PRODUCT),
-    "div": _of([r"\frac{", "}{", "}"], [0, 0], PRODUCT),
-    "neg": _of(["-", ""], [PRODUCT], SIGN),
-    "pow": _of(["", "^{", "}"], [POWER + 1, 0], POWER),
-    "square": _of(["", "^{2}"], [POWER + 1], POWER),
-    "mod": _of(["", r" \bmod ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
-    "matmul": _of(["", r" \, ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
-    "dot": _of(["", r"^{\mathsf{T}} \, ", ""], [POWER + 1, PRODUCT + 1], PRODUCT),
-    "outer": _of(["", r" \, ", r"^{\mathsf{T}}"], [PRODUCT, POWER + 1], PRODUCT),
-    "sum": _of([r"\sum ", ""], [PRODUCT + 1], PRODUCT),
-    "transpose": _of(["", r"^{\mathsf{T}}"], [POWER + 1], POWER),
+    "add": _notation(["", " + ", ""], [SUM, PRODUCT], SUM),
+    "sub": _notation(["", " - ", ""], [SUM, PRODUCT], SUM),
+    "mul": _notation(["", r" \, ", ""], [SIGN, PRODUCT + 1], PRODUCT),
+    "div": _notation([r"\frac{", "}{", "}"], [0, 0], PRODUCT),
+    "neg": _notation(["-", ""], [PRODUCT], SIGN),
+    "pow": _notation(["", "^{", "}"], [POWER + 1, 0], POWER),
+    "square": _notation(["", "^{2}"], [POWER + 1], POWER),
+    "mod": _notation(["", r" \bmod ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
+    "matmul": _notation(["", r" \, ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
+    "dot": _notation(["", r"^{\mathsf{T}} \, ", ""], [POWER + 1, PRODUCT + 1], PRODUCT),
+    "outer": _notation(["", r" \, ", r"^{\mathsf{T}}"], [PRODUCT, POWER + 1], PRODUCT),
+    "sum": _notation([r"\sum ", ""], [PRODUCT + 1], PRODUCT),
+    "transpose": _notation(["", r"^{\mathsf{T}}"], [POWER + 1], POWER),
     "lt": _comparison("<"),
     "le": _comparison(r"\le"),
     "gt": _comparison(">"),
     "ge": _comparison(r"\ge"),
     "eq": _comparison("="),
     "ne": _comparison(r"\ne"),
-    "and": _of(["", r" \land ", ""], [AND, AND + 1], AND)._replace(is_condition=True, conditions=(0, 1)),
-    "or": _of(["", r" \lor ", ""], [OR, OR + 1], OR)._replace(is_condition=True, conditions=(0, 1)),
-    "not": _of([r"\lnot ", ""], [NOT + 2], NOT)._replace(is_condition=True, conditions=(0,)),
-    "where": _of(
+    "and": _notation(["", r" \land ", ""], [AND, AND + 1], AND)._replace(is_condition=True, conditions=(0, 1)),
+    "or": _notation(["", r" \lor ", ""], [OR, OR + 1], OR)._replace(is_condition=True, conditions=(0, 1)),
+    "not": _notation([r"\lnot ", ""], [NOT + 2], NOT)._replace(is_condition=True, conditions=(0,)),
+    "where": _notation(
         [r"\begin{cases} ", r" & \text{if } ", r" \\ ", r" & \text{otherwise} \end{cases}"], [0, 0, 0]
     )._replace(conditions=(0,), order=(1, 0, 2)),
-    "sqrt": _of([r"\sqrt{", "}"], [0]),
-    "cbrt": _of([r"\sqrt[3]{", "}"], [0]),
-    "root": _of([r"\sqrt[", "]{", "}"], [0, 0])._replace(order=(1, 0)),
-    "exp": _of(["e^{", "}"], [0], POWER),
-    "exp2": _of(["2^{", "}"], [0], POWER),
-    "abs": _of([r"\left|", r"\right|"], [0]),
-    "floor": _of([r"\left\lfloor ", r" \right\rfloor"], [0]),
-    "ceil": _of([r"\left\lceil ", r" \right\rceil"], [0]),
-    "norm": _of([r"\left\|", r"\right\|"], [0]),
-    "polygamma": _of([r"\psi^{(", r")}\left(", r"\right)"], [0, 0]),
-    "log_base": _of([r"\log_{", r"}\left(", r"\right)"], [0, 0])._replace(order=(1, 0)),
+    "sqrt": _notation([r"\sqrt{", "}"], [0]),
+    "cbrt": _notation([r"\sqrt[3]{", "}"], [0]),
+    "root": _notation([r"\sqrt[", "]{", "}"], [0, 0])._replace(order=(1, 0)),
+    "exp": _notation(["e^{", "}"], [0], POWER),
+    "exp2": _notation(["2^{", "}"], [0], POWER),
+    "abs": _notation([r"\left|", r"\right|"], [0]),
+    "floor": _notation([r"\left\lfloor ", r" \right\rfloor"], [0]),
+    "ceil": _notation([r"\left\lceil ", r" \right\rceil"], [0]),
+    "norm": _notation([r"\left\|", r"\right\|"], [0]),
+    "polygamma": _notation([r"\psi^{(", r")}\left(", r"\right)"], [0, 0]),
+    "log_base": _notation([r"\log_{", r"}\left(", r"\right)"], [0, 0])._replace(order=(1, 0)),
     "max": _function(r"\max", 2),
     "min": _function(r"\min", 2),
     "largest": _function(r"\max"),
     "smallest": _function(r"\min"),
-    "part": _of(["", "_{", ":", "}"], [POWER + 1, 0, 0]),
-    "index": _of(["", "_{", "}"], [POWER + 1, 0]),
-    "index/3": _of(["", "_{", ", ", "}"], [POWER + 1, 0, 0]),
-    "stack": _of([r"\begin{pmatrix} ", r" \\ ", r" \end{pmatrix}"], [0, 0]),
+    "part": _notation(["", "_{", ":", "}"], [POWER + 1, 0, 0]),
+    "index": _notation(["", "_{", "}"], [POWER + 1, 0]),
+    "index/3": _notation(["", "_{", ", ", "}"], [POWER + 1, 0, 0]),
+    "stack": _notation([r"\begin{pmatrix} ", r" \\ ", r" \end{pmatrix}"], [0, 0]),
     **{name: _function(command) for name, command in _COMMANDS.items()},
 }
 LATEX = Target(
     name="latex",
     notations=NOTATIONS,
     numbers={"pi": r"\pi", "tau": r"2\pi", "e": "e", "inf": r"\infty", "nan": r"\text{undefined}"},
-    literal=lambda text: re.sub(r"e(-?\d+)$", r" \\cdot 10^{\1}", shortest(text)),
-    as_number=_of(["[", "]"], [0])._replace(conditions=(0,)),  # Iverson's brackets
-    as_condition=_comparison(r"\ne")._replace(texts=("", r" \ne 0"), least=(SUM,)),
+    literal=lambda text: re.sub(r"e(-?\d+)$", r" \\cdot 10^{\1}", shortest_literal(text)),
+    as_number=_notation(["[", "]"], [0])._replace(conditions=(0,)),  # Iverson brackets
+    as_condition=_comparison(r"\ne")._replace(texts=("", r" \ne 0"), operand_precedences=(SUM,)),
 )
 
 
 class LatexLibrary(Library):
-    """Every operation can be set."""
+    """Typesets every operation: those without a notation as named functions."""
 
-    def has(self, op: str) -> bool:  # noqa: ARG002 - all have a name
-        """Whether an operation can be set."""
+    def has_function(self, op: str) -> bool:  # noqa: ARG002 - independent of the operation
+        """Return whether there is a function for an operation, which is always true."""
         return True
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        """An operation on operands; a number behind a factor needs a dot."""
+        """Return the code of an operation on operands; a factor before a number is followed by a dot."""
         if op == "mul" and operands[1].text[:1].isdigit():
             dotted = NOTATIONS["mul"]._replace(texts=("", r" \cdot ", ""))
-            return self.target.written(dotted, operands)
-        if op in ("broadcast_like", "place"):  # the array in the second place only says a shape
-            return self._times_units(operands[0], operands[2:])
+            return self.target.apply_notation(dotted, operands)
+        if op in ("broadcast_like", "place"):  # the second operand only determines a shape
+            return self._indicator_array(operands[0], operands[2:])
         if op in self.target.notations:
-            return self.noted(op, operands)
-        return self.target.written(_function(operator(op), len(operands)), operands)
+            return self.apply_notation(op, operands)
+        return self.target.apply_notation(_function(operator_name(op), len(operands)), operands)
 
-    def _times_units(self, factor: Fragment, place: Sequence[Fragment]) -> Fragment:
-        """An array of one number: at a place, with zeros elsewhere; without a place, everywhere."""
-        below = ", ".join(part.text for part in place)
-        units = Fragment(rf"\mathbf{{{'e' if len(place) == 1 else 'E'}}}_{{{below}}}" if place else r"\mathbf{1}")
-        return units if factor.text == "1" else self.noted("mul", [factor, units])
+    def _indicator_array(self, factor: Fragment, index: Sequence[Fragment]) -> Fragment:
+        """Return an array that is `factor` at one index and 0 elsewhere; without an index, `factor` everywhere."""
+        subscript = ", ".join(fragment.text for fragment in index)
+        ones = Fragment(rf"\mathbf{{{'e' if len(index) == 1 else 'E'}}}_{{{subscript}}}" if index else r"\mathbf{1}")
+        return ones if factor.text == "1" else self.apply_notation("mul", [factor, ones])

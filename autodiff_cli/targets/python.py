@@ -1,28 +1,48 @@
-"""Python, with its `math` alone.
+"""Python and its numeric frameworks: Python with `math`, NumPy, JAX and PyTorch.
 
-What raises there where IEEE 754 has an answer comes with a function of its own, as it stands in
-`autodiff_cli.numbers.floats`; so do the special functions.
+Where a function of `math` raises an exception although IEEE 754 defines a result, a Python program includes the
+function of `autodiff_cli.numbers` that replaces it; likewise for special functions. NumPy works element by element,
+with broadcasting; functions that it lacks run in Python for each element. JAX and PyTorch differentiate by themselves,
+so they get functions of the value, made of operations that they can differentiate.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 
-from autodiff_cli.graph.straight import PRODUCT, SIGN, SUM, Fragment, Notation, call
-from autodiff_cli.numbers.sources import Definition, definition, variable_name
-from autodiff_cli.targets.definitions import whole_powers
-from autodiff_cli.targets.library import Library
-from autodiff_cli.targets.target import Target, shortest
+from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
+from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
+from autodiff_cli.ops.arithmetic import (
+    abs_,
+    and_,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    max_,
+    min_,
+    mod,
+    not_equal,
+    or_,
+    sign,
+    where,
+)
+from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, exp, log, sin
+from autodiff_cli.ops.elementary import pow_ as power
+from autodiff_cli.ops.special import sigmoid, softplus
+from autodiff_cli.targets.target import Target, expand_small_power, pairwise, shortest_literal
+from autodiff_cli.targets.translation import Library
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
 DIVISION = Notation(("", "/", ""), (PRODUCT, PRODUCT + 1), PRODUCT)
 
 
 def comparison(symbol: str) -> Notation:
-    """An operator between two numbers that gives a condition."""
+    """Return the notation of a comparison of two numbers."""
     return Notation(("", f" {symbol} ", ""), (SUM, SUM), ORDER, is_condition=True)
 
 
@@ -38,92 +58,446 @@ ARITHMETIC = {
     "gt": comparison(">"),
     "ge": comparison(">="),
 }
-# What `math` computes for all numbers without raising.
-_LIBRARY = {"atan": 1, "tanh": 1, "asinh": 1, "erf": 1, "erfc": 1, "atan2": 2, "hypot": 2}
-NOTATIONS = {
+# Functions of `math` that never raise an exception, with their numbers of arguments.
+_MATH_FUNCTIONS = {"atan": 1, "tanh": 1, "asinh": 1, "erf": 1, "erfc": 1, "atan2": 2, "hypot": 2}
+PYTHON_NOTATIONS = {
     **ARITHMETIC,
-    **{name: call(f"math.{name}", arity) for name, arity in _LIBRARY.items()},
-    "abs": call("abs", 1),
+    **{name: call_notation(f"math.{name}", arity) for name, arity in _MATH_FUNCTIONS.items()},
+    "abs": call_notation("abs", 1),
     "and": Notation(("", " and ", ""), (NOT, NOT), AND, True, (0, 1)),
     "or": Notation(("", " or ", ""), (NOT, NOT), OR, True, (0, 1)),
     "not": Notation(("not ", ""), (NOT,), NOT, True, (0,)),
     "where": Notation(("", " if ", " else ", ""), (OR, OR, CHOICE), CHOICE, conditions=(0,), order=(1, 0, 2)),
-    "within": Notation(("math.nan if math.isnan(", ") else ", ""), (0, CHOICE), CHOICE),
+    "where_defined": Notation(("math.nan if math.isnan(", ") else ", ""), (0, CHOICE), CHOICE),
 }
 PYTHON = Target(
     name="python",
-    notations=NOTATIONS,
+    notations=PYTHON_NOTATIONS,
     numbers={name: f"math.{name}" for name in ("pi", "tau", "e", "inf", "nan")},
-    literal=shortest,
+    literal=shortest_literal,
     as_number=Notation(("float(", ")"), (0,)),
     as_condition=Notation(("", " != 0"), (SUM,), ORDER, True),
-    definitions={"pow": whole_powers},
+    definitions={"pow": expand_small_power},
 )
 
 
 class PythonLibrary(Library):
-    """Functions as they stand in floats, without their annotations."""
+    """Functions of floats as they are, without type annotations."""
 
-    def has(self, op: str) -> bool:
-        """Whether there is a function for an operation."""
+    def has_function(self, op: str) -> bool:
+        """Return whether there is a function for an operation."""
         return variable_name(op) is not None
 
-    def need(self, name: str) -> str:
-        """See to it that what has this name is there."""
-        if name in self._open or name in self.texts:
+    def require(self, name: str) -> str:
+        """Include the function or constant with this name, and what it needs, and return its name."""
+        if name in self._in_progress or name in self.texts:
             return name
-        found = definition(name, in_arithmetic=False)
-        assert found is not None, name
-        self._open.add(name)
-        for other in dict.fromkeys(part.id for part in ast.walk(found.node) if isinstance(part, ast.Name)):
-            if other not in _IMPORTED + _TYPES and definition(other, in_arithmetic=False) is not None:
-                self.need(other)
-        text = self._text(name, found)
+        definition = find_definition(name, prefer_portable=False)
+        assert definition is not None, name
+        self._in_progress.add(name)
+        for other in dict.fromkeys(part.id for part in ast.walk(definition.node) if isinstance(part, ast.Name)):
+            if other not in _IMPORTED + _TYPES and find_definition(other, prefer_portable=False) is not None:
+                self.require(other)
+        text = self._text(name, definition)
         self.texts[name] = "" if text in self.texts.values() else text
         return name
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        """An operation on operands, or a call of the function for it."""
+        """Return the code of an operation on operands, or a call of the function that computes it."""
         if op == "div" and is_nonzero(operands[1].text):
-            return self.target.written(DIVISION, operands)
+            return self.target.apply_notation(DIVISION, operands)
         if self.target.notation(op, len(operands)) is not None:
-            return self.noted(op, operands)
+            return self.apply_notation(op, operands)
         name = variable_name(op)
         assert name is not None, f"Python has no {op}"
-        return self.target.written(call(self.need(name), len(operands)), operands)
+        return self.target.apply_notation(call_notation(self.require(name), len(operands)), operands)
 
     @property
     def imports(self) -> str:
-        """What the functions import."""
+        """The import statement that the included functions need; empty if they need none."""
         words = {word for text in self.texts.values() for word in re.findall(r"(?<![.\w])\w+", text)}
         names = [name for name in _IMPORTED if name in words]
         return f"from math import {', '.join(names)}\n" if names else ""
 
-    def _text(self, name: str, found: Definition) -> str:
-        if isinstance(found.node, ast.FunctionDef) and not found.is_cached:
-            text = re.sub(r"^( *def .*)$", lambda line: _bare(line[0]), found.text, flags=re.MULTILINE)
-        elif found.is_cached and (numbers := found.table) is not None:
+    def _text(self, name: str, definition: Definition) -> str:
+        if isinstance(definition.node, ast.FunctionDef) and not definition.is_cached:
+            text = re.sub(
+                r"^( *def .*)$", lambda line: _without_annotations(line[0]), definition.text, flags=re.MULTILINE
+            )
+        elif definition.is_cached and (numbers := definition.table) is not None:
             lines = fill(", ".join(map(repr, numbers)), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
             text = f"{name} = [\n{lines},\n]\n"
         else:
-            text = found.text
-        for table in self.texts:  # a table that floats make when it is needed stands here as it is
+            text = definition.text
+        for table in self.texts:  # tables that floats compute on demand are literals here
             text = text.replace(f"{table}()", table) if self.texts[table].startswith(f"{table} = [") else text
         return text
 
 
 _IMPORTED = ("copysign", "inf", "nan", "pi")
-_TYPES = ("Function", "Callable")  # of annotations, which are left out
+_TYPES = ("Function", "Callable")  # names in annotations, which are removed
 _WIDTH = 96
 _INDENT = "    "
 
 
 def is_nonzero(text: str) -> bool:
-    """Whether a piece of code is a number other than 0, as it stands."""
+    """Return whether a piece of code is the literal of a number other than 0."""
     return re.fullmatch(r"[\d.]+(e-?\d+)?", text) is not None and float(text) != 0
 
 
-def _bare(line: str) -> str:
-    """The first line of a function without annotations."""
+def _without_annotations(line: str) -> str:
+    """Return the first line of a function without type annotations."""
     untyped = re.sub(r": (float|int|Function|Callable\[\[float\], \w+\])|(?<=\)) -> [^:]+(?=:$)", "", line)
     return re.sub(r" = ", "=", untyped)
+
+
+BIT_AND, BIT_OR, SUBSCRIPT = 7, 6, 13
+POWER = SIGN + 1
+_NUMPY_SAME_NAMES = (
+    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+    "sinh", "cosh", "tanh", "abs", "sign", "floor", "ceil", "square",
+)  # fmt: skip
+_NUMPY_UNARY_NAMES = {
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "round": "rint", "sum": "sum", "prod": "prod", "size": "size", "largest": "max", "smallest": "min",
+    "transpose": "transpose", "norm": "linalg.norm",
+}  # fmt: skip
+_NUMPY_BINARY_NAMES = {
+    "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",
+    "outer": "outer", "dot": "vdot",
+}  # fmt: skip
+
+
+def array_notations(module: str) -> dict[str, Notation]:
+    """Return the notations that array libraries share, with the name of the library's module."""
+    return {
+        **ARITHMETIC,
+        "div": DIVISION,
+        "pow": Notation(("", "**", ""), (POWER + 1, POWER), POWER),
+        "matmul": Notation(("", " @ ", ""), (PRODUCT, PRODUCT + 1), PRODUCT),
+        "and": Notation(("", " & ", ""), (BIT_AND + 1, BIT_AND + 1), BIT_AND, True, (0, 1)),
+        "or": Notation(("", " | ", ""), (BIT_OR + 2, BIT_OR + 2), BIT_OR, True, (0, 1)),
+        "not": Notation(("~", ""), (SUBSCRIPT,), SIGN, True, (0,)),
+        "where": Notation((f"{module}.where(", ", ", ", ", ")"), (0, 0, 0), conditions=(0,)),
+        "stack": Notation((f"{module}.stack([", ", ", "])"), (0, 0)),
+        "index": Notation(("", "[", "]"), (SUBSCRIPT, 0)),
+        "index/3": Notation(("", "[", ", ", "]"), (SUBSCRIPT, 0, 0)),
+        "part": Notation(("", "[", ":", "]"), (SUBSCRIPT, 0, 0)),
+    }
+
+
+def _pow_slope_base(x: Node, y: Node) -> Node:
+    z = power(x, y)
+    is_usual = or_(not_equal(z, z), and_(greater(abs_(z), 1e-290), less(abs_(z), constant("inf"))))
+    return where(equal(y, 0), 0, where(is_usual, y * (z / x), y * power(x, y - 1)))
+
+
+def _pow_slope_exponent(x: Node, y: Node) -> Node:
+    at_0 = where(greater(y, 0), 0, constant("nan"))
+    return where(and_(equal(x, 0), greater_equal(y, 0)), at_0, power(x, y) * log(x))
+
+
+def _sinc(x: Node) -> Node:
+    return where(equal(x, 0), 1, where(equal(abs_(x), constant("inf")), 0, sin(x) / x))
+
+
+def _sigmoid(x: Node) -> Node:
+    z = exp(-abs_(x))
+    return where(greater_equal(x, 0), 1, z) / (1 + z)
+
+
+def _sigmoid_slope(x: Node) -> Node:
+    z = exp(-abs_(x))
+    return z / (1 + z) / (1 + z)
+
+
+def _logit(x: Node) -> Node:
+    is_middle = and_(greater(x, 0.25), less(x, 0.75))
+    return where(is_middle, 2 * atanh(2 * x - 1), log(x / (1 - x)))
+
+
+# Definitions with branches: where floats take one branch, NumPy computes both and selects element by element.
+NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
+    "pow_slope_base": _pow_slope_base,
+    "pow_slope_exponent": _pow_slope_exponent,
+    "max": pairwise(max_),
+    "min": pairwise(min_),
+    "times_log": lambda a, x: where(and_(equal(a, 0), equal(x, x)), 0, a * log(x)),
+    "sinc": _sinc,
+    "sigmoid": _sigmoid,
+    "sigmoid_slope": _sigmoid_slope,
+    "binary_softmax": lambda x, y: sigmoid(x - y),
+    "logsigmoid": lambda x: -softplus(-x),
+    "logit": _logit,
+    "softsign": lambda x: where(equal(abs_(x), constant("inf")), sign(x), x / (1 + abs_(x))),
+}
+NUMPY_NOTATIONS = {
+    **array_notations("np"),
+    **{name: call_notation(f"np.{name}", 1) for name in _NUMPY_SAME_NAMES},
+    **{name: call_notation(f"np.{theirs}", 1) for name, theirs in _NUMPY_UNARY_NAMES.items()},
+    **{name: call_notation(f"np.{theirs}", 2) for name, theirs in _NUMPY_BINARY_NAMES.items()},
+    "relu": Notation(("np.maximum(", ", 0)"), (0,)),
+    "heaviside": Notation(("np.heaviside(", ", 0.5)"), (0,)),
+    "softplus": Notation(("np.logaddexp(", ", 0)"), (0,)),
+    "where_defined": Notation(("np.where(np.isnan(", "), np.nan, ", ")"), (0, 0)),
+    "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
+    "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
+    **{name: call_notation(name, 1) for name in ("erf", "erfc", "logsumexp", "softmax")},
+    "power": call_notation("np.power", 2),
+    "sum_like": call_notation("sum_like", 2),
+    "place": call_notation("place", 3),
+    "pad": call_notation("pad", 4),
+}
+NUMPY_SNIPPETS = {
+    "erf": "erf = np.vectorize(math.erf, otypes=[float])\n",
+    "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
+    "logsumexp": '''\
+def logsumexp(x):
+    """log(sum(exp(x))), without overflow."""
+    top = np.max(x)
+    level = top if np.isfinite(top) else 0.0
+    return level + np.log(np.sum(np.exp(x - level)))
+''',
+    "softmax": '''\
+def softmax(x):
+    """exp(x) over its sum, without overflow."""
+    z = np.exp(x - np.max(x))
+    return z / np.sum(z)
+''',
+    "sum_like": '''\
+def sum_like(x, like):
+    """x summed over the axes along which an array like the other was stretched to it."""
+    x = np.sum(x, axis=tuple(range(np.ndim(x) - np.ndim(like))))
+    stretched = tuple(k for k, length in enumerate(np.shape(like)) if length == 1 < np.shape(x)[k])
+    return np.sum(x, axis=stretched, keepdims=True)
+''',
+    "place": '''\
+def place(x, like, *index):
+    """Zeros of the shape of another array, with x at an index."""
+    placed = np.zeros(np.shape(like))
+    placed[index] = x
+    return placed
+''',
+    "pad": '''\
+def pad(x, start, stop, like):
+    """Zeros of the shape of another array, with x from one index up to another."""
+    padded = np.zeros(np.shape(like))
+    padded[start:stop] = x
+    return padded
+''',
+}
+NUMPY = Target(
+    name="numpy",
+    notations=NUMPY_NOTATIONS,
+    numbers={"pi": "np.pi", "tau": "(2*np.pi)", "e": "np.e", "inf": "np.inf", "nan": "np.nan"},
+    literal=shortest_literal,
+    as_number=Notation(("np.where(", ", 1.0, 0.0)"), (0,)),
+    as_condition=ARITHMETIC["ne"]._replace(
+        texts=("", " != 0"), operand_precedences=ARITHMETIC["ne"].operand_precedences[:1]
+    ),
+    definitions=NUMPY_DEFINITIONS,
+    snippets=NUMPY_SNIPPETS,
+)
+
+
+def literal_array(operands: Sequence[Fragment], head: str, tail: str) -> Fragment | None:
+    """Return an array of numbers, or of such arrays, as one literal; None if an operand is anything else.
+
+    >>> literal_array([Fragment("1"), Fragment("-2.5")], "np.array(", ")").text
+    'np.array([1, -2.5])'
+    """
+    elements = []
+    for part in operands:
+        is_array = part.text.startswith(f"{head}[") and part.text.endswith(f"]{tail}")
+        if not is_array and not re.fullmatch(r"-?\d[\d.]*(e-?\d+)?", part.text):
+            return None
+        elements.append(part.text[len(head) : -len(tail)] if is_array else part.text)
+    return Fragment(f"{head}[{', '.join(elements)}]{tail}")
+
+
+class NumpyLibrary(PythonLibrary):
+    """Functions of Python, applied to each element of arrays."""
+
+    def require(self, name: str) -> str:
+        """Include the function or constant with this name, and what it needs, and return its name."""
+        if name in self.target.snippets and name not in self.texts:
+            self.texts[name] = self.target.snippets[name]
+            return name
+        return super().require(name)
+
+    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
+        """Return the code of an operation on operands, or a call of the function that computes it."""
+        if op == "pow" and not operands[1].text.isdigit():
+            op = "power"  # NumPy's `**` is wrong at some points, such as -inf
+        if op == "stack" and (literal := literal_array(operands, "np.array(", ", dtype=float)")) is not None:
+            return literal
+        if self.target.notation(op, len(operands)) is not None:
+            return self.apply_notation(op, operands)
+        name = variable_name(op)
+        assert name is not None, f"NumPy has no {op}"
+        vectorized = f"{self.require(name).lstrip('_')}_of"
+        self.texts[vectorized] = f"{vectorized} = np.vectorize({name}, otypes=[float])\n"
+        return call_notation(vectorized, len(operands)).format([*map(self.target.coerce, operands)])
+
+
+def _root(x: Node, n: Node) -> Node:
+    is_odd = equal(mod(abs_(n), 2), 1)
+    return where(less(x, 0), where(is_odd, -1, constant("nan")), 1) * abs_(x) ** (1 / n)
+
+
+# Only the value matters, because the frameworks differentiate by themselves.
+FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
+    "max": pairwise(max_),
+    "min": pairwise(min_),
+    "root": _root,
+    "log_base": lambda x, base: log(x) / log(base),
+    "asec": lambda x: acos(1 / x),
+    "acsc": lambda x: asin(1 / x),
+    "acot": lambda x: atan(1 / x),
+    "asech": lambda x: acosh(1 / x),
+    "acsch": lambda x: asinh(1 / x),
+    "acoth": lambda x: atanh(1 / x),
+    "heaviside": lambda x: 0.5 * (sign(x) + 1),
+}
+_SHARED_NAMES = (
+    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "abs", "sign", "floor", "ceil", "square", "sum", "prod",
+)  # fmt: skip
+_AS_CONDITION = ARITHMETIC["ne"]._replace(
+    texts=("", " != 0"), operand_precedences=ARITHMETIC["ne"].operand_precedences[:1]
+)
+
+
+def _unary_notations(module: str, names: Mapping[str, str]) -> dict[str, Notation]:
+    return {op: call_notation(f"{module}.{theirs}", 1) for op, theirs in names.items()}
+
+
+def _constants(module: str) -> dict[str, str]:
+    names = {name: f"{module}.{name}" for name in ("pi", "e", "inf", "nan")}
+    return names | {"tau": f"(2*{module}.pi)"}
+
+
+_JAX_NUMPY = {
+    "cbrt": "cbrt", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
+    "atanh": "arctanh", "round": "rint", "size": "size", "largest": "max", "smallest": "min",
+    "transpose": "transpose", "norm": "linalg.norm",
+}  # fmt: skip
+_JAX_NN = {
+    "relu": "relu", "sigmoid": "sigmoid", "softplus": "softplus", "logsigmoid": "log_sigmoid", "silu": "silu",
+    "mish": "mish", "softsign": "soft_sign", "elu": "elu", "celu": "celu", "selu": "selu", "leaky_relu": "leaky_relu",
+    "hardtanh": "hard_tanh", "relu6": "relu6",
+}  # fmt: skip
+_JAX_SPECIAL = {
+    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "gamma": "gamma", "lgamma": "gammaln", "digamma": "digamma",
+    "Ei": "expi", "logit": "logit", "logsumexp": "logsumexp",
+}  # fmt: skip
+JAX = Target(
+    name="jax",
+    notations={
+        **array_notations("jnp"),
+        **{name: call_notation(f"jnp.{name}", 1) for name in _SHARED_NAMES},
+        **_unary_notations("jnp", _JAX_NUMPY),
+        **_unary_notations("jax.nn", _JAX_NN),
+        **_unary_notations("jax.scipy.special", _JAX_SPECIAL),
+        **{
+            name: call_notation(f"jax.scipy.special.{name}", 2)
+            for name in ("polygamma", "beta", "gammainc", "gammaincc")
+        },
+        "atan2": call_notation("jnp.arctan2", 2),
+        "hypot": call_notation("jnp.hypot", 2),
+        "mod": call_notation("jnp.mod", 2),
+        "max": call_notation("jnp.maximum", 2),
+        "min": call_notation("jnp.minimum", 2),
+        "clip": call_notation("jnp.clip", 3),
+        "logaddexp": call_notation("jnp.logaddexp", 2),
+        "outer": call_notation("jnp.outer", 2),
+        "dot": call_notation("jnp.vdot", 2),
+        "gelu": Notation(("jax.nn.gelu(", ", approximate=False)"), (0,)),
+        "sinc": Notation(("jnp.sinc(", "/jnp.pi)"), (ARITHMETIC["mul"].precedence,)),
+        "softmax": Notation(("jax.nn.softmax(", ", axis=None)"), (0,)),
+        "concat": Notation(("jnp.concatenate([", ", ", "])"), (0, 0)),
+        "stack": Notation(("jnp.array([", ", ", "])"), (0, 0)),
+    },
+    numbers=_constants("jnp"),
+    literal=shortest_literal,
+    as_number=Notation(("jnp.where(", ", 1.0, 0.0)"), (0,)),
+    as_condition=_AS_CONDITION,
+    definitions=FRAMEWORK_DEFINITIONS,
+)
+
+_TORCH = {
+    "asin": "asin", "acos": "acos", "atan": "atan", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "round": "round", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma", "digamma": "digamma",
+    "logit": "logit", "relu": "relu", "sigmoid": "sigmoid", "celu": "celu", "selu": "selu",
+    "largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel",
+}  # fmt: skip
+_TORCH_NN = {
+    "logsigmoid": "logsigmoid", "silu": "silu", "gelu": "gelu", "softsign": "softsign", "elu": "elu",
+    "leaky_relu": "leaky_relu", "hardtanh": "hardtanh", "relu6": "relu6",
+}  # fmt: skip
+_TORCH_OF_TWO = {
+    "atan2": "atan2", "hypot": "hypot", "mod": "remainder", "max": "maximum", "min": "minimum",
+    "logaddexp": "logaddexp", "outer": "outer", "gammainc": "special.gammainc", "gammaincc": "special.gammaincc",
+}  # fmt: skip
+_FUNCTIONAL = "torch.nn.functional"
+TORCH = Target(
+    name="torch",
+    notations={
+        **array_notations("torch"),
+        **{name: call_notation(f"torch.{name}", 1) for name in _SHARED_NAMES},
+        **_unary_notations("torch", _TORCH),
+        **_unary_notations(_FUNCTIONAL, _TORCH_NN),
+        **{name: call_notation(f"torch.{theirs}", 2) for name, theirs in _TORCH_OF_TWO.items()},
+        "clip": call_notation("torch.clamp", 3),
+        # above 40, softplus(x) rounds to x; PyTorch's default threshold of 20 would lose half of the digits
+        "softplus": Notation((f"{_FUNCTIONAL}.softplus(", ", threshold=40)"), (0,)),
+        "sinc": Notation(("torch.sinc(", "/torch.pi)"), (ARITHMETIC["mul"].precedence,)),
+        "dot": Notation(("torch.sum(", "*", ")"), (ARITHMETIC["mul"].precedence, ARITHMETIC["mul"].precedence + 1)),
+        "softmax": Notation(("torch.softmax(", ", 0)"), (0,)),
+        "logsumexp": Notation(("torch.logsumexp(", ".flatten(), 0)"), (99,)),
+        "transpose": Notation(("", ".T"), (99,)),
+        "concat": Notation(("torch.cat([", ", ", "])"), (0, 0)),
+    },
+    numbers=_constants("torch"),
+    literal=shortest_literal,
+    as_number=Notation(("torch.where(", ", 1.0, 0.0)"), (0,)),
+    as_condition=_AS_CONDITION,
+    definitions=FRAMEWORK_DEFINITIONS,
+)
+
+
+class FrameworkLibrary(Library):
+    """No functions: a framework gets only operations that it can differentiate."""
+
+    def has_function(self, op: str) -> bool:  # noqa: ARG002 - independent of the operation
+        """Return whether there is a function for an operation."""
+        return False
+
+
+class JaxLibrary(FrameworkLibrary):
+    """Writes arrays of numbers as one literal."""
+
+    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
+        """Return the code of an operation on operands."""
+        literal = literal_array(operands, "jnp.array(", ", dtype=float)") if op == "stack" else None
+        return super().operation(op, operands) if literal is None else literal
+
+
+class TorchLibrary(FrameworkLibrary):
+    """Converts numbers to tensors, because some functions of PyTorch accept only tensors."""
+
+    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
+        """Return the code of an operation on operands."""
+        if (
+            op == "stack"
+            and (literal := literal_array(operands, "torch.tensor(", ", dtype=torch.float64)")) is not None
+        ):
+            return literal
+        takes_numbers = op in ARITHMETIC or op in ("div", "pow", "where", "index", "part", "clip")
+        if not takes_numbers:
+            operands = [self._tensor(part) for part in operands]
+        return self.apply_notation(op, operands)
+
+    def _tensor(self, operand: Fragment) -> Fragment:
+        is_number = re.fullmatch(r"([-+*/() ]|\d[\d.]*(e-?\d+)?|torch\.(pi|e|inf|nan))+", operand.text)
+        return Fragment(f"torch.tensor({operand.text}, dtype=torch.float64)") if is_number else operand

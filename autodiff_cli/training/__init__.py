@@ -1,1 +1,1 @@
-"""From a model and data to parameters: reading data, objectives, optimizers, statistics."""
+"""Fitting models to data: options, losses, rows, objectives, methods, and the results of fits."""

@@ -6,28 +6,28 @@ from fractions import Fraction
 
 import pytest
 
-from autodiff_cli.algebra.exact import Number, common_size, number
+from autodiff_cli.algebra.simplify import ExactNumber, common_divisor, exact_number
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("2", Number(2)),
-        ("2.50", Number(Fraction(5, 2), decimal=True)),
-        ("2.0", Number(2)),
-        ("1e-3", Number(Fraction(1, 1000), decimal=True)),
-        ("0e-999999999", Number(0)),
+        ("2", ExactNumber(2)),
+        ("2.50", ExactNumber(Fraction(5, 2), is_decimal=True)),
+        ("2.0", ExactNumber(2)),
+        ("1e-3", ExactNumber(Fraction(1, 1000), is_decimal=True)),
+        ("0e-999999999", ExactNumber(0)),
     ],
 )
-def test_literals(text: str, expected: Number) -> None:
-    assert number(text) == expected
+def test_literals(text: str, expected: ExactNumber) -> None:
+    assert exact_number(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["pi", "nan", "inf", "1e999999999", "1e-999999999", "0.1234567890123456789", "1" * 5000]
 )
 def test_what_no_float_holds_as_written_is_left_alone(text: str) -> None:
-    assert number(text) is None
+    assert exact_number(text) is None
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_no_float_holds_as_written_is_left_alone(text: str) -> None:
     ],
 )
 def test_a_size_as_literals(value: Fraction, decimal: bool, expected: tuple[str, str | None]) -> None:
-    numerator, denominator = Number(value, decimal).quotient()
+    numerator, denominator = ExactNumber(value, decimal).quotient()
     assert (numerator.text, None if denominator is None else denominator.text) == expected
 
 
@@ -51,7 +51,7 @@ def test_a_size_as_literals(value: Fraction, decimal: bool, expected: tuple[str,
     [(4, 2), (Fraction(9, 4), Fraction(3, 2)), (2, None), (Fraction(1, 2), None), (0, None), (-4, None)],
 )
 def test_roots_that_are_exact(value: Fraction | int, root: Fraction | int | None) -> None:
-    assert Number(value).root() == (None if root is None else Number(root))
+    assert ExactNumber(value).root() == (None if root is None else ExactNumber(root))
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_roots_that_are_exact(value: Fraction | int, root: Fraction | int | None
     ],
 )
 def test_the_size_that_numbers_have_in_common(values: list[Fraction | int], expected: Fraction | int) -> None:
-    assert common_size(map(Number, values)) == Number(expected)
-    assert common_size([*map(Number, values), Number(Fraction(1, 2), decimal=True)]).size == 1
+    assert common_divisor(map(ExactNumber, values)) == ExactNumber(expected)
+    assert common_divisor([*map(ExactNumber, values), ExactNumber(Fraction(1, 2), is_decimal=True)]).magnitude == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.algebra.passes.truths import decided
-from autodiff_cli.language.lowering import read
+from autodiff_cli.algebra.conditions import decide
+from autodiff_cli.language.program import read
 
 
 def derivative(text: str, name: str) -> str:
@@ -105,4 +105,4 @@ def test_conditions(text: str, name: str, expected: str) -> None:
 def test_what_is_decided_before_anything_is_evaluated(text: str, expected: bool | None) -> None:
     node = read(text).output
     assert node.op is not None
-    assert decided(node.op, node.inputs) is expected
+    assert decide(node.op, node.inputs) is expected

@@ -12,18 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.algebra import better as engine
-from autodiff_cli.algebra.better import better
-from autodiff_cli.algebra.rewritings import REWRITINGS, Rewriting
-from autodiff_cli.autodiff.digits import evaluate
+from autodiff_cli.algebra import rewriting as engine
+from autodiff_cli.algebra.rewriting import REWRITE_RULES, RewriteRule, stable_form
+from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.balls.number import ball, is_finite, nearest, of_float, working
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.ball_arithmetic import as_ball, from_float, is_finite, nearest_float, working_precision
 from tests.texts import formulas
 
-ROWS = [pytest.param(row, id=f"row {i}") for i, row in enumerate(REWRITINGS)]
+ROWS = [pytest.param(row, id=f"row {i}") for i, row in enumerate(REWRITE_RULES)]
 Point = dict[str, float]
 
 # What is written, what is better, and a point at which that shows: in the value, or else in a slope.
@@ -146,9 +145,11 @@ SLOPES: list[tuple[str, str, Point]] = [
 
 def right(graphs: list[Node], point: Point) -> list[float]:
     """The values of graphs, proven."""
-    found = evaluate(graphs, 30, most_cancelled=400, leaves={name: of_float(x) for name, x in point.items()})
-    assert all(found.proven)
-    return [nearest(x) for x in found.numbers]
+    found = evaluate_to_digits(
+        graphs, 30, max_cancelled_digits=400, leaves={name: from_float(x) for name, x in point.items()}
+    )
+    assert all(found.is_proven)
+    return [nearest_float(x) for x in found.numbers]
 
 
 def errors(f: ad.Expression, like: ad.Expression, point: Point) -> tuple[float, float]:
@@ -166,17 +167,17 @@ def error(found: float, exact: float) -> float:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_both_sides_are_the_same_to_50_digits(row: Rewriting) -> None:
-    names = inspect.signature(row.before).parameters
+def test_both_sides_are_the_same_to_50_digits(row: RewriteRule) -> None:
+    names = inspect.signature(row.pattern).parameters
     places = [variable(name) for name in names]
     more = [] if row.difference is None else [row.difference(*places)]
     chance = random.Random(3)
     for _ in range(8):
-        leaves = {name: of_float(round(chance.uniform(*row.inside), 3)) for name in names}
-        found = evaluate([row.before(*places), row.after(*places, *more)], 60, leaves=leaves)
-        assert all(found.proven)
-        with working(300):
-            before, after = map(ball, found.numbers)
+        leaves = {name: from_float(round(chance.uniform(*row.domain), 3)) for name in names}
+        found = evaluate_to_digits([row.pattern(*places), row.replacement(*places, *more)], 60, leaves=leaves)
+        assert all(found.is_proven)
+        with working_precision(300):
+            before, after = map(as_ball, found.numbers)
             assert abs(before - after) <= 1e-50 * abs(before)
 
 
@@ -187,13 +188,13 @@ def test_what_is_better(text: str, expected: str, point: Point) -> None:
 
 @pytest.mark.parametrize(("text", "expected", "point"), SLOPES, ids=[text for text, _, _ in SLOPES])
 def test_what_is_better_for_slopes(text: str, expected: str, point: Point) -> None:
-    for_value = better(read(text).output)
+    for_value = stable_form(read(text).output)
     assert for_value is None or to_text(for_value, share=False) != expected
     check_better(text, expected, point, slopes=True)
 
 
 def check_better(text: str, expected: str, point: Point, slopes: bool) -> None:
-    found = better(read(text).output, slopes)
+    found = stable_form(read(text).output, slopes)
     assert found is not None
     assert to_text(found, share=False) == expected
     original = ad.parse(text)
@@ -209,14 +210,14 @@ def check_better(text: str, expected: str, point: Point, slopes: bool) -> None:
 def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     yield monkeypatch
     monkeypatch.undo()
-    engine._rows.cache_clear()
+    engine._rules_for.cache_clear()
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_every_row_has_an_example(row: Rewriting, only: pytest.MonkeyPatch) -> None:
-    only.setattr(engine, "REWRITINGS", (row,))
-    engine._rows.cache_clear()
-    assert any(better(read(text).output, slopes=True) is not None for text, _, _ in [*EXAMPLES, *SLOPES])
+def test_every_row_has_an_example(row: RewriteRule, only: pytest.MonkeyPatch) -> None:
+    only.setattr(engine, "REWRITE_RULES", (row,))
+    engine._rules_for.cache_clear()
+    assert any(stable_form(read(text).output, for_derivative=True) is not None for text, _, _ in [*EXAMPLES, *SLOPES])
 
 
 FORMS = (
@@ -235,14 +236,14 @@ NUMBERS = st.one_of(st.floats(-3, 3), st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0]
 )
 def test_what_is_better_is_the_same(text: str, slopes: bool, x: float, y: float) -> None:
     graph = read(text).output
-    found = better(graph, slopes)
+    found = stable_form(graph, slopes)
     if found is None:
         return
-    leaves = {"x": of_float(x), "y": of_float(y)}
-    values = evaluate([graph, found], 30, most_cancelled=60, leaves=leaves)
-    if all(values.proven) and is_finite(values.numbers[0]):
-        with working(300):
-            before, after = map(ball, values.numbers)
+    leaves = {"x": from_float(x), "y": from_float(y)}
+    values = evaluate_to_digits([graph, found], 30, max_cancelled_digits=60, leaves=leaves)
+    if all(values.is_proven) and is_finite(values.numbers[0]):
+        with working_precision(300):
+            before, after = map(as_ball, values.numbers)
             assert abs(before - after) <= 1e-25 * (1 + abs(before))
 
 
@@ -250,4 +251,4 @@ def test_what_is_better_is_the_same(text: str, slopes: bool, x: float, y: float)
     "text", ["x*y + sin(x)", "x + 1 - x", "a*exp(-b*x)", "(x*y - 1)/(x + y)", "sqrt(2) - 1 + x", "exp(x) - 2", "x - y"]
 )
 def test_what_is_left_alone(text: str) -> None:
-    assert better(read(text).output, slopes=True) is None
+    assert stable_form(read(text).output, for_derivative=True) is None

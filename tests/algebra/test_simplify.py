@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
-from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.shapes import shapes
-from autodiff_cli.graph.tape import Tape, topological
-from autodiff_cli.language.lowering import read
+from autodiff_cli.graph.shapes import infer_shapes
+from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.floats import FLOATS
 from tests.graphs import SHAPES, array_graphs, graphs
 
 points = st.fixed_dictionaries(dict.fromkeys("xyz", st.floats(-3, 3, allow_subnormal=False)))
@@ -36,7 +36,7 @@ def test_simplifying_keeps_every_finite_value(drawn: Drawn, point: dict[str, flo
 @given(array_graphs())
 def test_simplifying_keeps_every_shape(drawn: Drawn) -> None:
     before, after = Tape([drawn[0]]), Tape(simplify([drawn[0]], scalar=False))
-    assert shapes(before, SHAPES)[before.outputs[0]] == shapes(after, SHAPES)[after.outputs[0]]
+    assert infer_shapes(before, SHAPES)[before.outputs[0]] == infer_shapes(after, SHAPES)[after.outputs[0]]
 
 
 SIGNS = [
@@ -67,7 +67,7 @@ def test_numbers_beyond_all_bounds_stay() -> None:
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(graphs())
 def test_sharing_leaves_no_two_equal_nodes(drawn: Drawn) -> None:
-    nodes = topological(share([drawn[0]]))
+    nodes = topological_order(share([drawn[0]]))
     keys = {(node.op, node.inputs, node.text, node.is_constant) for node in nodes}
     assert len(keys) == len(nodes)
 

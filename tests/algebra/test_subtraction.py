@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.algebra.subtraction import subtracted
-from autodiff_cli.language.lowering import read
+from autodiff_cli.algebra.table import with_subtraction
 from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import read
 
 NUMBERS = st.floats(-1e300, 1e300)
 
@@ -27,11 +27,11 @@ NUMBERS = st.floats(-1e300, 1e300)
     ],
 )
 def test_a_negative_number_is_subtracted(text: str, written: str) -> None:
-    assert to_text(subtracted(read(text).output)) == written
+    assert to_text(with_subtraction(read(text).output)) == written
 
 
 @given(*[NUMBERS] * 5)
 def test_every_bit_stays(a: float, b: float, c: float, x: float, y: float) -> None:
     text = f"{a!r} + {b!r}*x/y - {c!r}*y + {a!r}"
-    formula = ad.parse(to_text(subtracted(read(text).output)))
+    formula = ad.parse(to_text(with_subtraction(read(text).output)))
     assert repr(formula(x=x, y=y)) == repr(ad.parse(text)(x=x, y=y))

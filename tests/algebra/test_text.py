@@ -10,20 +10,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.autodiff.digits import evaluate
-from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.tape import Tape, rebuild
-from autodiff_cli.numbers.balls.number import ball, is_finite, working
-from autodiff_cli.numbers.balls.table import read
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.ops import function
+from autodiff_cli.graph.tape import Tape, substitute
+from autodiff_cli.numbers.ball_arithmetic import as_ball, is_finite, working_precision
+from autodiff_cli.numbers.balls import parse_constant
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import overloads
 from tests.graphs import OPS
 from tests.texts import formulas
 
 EXAMPLES = 200
 PLACES = ["0", "0", "1", "-1", "0.5", "-0.5", "2", "3", "-2", "0.001", "7"]
-CALLS = [op.spelling + "(" + ", ".join(["{}"] * op.least) + ")" for op in OPS if op.spelling]
+CALLS = [op.spelling + "(" + ", ".join(["{}"] * op.min_inputs) + ")" for op in OPS if op.spelling]
 CHOOSING = (
     "{} + {}|{} - {}|{}*{}|{}/{}|{}^{}|{}^{}|{}%{}|where({} < {}, {}, {})|max({}, {})|hypot({}, {})|clip({}, {}, {})"
 )
@@ -37,9 +37,9 @@ def floats(f: ad.Expression, point: Point) -> list[float]:
 
 def exactly(nodes: list[Node], point: Point, most_cancelled: int = 100) -> tuple[list[Any], bool]:
     """The values of formulas to 50 digits, and whether they are proven."""
-    leaves = {name: -read(x[1:]) if x.startswith("-") else read(x) for name, x in point.items()}
-    found = evaluate(nodes, 50, most_cancelled=most_cancelled, leaves=leaves)
-    return found.numbers, all(found.proven)
+    leaves = {name: -parse_constant(x[1:]) if x.startswith("-") else parse_constant(x) for name, x in point.items()}
+    found = evaluate_to_digits(nodes, 50, max_cancelled_digits=most_cancelled, leaves=leaves)
+    return found.numbers, all(found.is_proven)
 
 
 def has_its_usual_formula(f: ad.Expression, point: Point) -> bool:
@@ -49,7 +49,7 @@ def has_its_usual_formula(f: ad.Expression, point: Point) -> bool:
         name = "" if node.op is None else node.op.name
         if name.startswith("pow") and values[inputs[0]] == 0 and values[inputs[1]] <= 0:
             return True
-        if name == "beta_slope" and floats(f.with_output(function("beta")[0](*node.inputs)), point)[-1] == 0:
+        if name == "beta_slope" and floats(f.with_output(overloads("beta")[0](*node.inputs)), point)[-1] == 0:
             return True
     return False
 
@@ -68,8 +68,8 @@ def agree(f: ad.Expression, name: str, point: Point) -> None:
     assert math.isclose(expected[-1], gradient, abs_tol=close)
     (exact, printed), are_proven = exactly([slope.output, text.output], point)
     if are_proven and is_finite(exact):
-        with working(300):
-            assert abs(ball(exact) - ball(printed)) < 1e-45 * (1 + abs(ball(exact))), str(slope)
+        with working_precision(300):
+            assert abs(as_ball(exact) - as_ball(printed)) < 1e-45 * (1 + abs(as_ball(exact))), str(slope)
 
 
 @pytest.mark.parametrize("forms", [CALLS, CHOOSING.split("|")], ids=["calls", "choosing"])
@@ -135,11 +135,11 @@ def test_a_remainder_by_a_tiny_number_has_the_slope_that_is_printed() -> None:
     f = ad.parse("y % normal_cdf(7, expm1(3), y^2)")
     slope = f.derivative("y")
     step = constant("1e-180")
-    quotient = (rebuild([f.output], {f.leaves["y"]: f.leaves["y"] + step})[0] - f.output) / step
+    quotient = (substitute([f.output], {f.leaves["y"]: f.leaves["y"] + step})[0] - f.output) / step
     formulas = [quotient, slope.output, ad.parse(str(slope)).output]
     (difference, exact, printed), are_proven = exactly(formulas, {"y": "0.7"}, most_cancelled=600)
     assert are_proven
     assert float(exact.mid()) == pytest.approx(-1217.6548917849262)
-    with working(300):
-        assert abs(ball(exact) - ball(printed)) < 1e-45
-        assert abs(ball(exact) - ball(difference)) < 1e-30
+    with working_precision(300):
+        assert abs(as_ball(exact) - as_ball(printed)) < 1e-45
+        assert abs(as_ball(exact) - as_ball(difference)) < 1e-30

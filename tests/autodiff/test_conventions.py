@@ -6,12 +6,11 @@ import math
 
 import pytest
 
-from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.autodiff.sweeps import forward, reverse
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.ops import registered
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import get_op
 
 inf, nan = math.inf, math.nan
 
@@ -71,7 +70,7 @@ SLOPES = [
 @pytest.mark.parametrize(("name", "point", "slopes"), SLOPES, ids=lambda part: str(part))
 def test_slope(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -> None:
     leaves = [variable(f"x{i}") for i in range(len(point))]
-    tape = Tape((registered(name)(*leaves),))
+    tape = Tape((get_op(name)(*leaves),))
     values = forward(tape, FLOATS, {leaf.text: float(value) for leaf, value in zip(leaves, point, strict=True)})
     adjoints = reverse(tape, FLOATS, values, 1.0)
     found = [adjoints[tape.index[leaf]] or 0.0 for leaf in leaves]
@@ -83,7 +82,7 @@ def test_slope(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -
     [((-8.0, 3.0), -2.0), ((-8.0, 2.0), nan), ((-32.0, 5.0), -2.0), ((1e300, 1e300), 1.0), ((2.0, 2.0), math.sqrt(2))],
 )
 def test_root(point: tuple[float, float], value: float) -> None:
-    assert FLOATS.function(registered("root"), 2)(*point) == pytest.approx(value, nan_ok=True)
+    assert FLOATS.function(get_op("root"), 2)(*point) == pytest.approx(value, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -102,4 +101,4 @@ def test_root(point: tuple[float, float], value: float) -> None:
     ],
 )  # fmt: skip
 def test_ieee_values_instead_of_exceptions(name: str, point: tuple[float, ...], value: float) -> None:
-    assert FLOATS.function(registered(name), len(point))(*point) == pytest.approx(value, rel=1e-15, nan_ok=True)
+    assert FLOATS.function(get_op(name), len(point))(*point) == pytest.approx(value, rel=1e-15, nan_ok=True)

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from autodiff_cli.autodiff.forward import forward, tangents
-from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ONE
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.numbers.floats import FLOATS
 from tests.graphs import SMOOTH, graphs
 
 moderate = st.floats(-3, 3, allow_subnormal=False)

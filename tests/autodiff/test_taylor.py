@@ -10,16 +10,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.autodiff.reverse import reverse
+from autodiff_cli.autodiff.sweeps import forward, reverse
 from autodiff_cli.autodiff.taylor import derivatives
-from autodiff_cli.front import parse
+from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.ops import registered
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import get_op
 from tests.graphs import SMOOTH, graphs
 from tests.ops.table import ROWS, Row
 
@@ -89,13 +88,13 @@ def test_sine_and_cosine_take_turns(x: float) -> None:
 # --- against mpmath, over the table
 
 AT = {"acosh": 1.7, "acoth": 1.7, "asec": 1.7, "acsc": 1.7}
-OF_ONE_NUMBER = [row for row in ROWS if len(row.domain) == 1 and registered(row.name).least == 1]
+OF_ONE_NUMBER = [row for row in ROWS if len(row.domain) == 1 and get_op(row.name).min_inputs == 1]
 
 
 @pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
 def test_every_function_of_one_number_to_the_sixth_order(row: Row) -> None:
     x, order = AT.get(row.name, 0.7), 6
-    op = registered(row.name)
+    op = get_op(row.name)
     leaf = parse("x").leaves["x"]
     found = derivatives(Tape((op(leaf),), [leaf]), leaf, FLOATS, {"x": x}, order)
     with mp.workdps(80):

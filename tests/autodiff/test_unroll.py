@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.autodiff.unroll import TABLE, Nodes, TooManyOperationsError, unroll
-from autodiff_cli.backends.evaluate import evaluate
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.autodiff.unrolling import ARRAY_FUNCTIONS, NodeArray, TooManyOperationsError, unroll
+from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.shapes import ShapeError, shapes
+from autodiff_cli.graph.shapes import ShapeError, infer_shapes
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import mul
 from autodiff_cli.ops.elementary import exp, sin
 from autodiff_cli.ops.structural import matmul, outer, sum_
@@ -26,7 +26,7 @@ from tests.graphs import ELEMENTWISE, SHAPES, STRUCTURAL, array_graphs
 POINT = {name: np.linspace(0.3, 1.7, int(np.prod(shape))).reshape(shape) for name, shape in SHAPES.items()}
 
 
-def elements(name: str, shape: tuple[int, ...]) -> Nodes:
+def elements(name: str, shape: tuple[int, ...]) -> NodeArray:
     made = np.empty(shape, dtype=object)
     for position in np.ndindex(shape):
         made[position] = variable(f"{name}{list(position)}")
@@ -41,7 +41,7 @@ NUMBERS = {
 }
 
 
-def values(array: Nodes) -> Any:
+def values(array: NodeArray) -> Any:
     """The values of an unrolled array, each by a tape of floats."""
     tape = Tape(array.reshape(-1).tolist())
     numbers = forward(tape, FLOATS, NUMBERS)
@@ -49,12 +49,12 @@ def values(array: Nodes) -> Any:
 
 
 def same_in_both(graphs: list[Node], leaves: list[Node]) -> None:
-    with quiet():
+    with ignore_float_errors():
         wanted = evaluate(graphs, POINT, SHAPES)
     written = unroll(graphs, {leaf: ELEMENTS[leaf.text] for leaf in leaves})
     for array, value in zip(written, wanted, strict=True):
         assert array.shape == np.shape(value)
-        assert all(node.op is None or not node.op.structural for node in array.flat)
+        assert all(node.op is None or not node.op.is_structural for node in array.flat)
         np.testing.assert_allclose(values(array), value, rtol=1e-9, atol=1e-12)
 
 
@@ -73,7 +73,7 @@ def test_gradients_are_the_same(graph: tuple[Node, list[Node]]) -> None:
 
 
 def test_every_operation_on_whole_arrays_can_be_written_out() -> None:
-    assert {op.name for op in STRUCTURAL if not op.is_composite} == set(TABLE)
+    assert {op.name for op in STRUCTURAL if not op.is_composite} == set(ARRAY_FUNCTIONS)
 
 
 def test_what_is_one_node_stays_one_and_numbers_stay_what_they_are() -> None:
@@ -92,7 +92,7 @@ def test_a_large_array_is_refused_before_it_is_made() -> None:
         unroll([sum_(outer(v, v))], {v: long})
     square = np.full((1000, 1000), variable("x"), dtype=object)
     with pytest.raises(TooManyOperationsError, match="more than 1,000,000"):
-        unroll([sum_(matmul(v, v))], {v: square}, most=1_000_000)
+        unroll([sum_(matmul(v, v))], {v: square}, max_operations=1_000_000)
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
@@ -105,4 +105,4 @@ def test_shapes_are_those_of_the_pass_over_shapes() -> None:
     graph = read("A: 2x3; transpose(A) @ A + [1, 2, 3]")
     leaf = graph.leaves["A"]
     (array,) = unroll([graph.output], {leaf: ELEMENTS["A"]})
-    assert array.shape == shapes(Tape([graph.output]), {"A": (2, 3)})[-1]
+    assert array.shape == infer_shapes(Tape([graph.output]), {"A": (2, 3)})[-1]

@@ -10,14 +10,14 @@ import threading
 import numpy as np
 import pytest
 
-from autodiff_cli.backends import blas
-from autodiff_cli.training.rows.reductions import triangular
+from autodiff_cli.backends import reductions as blas
+from autodiff_cli.training.rows import triangular_factor
 
 PROGRAM = """
 import hashlib, numpy as np
-from autodiff_cli.training.rows.reductions import triangular
+from autodiff_cli.training.rows import triangular_factor
 matrix = np.random.default_rng(0).normal(size=(8192, 80))
-print(hashlib.sha256(triangular(matrix).tobytes()).hexdigest())
+print(hashlib.sha256(triangular_factor(matrix).tobytes()).hexdigest())
 """
 
 
@@ -35,7 +35,7 @@ def test_bits_do_not_depend_on_threads() -> None:
 
 
 def test_the_number_of_threads_is_what_it_was() -> None:
-    library = blas._library()
+    library = blas._openblas_functions()
     if library is None:
         pytest.skip("NumPy has no OpenBLAS of its own")
     get, put = library
@@ -45,8 +45,8 @@ def test_the_number_of_threads_is_what_it_was() -> None:
         seen = []
 
         def within() -> None:
-            with blas.one_thread():
-                triangular(np.ones((4, 2)))
+            with blas.single_threaded_blas():
+                triangular_factor(np.ones((4, 2)))
                 seen.append(get())
 
         threads = [threading.Thread(target=within) for _ in range(8)]
@@ -61,5 +61,5 @@ def test_the_number_of_threads_is_what_it_was() -> None:
 
 
 def test_without_such_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blas, "_library", lambda: None)
-    assert triangular(np.array([[3.0], [4.0]])).tolist() == [[-5.0]]
+    monkeypatch.setattr(blas, "_openblas_functions", lambda: None)
+    assert triangular_factor(np.array([[3.0], [4.0]])).tolist() == [[-5.0]]

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.autodiff.forward import forward
-from autodiff_cli.backends import blocks
-from autodiff_cli.backends.blocks import BLOCK, Blocks, Kernel
-from autodiff_cli.backends.evaluate import evaluate
-from autodiff_cli.backends.fold import slices
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.backends import numpy_backend as blocks
+from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.numpy_backend import BLOCK_ROWS, BlockEvaluator, NumpyBackend
 from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.elementary import exp, sin
 
 FORMULAS = (
@@ -44,12 +44,12 @@ def test_rows_are_evaluated_as_one_by_one(text: str, xs: list[float], a: float, 
     np.testing.assert_allclose(found, one_by_one, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("rows", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+@pytest.mark.parametrize("rows", [1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS + 7])
 def test_blocks_leave_no_seam(rows: int) -> None:
     x = np.linspace(0, 9, rows)
     output = read("sin(x)*a + x^2").output
     np.testing.assert_array_equal(evaluate([output], {"x": x, "a": 2.0})[0], np.sin(x) * 2 + x**2)
-    assert sum(part.stop - part.start for part in slices(rows, BLOCK)) == rows
+    assert sum(part.stop - part.start for part in block_slices(rows, BLOCK_ROWS)) == rows
 
 
 def test_arrays_broadcast_by_the_rules_of_numpy() -> None:
@@ -71,15 +71,15 @@ def _chain(start: Node, length: int) -> Node:
 
 
 def test_memory_does_not_grow_as_rows_times_nodes() -> None:
-    rows, length = 40 * BLOCK, 500
+    rows, length = 40 * BLOCK_ROWS, 500
     output = _chain(variable("x"), length)
     x, found = np.ones(rows), np.empty((1, rows))
     tracemalloc.start()
-    kernel = Blocks().rows(RowGraphs([output], {"x"}))
+    kernel = NumpyBackend().row_kernel(RowGraphs([output], {"x"}))
     kernel.write(kernel.prepare({}), {"x": x}, found)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 20 * BLOCK * x.itemsize + 2000 * length
+    assert peak < 20 * BLOCK_ROWS * x.itemsize + 2000 * length
 
 
 @pytest.mark.slow
@@ -97,25 +97,25 @@ def test_what_no_column_reaches_is_computed_once_and_equal_parts_too(monkeypatch
 
     monkeypatch.setattr(blocks.ARRAYS, "function", counting)
     a, x = variable("a"), variable("x")
-    kernel = Kernel([exp(a) * sin(x) + sin(x), exp(a)], {"x"})
-    with quiet():
+    kernel = BlockEvaluator([exp(a) * sin(x) + sin(x), exp(a)], {"x"})
+    with ignore_float_errors():
         prepared = kernel.prepare({"a": 1.0})
         for _ in range(5):
-            kernel.block(prepared, {"x": np.ones(2)})
+            kernel.evaluate_block(prepared, {"x": np.ones(2)})
     assert calls.count(exp) == 1
     assert calls.count(sin) == 5
 
 
 def test_a_kernel_can_be_used_again() -> None:
-    kernel = Kernel([read("a*x").output], {"x"})
-    with quiet():
+    kernel = BlockEvaluator([read("a*x").output], {"x"})
+    with ignore_float_errors():
         first = kernel.prepare({"a": 2.0})
         second = kernel.prepare({"a": 3.0})
-        assert kernel.block(second, {"x": np.ones(1)})[0].tolist() == [3.0]
-        assert kernel.block(first, {"x": np.ones(1)})[0].tolist() == [2.0]
+        assert kernel.evaluate_block(second, {"x": np.ones(1)})[0].tolist() == [3.0]
+        assert kernel.evaluate_block(first, {"x": np.ones(1)})[0].tolist() == [2.0]
 
 
-@pytest.mark.parametrize("rows", [1, 5, BLOCK + 3])
+@pytest.mark.parametrize("rows", [1, 5, BLOCK_ROWS + 3])
 def test_what_reads_no_column_counts_once_for_every_row(rows: int) -> None:
-    kernel = Blocks().sums(RowGraphs([read("a").output, read("0*x").output], {"x"}))
+    kernel = NumpyBackend().sum_kernel(RowGraphs([read("a").output, read("0*x").output], {"x"}))
     assert kernel.sums({"a": 0.5}, {"x": np.ones(rows)}, rows).tolist() == [rows / 2, 0]

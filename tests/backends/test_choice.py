@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.backends import choice
-from autodiff_cli.backends.choice import suited
+from autodiff_cli.backends import selection as choice
 from autodiff_cli.backends.protocol import Backend, RowGraphs
-from autodiff_cli.data.table import Columns
-from autodiff_cli.language.lowering import read
+from autodiff_cli.backends.selection import choose_backend
+from autodiff_cli.data.table import MemoryDataset
+from autodiff_cli.language.program import read
 from autodiff_cli.training.options import MethodOptions, OptionError, Options
 from tests.support import run_cli
 
@@ -18,20 +18,20 @@ GRAPHS = RowGraphs([read("(y - a*exp(-b*x))^2").output], {"x", "y"})
 
 
 def test_small_work_is_done_by_numpy_and_much_of_it_compiled() -> None:
-    assert suited("auto", None, GRAPHS, 1000).name == "numpy"
-    assert suited("auto", None, GRAPHS, 1_000_000).name == "llvm"
-    assert suited("numpy", None, GRAPHS, 1_000_000).name == "numpy"
-    assert suited("llvm", None, GRAPHS, 1).name == "llvm"
+    assert choose_backend("auto", None, GRAPHS, 1000).name == "numpy"
+    assert choose_backend("auto", None, GRAPHS, 1_000_000).name == "llvm"
+    assert choose_backend("numpy", None, GRAPHS, 1_000_000).name == "numpy"
+    assert choose_backend("llvm", None, GRAPHS, 1).name == "llvm"
 
 
 def test_many_small_batches_are_compiled() -> None:
-    assert suited("auto", None, GRAPHS, 1000, passes=100, batches=32).name == "llvm"
-    assert suited("auto", None, GRAPHS, 1000, passes=5, batches=32).name == "numpy"
+    assert choose_backend("auto", None, GRAPHS, 1000, passes=100, batches=32).name == "llvm"
+    assert choose_backend("auto", None, GRAPHS, 1000, passes=5, batches=32).name == "numpy"
     x = np.linspace(0, 3, 1000)
     for batch_size, expected in ((32, "llvm"), (500, "numpy"), (1000, "numpy"), (None, "numpy")):
         method = MethodOptions("sgd", batch_size=batch_size)
-        objective = ad.Objective.of("y ~ a*exp(-b*x)", Columns({"x": x, "y": x}), Options(method=method))
-        assert objective.kernels._stepping.name == expected
+        objective = ad.Objective.of("y ~ a*exp(-b*x)", MemoryDataset({"x": x, "y": x}), Options(method=method))
+        assert objective.kernels._epoch_backend.name == expected
         assert objective.kernels._backend.name == "numpy"
 
 
@@ -39,32 +39,32 @@ def test_a_broken_compiler_is_spoken_of_once(monkeypatch: pytest.MonkeyPatch) ->
     def broken(_: int | None) -> Backend:
         raise OSError("no library")
 
-    monkeypatch.setitem(choice.BACKENDS, "llvm", broken)
+    monkeypatch.setitem(choice.BACKEND_FACTORIES, "llvm", broken)
     x = np.linspace(0, 3, 1000)
     for name in ("auto", "llvm"):
         fit = ad.fit("y ~ a*x", {"x": x, "y": x}, optimizer="sgd", batch_size=1, epochs=20, backend=name)
-        assert sum("no machine code" in warning for warning in fit.warnings) == 1
+        assert sum("machine code could not be generated" in warning for warning in fit.warnings) == 1
 
 
 def test_what_would_take_long_to_compile_is_left_to_numpy() -> None:
     sizes = {"W": (1000, 1000), "v": (1000,)}
     graphs = RowGraphs([read("W: 1000x1000; v: 1000; sum(W @ v)*x").output], {"x"}, sizes)
-    assert suited("auto", None, graphs, 1_000_000).name == "llvm"  # wide layers are loops
+    assert choose_backend("auto", None, graphs, 1_000_000).name == "llvm"  # wide layers are loops
     graphs = RowGraphs([read("+".join(f"sin({k}*x)" for k in range(2000))).output], {"x"})
-    assert suited("auto", None, graphs, 1_000_000).name == "numpy"
+    assert choose_backend("auto", None, graphs, 1_000_000).name == "numpy"
 
 
 def test_without_a_compiler_everything_is_done_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "compiles", lambda: False)
-    assert suited("auto", None, GRAPHS, 1_000_000).name == "numpy"
+    monkeypatch.setattr(choice, "has_compiler", lambda: False)
+    assert choose_backend("auto", None, GRAPHS, 1_000_000).name == "numpy"
 
 
 def test_a_broken_compiler_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: int | None) -> Backend:
         raise OSError("libllvmlite.so: cannot open shared object file")
 
-    monkeypatch.setitem(choice.BACKENDS, "llvm", broken)
-    assert suited("auto", None, GRAPHS, 1_000_000).name == "numpy"
+    monkeypatch.setitem(choice.BACKEND_FACTORIES, "llvm", broken)
+    assert choose_backend("auto", None, GRAPHS, 1_000_000).name == "numpy"
 
 
 def test_both_backends_fit_alike() -> None:
@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused() -> None:
     data = {"x": [1, 2], "y": [1, 2]}
     with pytest.raises(OptionError, match="backend"):
         ad.fit("y ~ a*x", data, backend="llmv")
-    with pytest.raises(OptionError, match="at least one thread"):
+    with pytest.raises(OptionError, match="threads must be at least 1"):
         ad.fit("y ~ a*x", data, threads=0)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective
-from autodiff_cli.backends.descent import orders, total
-from autodiff_cli.backends.fold import fold
-from autodiff_cli.backends.protocol import Point, State, SumKernel
-from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.backends.gradient_descent import epoch_orders, total_weight
+from autodiff_cli.backends.protocol import OptimizerState, Point, SumKernel
+from autodiff_cli.backends.reductions import fold
+from autodiff_cli.training.options import OPTIMIZERS
 
 RATE = 0.03
 ROWS = 10
@@ -19,7 +19,7 @@ ROWS = 10
 
 def shuffled(generator: np.random.Generator, rows: int) -> Any:
     """The order of a whole epoch."""
-    return np.concatenate([part for part in orders(generator, rows, 1) if part is not None])
+    return np.concatenate([part for part in epoch_orders(generator, rows, 1) if part is not None])
 
 
 def data() -> dict[str, Any]:
@@ -53,13 +53,13 @@ def test_epochs_are_those_of_the_formula(size: int, weighted: bool) -> None:
     if weighted:
         columns["w"][:3] = 0  # alone in a batch they say nothing
     objective = Objective("y ~ a*x + b", columns, weights="w" if weighted else None)
-    run, state = objective.epochs(OPTIMIZERS["sgd"]), State.begun(objective.start, OPTIMIZERS["sgd"])
+    run, state = objective.epoch_runner(OPTIMIZERS["sgd"]), OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
     generator = np.random.default_rng(7)
     losses = [run(state, RATE, size, generator) for _ in range(5)]
     expected, theta = by_hand(columns, columns["w"] if weighted else np.ones(ROWS), size, 5)
     np.testing.assert_allclose(losses, expected, rtol=1e-13)
     np.testing.assert_allclose(state.theta, theta, rtol=1e-12)
-    assert state.steps <= 5 * -(-ROWS // size)
+    assert state.step_count <= 5 * -(-ROWS // size)
 
 
 def test_the_order_is_new_in_every_epoch() -> None:
@@ -85,15 +85,15 @@ def test_many_rows_are_mixed_all_over_and_each_comes_once(rows: int) -> None:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_method_that_is_stopped_and_taken_up_again_goes_on_as_before(name: str) -> None:
     objective, update = Objective("y ~ a*x + b + v@[x, 1]", data(), start={"v": [1, 2]}), OPTIMIZERS[name]
-    whole, parts = State.begun(objective.start, update), State.begun(objective.start, update)
+    whole, parts = OptimizerState.initial(objective.start, update), OptimizerState.initial(objective.start, update)
     one, other = np.random.default_rng(1), np.random.default_rng(1)
     for _ in range(4):
-        objective.epochs(update)(whole, RATE, 3, one)
+        objective.epoch_runner(update)(whole, RATE, 3, one)
     for _ in range(4):
-        parts = State(parts.numbers.copy(), parts.steps)
-        objective.epochs(update)(parts, RATE, 3, other)
-    np.testing.assert_array_equal(whole.numbers, parts.numbers)
-    assert whole.steps == parts.steps == 16
+        parts = OptimizerState(parts.values.copy(), parts.step_count)
+        objective.epoch_runner(update)(parts, RATE, 3, other)
+    np.testing.assert_array_equal(whole.values, parts.values)
+    assert whole.step_count == parts.step_count == 16
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
@@ -102,9 +102,9 @@ def test_a_batch_of_all_rows_is_a_step_down_sums_that_anyone_may_take(backend: s
     generator = np.random.default_rng(1)
     columns = {name: generator.normal(size=rows) for name in "xy"} | {"w": generator.uniform(0, 2, rows)}
     objective = Objective("y ~ a*tanh(b*x)", columns, weights="w", backend=backend)
-    kernel = objective.kernels.epochs(OPTIMIZERS["adam"], clip_norm=0.1)
+    kernel = objective.kernels.epoch_kernel(OPTIMIZERS["adam"], clip_norm=0.1)
     point = {**objective.fixed, **objective.settings}
-    here, there = (State.begun(objective.start, OPTIMIZERS["adam"]) for _ in range(2))
+    here, there = (OptimizerState.initial(objective.start, OPTIMIZERS["adam"]) for _ in range(2))
     everything = objective.table.columns
     parts = [slice(0, 16384), slice(16384, 32768), slice(32768, rows)]
 
@@ -114,6 +114,6 @@ def test_a_batch_of_all_rows_is_a_step_down_sums_that_anyone_may_take(backend: s
 
     for _ in range(5):
         loss = kernel.run(here, 0.1, point, everything, rows)
-        assert loss == kernel.whole(there, 0.1, point, total(columns["w"]), in_parts)
-    np.testing.assert_array_equal(here.numbers, there.numbers)
-    assert here.steps == there.steps == 5
+        assert loss == kernel.run_full_batch(there, 0.1, point, total_weight(columns["w"]), in_parts)
+    np.testing.assert_array_equal(here.values, there.values)
+    assert here.step_count == there.step_count == 5

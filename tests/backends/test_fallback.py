@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +13,11 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.backends import choice, health
-from autodiff_cli.backends.llvm import target
-from autodiff_cli.backends.llvm.kernel import Llvm
-from autodiff_cli.backends.protocol import NotCompiled, RowGraphs
-from autodiff_cli.language.lowering import read
+from autodiff_cli.backends import selection
+from autodiff_cli.backends.llvm import machine_code
+from autodiff_cli.backends.llvm.backend import LlvmBackend
+from autodiff_cli.backends.protocol import CompilationError, RowGraphs
+from autodiff_cli.language.program import read
 from autodiff_cli.training import options
 from tests.support import run_cli
 
@@ -31,11 +32,11 @@ def _raises(*_: Any, **__: Any) -> Any:
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "compiling": lambda patch: patch.setattr(llvm.TargetMachine, "emit_object", _raises),
-    "linking": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine.compile.engine", _raises),
+    "linking": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine_code.load_object_code", _raises),
     "looking up": lambda patch: patch.setattr(
-        "autodiff_cli.numbers.compiled.machine._Linked.get_function_address", _raises
+        "autodiff_cli.numbers.machine_code._LinkedLibrary.get_function_address", _raises
     ),
-    "loading": lambda patch: patch.setitem(choice.BACKENDS, "llvm", _raises),
+    "loading": lambda patch: patch.setitem(selection.BACKEND_FACTORIES, "llvm", _raises),
 }
 
 
@@ -58,7 +59,7 @@ def test_a_fit_that_cannot_compile_is_numpys_and_says_so_once(options: dict[str,
     assert "\n" not in note
 
 
-MISTAKES = ["kernel.planned", "epochs.planned", "machine.runner.written", "epochs.epoch_written"]
+MISTAKES = ["backend.plan_kernel", "runtime.kernel_module", "backend.epoch_module"]
 
 
 @pytest.mark.parametrize("what", MISTAKES)
@@ -74,16 +75,16 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch, what: 
 
 def test_a_text_that_llvm_does_not_understand_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
-    monkeypatch.setattr("autodiff_cli.backends.llvm.machine.runner.written", lambda *_, **__: "define oops")
+    monkeypatch.setattr("autodiff_cli.backends.llvm.runtime.kernel_module", lambda *_, **__: "define oops")
     with pytest.raises(AssertionError, match="oops"):
         ad.fit(MODEL, DATA, backend="llvm")
 
 
 def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: Any) -> Any:
-        raise NotCompiled("LLVM is not what it was")
+        raise CompilationError("LLVM is not what it was")
 
-    monkeypatch.setattr("autodiff_cli.backends.llvm.epochs.compiled", refuses)
+    monkeypatch.setattr("autodiff_cli.backends.llvm.backend.compile_module", refuses)
     options: dict[str, Any] = {"optimizer": "rmsprop", "batch_size": 50, "epochs": 3}
     found, wanted = (ad.fit(MODEL, DATA, backend=name, **options) for name in ("llvm", "numpy"))
     assert [record["loss"] for record in found.history] == pytest.approx([record["loss"] for record in wanted.history])
@@ -106,7 +107,7 @@ def test_the_command_line_says_so_too() -> None:
 def test_many_points_are_evaluated_all_the_same(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(choice, "_WORTH", 0)
+    monkeypatch.setattr(selection, "THRESHOLDS", dataclasses.replace(selection.THRESHOLDS, min_work=0))
     f = ad.parse("a*exp(-b*x)")
     with caplog.at_level(logging.WARNING, "autodiff_cli"):
         found = f(a=2, b=0.5, x=X)
@@ -116,7 +117,7 @@ def test_many_points_are_evaluated_all_the_same(
 
 
 def test_a_mistake_of_the_caller_is_no_reason_to_fall_back() -> None:
-    kernel = choice.suited("llvm", None, RowGraphs([read("a*x").output], {"x"}), 3).sums(
+    kernel = selection.choose_backend("llvm", None, RowGraphs([read("a*x").output], {"x"}), 3).sum_kernel(
         RowGraphs([read("a*x").output], {"x"})
     )
     with pytest.raises(ValueError, match="2 are needed"):
@@ -132,9 +133,9 @@ def test_without_llvmlite_everything_works(monkeypatch: pytest.MonkeyPatch) -> N
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *arguments, **options)
 
-    for module in (health, options, choice):
-        monkeypatch.setattr(module, "compiles", lambda: False)
-    monkeypatch.setattr(choice, "_WORTH", 0)
+    for module in (options, selection):
+        monkeypatch.setattr(module, "has_compiler", lambda: False)
+    monkeypatch.setattr(selection, "THRESHOLDS", dataclasses.replace(selection.THRESHOLDS, min_work=0))
     monkeypatch.setattr(builtins, "__import__", missing)
     assert ad.fit(MODEL, DATA).warnings == ad.fit(MODEL, DATA, backend="numpy").warnings
     assert "not installed" in run_cli("doctor")
@@ -146,7 +147,7 @@ def test_without_llvmlite_everything_works(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_the_library_of_vectors_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
     graphs = RowGraphs([read("exp(x) + sin(x)*tanh(x) + log(1 + x) + x^2.5").output], {"x"})
-    usual = Llvm(1).sums(graphs).sums({}, {"x": X}, len(X))
-    monkeypatch.setattr(target, "_has_library", lambda: False)
-    np.testing.assert_allclose(Llvm(1).sums(graphs).sums({}, {"x": X}, len(X)), usual, rtol=1e-14)
+    usual = LlvmBackend(1).sum_kernel(graphs).sums({}, {"x": X}, len(X))
+    monkeypatch.setattr(machine_code, "_has_vector_library", lambda: False)
+    np.testing.assert_allclose(LlvmBackend(1).sum_kernel(graphs).sums({}, {"x": X}, len(X)), usual, rtol=1e-14)
     assert "one number at a time" in run_cli("doctor")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.backends.fold import fold, slices
+from autodiff_cli.backends.reductions import block_slices, fold
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=40))
@@ -31,12 +31,12 @@ def test_nothing_has_no_combination() -> None:
 
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_blocks_are_all_rows_in_order(rows: int, size: int) -> None:
-    blocks = [range(rows)[part] for part in slices(rows, size)]
+    blocks = [range(rows)[part] for part in block_slices(rows, size)]
     assert [row for block in blocks for row in block] == [*range(rows)]
     assert {len(block) for block in blocks[:-1]} <= {size}
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=70), st.integers(0, 4))
 def test_parts_of_a_power_of_two_fold_to_the_same_bits(numbers: list[float], k: int) -> None:
-    folded = [fold(numbers[part], operator.add) for part in slices(len(numbers), 2**k)]
+    folded = [fold(numbers[part], operator.add) for part in block_slices(len(numbers), 2**k)]
     assert fold(folded, operator.add) == fold(numbers, operator.add)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tracemalloc
 from typing import Any
 
@@ -11,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.backends import blocks
-from autodiff_cli.backends.blocks import Kernel
-from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.backends import numpy_backend
+from autodiff_cli.backends.numpy_backend import BlockEvaluator
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ignore_float_errors
 
 DEEP = f"y ~ mlp([x, x^2], [{', '.join(['40'] * 16)}], tanh)"
 
@@ -25,18 +26,19 @@ def data(rows: int) -> dict[str, np.ndarray]:
 
 
 def test_what_a_block_gives_is_not_overwritten_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_LARGE", 1)
+    monkeypatch.setattr(numpy_backend, "SETTINGS", dataclasses.replace(numpy_backend.SETTINGS, reuse_elements=1))
     text = "s = W @ [x, 1]; t = tanh(s + b); concat(relu(t)*t, transpose([t])[0], t[0]*s)"
     program = read("W: 3x2; b: 3; " + text)
-    kernel = Kernel([program.output], {"x"}, {"W": (3, 2), "b": (3,)})
+    kernel = BlockEvaluator([program.output], {"x"}, {"W": (3, 2), "b": (3,)})
     generator = np.random.default_rng(0)
-    with quiet():
+    with ignore_float_errors():
         prepared = kernel.prepare({"W": generator.normal(size=(3, 2)), "b": generator.normal(size=3)})
         xs = [generator.normal(size=5) for _ in range(4)]
-        together = [kernel.block(prepared, {"x": x})[0] for x in xs]
-        monkeypatch.setattr(blocks, "_LARGE", 10**9)
+        together = [kernel.evaluate_block(prepared, {"x": x})[0] for x in xs]
+        without_reuse = dataclasses.replace(numpy_backend.SETTINGS, reuse_elements=10**9)
+        monkeypatch.setattr(numpy_backend, "SETTINGS", without_reuse)
         for x, found in zip(xs, together, strict=True):
-            np.testing.assert_array_equal(found, kernel.block(prepared, {"x": x})[0])
+            np.testing.assert_array_equal(found, kernel.evaluate_block(prepared, {"x": x})[0])
 
 
 @given(st.integers(1, 20))

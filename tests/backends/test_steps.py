@@ -7,46 +7,48 @@ from collections.abc import Sequence
 
 import pytest
 
-from autodiff_cli.backends.steps import Step, recomputing, run, with_last_uses
+from autodiff_cli.backends.numpy_backend import PlanStep, execute, with_liveness, with_recomputation
 
 LENGTH = 24  # of the forward sweep
 
 
-def chain() -> list[Step]:
+def chain() -> list[PlanStep]:
     """A forward sweep, each step from the last value, and the sweep back, each step from two values."""
-    forward = [Step(lambda x: 3 * x + 1, (k,), k + 1, is_fresh=True) for k in range(LENGTH)]
-    back = [Step(operator.add, (LENGTH + k, LENGTH - k), LENGTH + k + 1, is_fresh=True) for k in range(LENGTH)]
+    forward = [PlanStep(lambda x: 3 * x + 1, (k,), k + 1, has_own_memory=True) for k in range(LENGTH)]
+    back = [
+        PlanStep(operator.add, (LENGTH + k, LENGTH - k), LENGTH + k + 1, has_own_memory=True) for k in range(LENGTH)
+    ]
     return [*forward, *back]
 
 
-def result(steps: Sequence[Step]) -> int:
+def result(steps: Sequence[PlanStep]) -> int:
     values = [1, *[None] * max(step.output for step in steps)]
-    run(steps, values)
+    execute(steps, values)
     found = values[2 * LENGTH]
     assert isinstance(found, int)
     return found
 
 
-def most_alive(steps: Sequence[Step]) -> int:
+def most_alive(steps: Sequence[PlanStep]) -> int:
     alive, most = {0}, 1
     for step in steps:
         assert alive.issuperset(step.inputs)
         alive.add(step.output)
         most = max(most, len(alive))
-        alive.difference_update(step.spent)
+        alive.difference_update(step.dead)
     return most
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 5, 7, 12, 24, 100])
 def test_of_every_segment_its_end_is_kept_and_the_rest_is_computed_once_more(every: int) -> None:
-    plan = recomputing(chain(), LENGTH, range(LENGTH), every, 2 * LENGTH + 1)
+    plan = with_recomputation(chain(), LENGTH, range(LENGTH), every, 2 * LENGTH + 1)
     assert result(plan) == result(chain())
     segments = -(-LENGTH // every)
     again = len(plan) - 2 * LENGTH
     # All but the last segment, without the values that are handed to the next one.
     assert again == (segments - 1) * (every - 1)
-    kept = most_alive(with_last_uses(plan, [2 * LENGTH]))
-    everything = most_alive(with_last_uses(chain(), [2 * LENGTH]))
+    kept = most_alive(with_liveness(plan, [2 * LENGTH]))
+    everything = most_alive(with_liveness(chain(), [2 * LENGTH]))
     assert everything == LENGTH + 1
     assert kept <= segments + every + 2
     if 2 <= every <= 12:
@@ -55,6 +57,6 @@ def test_of_every_segment_its_end_is_kept_and_the_rest_is_computed_once_more(eve
 
 def test_values_are_let_go_after_their_last_use() -> None:
     forward = chain()[:LENGTH]
-    steps = with_last_uses(forward, [LENGTH])
+    steps = with_liveness(forward, [LENGTH])
     assert most_alive(steps) == 2
-    assert with_last_uses([*forward, Step(abs, (3,), 99)], [LENGTH]) == steps  # what nothing needs is left out
+    assert with_liveness([*forward, PlanStep(abs, (3,), 99)], [LENGTH]) == steps  # what nothing needs is left out

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.backends.blocks import Kernel
-from autodiff_cli.backends.choice import backend
+from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ignore_float_errors
 
 DECLARED = "W: 2x3; v: 3; "
 FORMULAS = (
@@ -57,9 +57,9 @@ def test_a_total_is_the_sum_of_the_rows(text: str, rows: list[tuple[float, float
     point = {"W": generator.normal(size=(2, 3)), "v": generator.normal(size=3), "a": 1.5}
     columns = dict(zip("xy", np.array(rows).T, strict=True))
     shapes = {"W": (2, 3), "v": (3,)}
-    with quiet():
-        (total,) = _block(Kernel([program.output], "xy", shapes, summed=True), point, columns)
-        (by_row,) = _block(Kernel([program.output], "xy", shapes), point, columns)
+    with ignore_float_errors():
+        (total,) = _block(BlockEvaluator([program.output], "xy", shapes, summed=True), point, columns)
+        (by_row,) = _block(BlockEvaluator([program.output], "xy", shapes), point, columns)
         expected = np.sum(np.broadcast_to(by_row, (*np.shape(by_row)[:-1], len(rows))), axis=-1)
     np.testing.assert_allclose(np.squeeze(total), np.squeeze(expected), rtol=1e-12, atol=1e-12)
 
@@ -68,12 +68,16 @@ def test_slopes_that_are_the_same_for_all_rows_count_in_each() -> None:
     program = read("W: 2x3; sum(W*x)")
     slopes = gradient_nodes(program.output, [program.leaves["x"]], program.shapes)
     weights = np.arange(6.0).reshape(2, 3)
-    sums = backend().sums(RowGraphs(slopes, {"x"}, program.shapes)).sums({"W": weights}, {"x": np.arange(5.0)}, 5)
+    sums = (
+        make_backend()
+        .sum_kernel(RowGraphs(slopes, {"x"}, program.shapes))
+        .sums({"W": weights}, {"x": np.arange(5.0)}, 5)
+    )
     assert sums.tolist() == [5 * 15]
 
 
-def _block(kernel: Kernel, point: dict[str, object], columns: dict[str, object]) -> list[object]:
-    return kernel.block(kernel.prepare(point), columns)  # type: ignore[arg-type]
+def _block(kernel: BlockEvaluator, point: dict[str, object], columns: dict[str, object]) -> list[object]:
+    return kernel.evaluate_block(kernel.prepare(point), columns)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -86,13 +90,13 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
     program = read(f"W: {size}x{size}; x: {size}; sum({activation}(W @ x))")
     shapes = {"W": (size, size), "x": (size,)}
     slopes = simplify(gradient_nodes(program.output, [program.leaves["W"]], shapes))
-    kernel = Kernel(slopes, {"x"}, shapes, summed=True)
+    kernel = BlockEvaluator(slopes, {"x"}, shapes, summed=True)
     generator = np.random.default_rng(0)
     x, weights = generator.normal(size=(size, rows)), generator.normal(size=(size, size)) / 10
-    with quiet():
+    with ignore_float_errors():
         prepared = kernel.prepare({"W": weights})
         tracemalloc.start()
-        (total,) = kernel.block(prepared, {"x": x})
+        (total,) = kernel.evaluate_block(prepared, {"x": x})
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     np.testing.assert_allclose(total[..., 0], slope(weights @ x) @ x.T, rtol=1e-12, atol=1e-12)

@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.explain.jacobians import has_jacobian, jacobian
+from autodiff_cli.explain.operations import has_jacobian, jacobian
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views.forward_mode import every_tangent
-from autodiff_cli.front import Expression
+from autodiff_cli.explain.views import all_tangents
+from autodiff_cli.expression import Expression
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op, Shape
-from autodiff_cli.graph.shapes import shapes
+from autodiff_cli.graph.shapes import infer_shapes
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.ops import all_ops, registered
-from autodiff_cli.render.page.evaluator import evaluator
+from autodiff_cli.ops import all_ops, get_op
+from autodiff_cli.render.javascript import evaluator
 from tests.graphs import ELEMENTWISE, SHAPES, array_graphs, graphs
 from tests.numbers.test_arrays import inputs_of
 from tests.ops.table import ROWS
@@ -49,7 +49,7 @@ EXACT = tuple(
     }
 )
 # The same of arrays, without what divides: there sums are exact too, at whole numbers.
-WHOLE = tuple(registered(name) for name in ("add", "sub", "mul", "neg", "where", "max", "min", "relu", "gt", "eq"))
+WHOLE = tuple(get_op(name) for name in ("add", "sub", "mul", "neg", "where", "max", "min", "relu", "gt", "eq"))
 ROUNDED = {"softmax", "logsoftmax", "logsumexp", "norm", "mean"}  # compared with a tolerance, at chosen points
 
 SPECIAL = st.sampled_from(
@@ -139,7 +139,7 @@ def differences(found: Any, at: Trace, bound: Bound = (0.0, 0.0)) -> list[str]:
             spot = f"from {i} to input {expected.position}"
             if not same(given_["amount"], expected.amount, bound):
                 wrong.append(f"amount {spot}: {given_['amount']}, not {expected.amount}")
-            if given_["nothing"] is not expected.is_nothing:
+            if given_["nothing"] is not expected.is_structural_zero:
                 wrong.append(f"{'nothing' if given_['nothing'] else 'something'} {spot}")
             if (given_["local"] is None) != (expected.local is None):
                 wrong.append(f"kind of local derivative {spot}")
@@ -177,9 +177,9 @@ def tab(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if not op.structural], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in all_ops() if not op.is_structural], ids=lambda op: op.name)
 def test_an_operation_and_its_rule_mean_the_same(tab: Page, op: Op) -> None:
-    points = [*inputs_of(op)[:: 2 if op.least == 1 else 7], *POINTS.get(op.name, ())]
+    points = [*inputs_of(op)[:: 2 if op.min_inputs == 1 else 7], *POINTS.get(op.name, ())]
     cases = []
     for count in sorted({*map(len, points)}):
         leaves = [variable(name) for name in "xyz"[:count]]
@@ -207,7 +207,7 @@ def test_random_graphs_of_arrays_at_whole_numbers(tab: Page, drawn: list[Any], r
     for output, leaves in drawn:
         tape = Tape((output,))
         if ROUNDED.isdisjoint(node.op.name for node in tape.nodes if node.op is not None):
-            number_ = output if shapes(tape, SHAPES)[-1] == () else registered("sum")(output)
+            number_ = output if infer_shapes(tape, SHAPES)[-1] == () else get_op("sum")(output)
             f = expression(number_, leaves, SHAPES)
             cases.append((f, [{name: filled(SHAPES[name], random) for name in f.variables}]))
     check(tab, cases)
@@ -339,7 +339,7 @@ def test_tangents_of_random_graphs_are_those_of_forward_mode(tab: Page, drawn: l
         if not all(map(math.isfinite, point.values())):
             continue
         at = trace(f, point)
-        for name, wanted in every_tangent(at).items():
+        for name, wanted in all_tangents(at).items():
             sent = {"source": evaluator(at, tangents=True), "point": point, "seeds": {name: 1.0}}
             found = [rate or 0.0 for rate in tab.evaluate(RATES, sent)]
             assert all(same(ours, theirs, ROUNDING) for ours, theirs in zip(found, wanted, strict=True))

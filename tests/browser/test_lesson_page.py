@@ -21,7 +21,7 @@ def test_questions_on_the_page(page: Page, tmp_path: Path) -> None:
         first.get_by_role("radio", name=choice, exact=True).check()
         first.get_by_role("button", name="Check answer").click()
         assert first.locator(".verdict").inner_text().startswith(verdict)
-    for hint in ("a is used by d + a and c and b", "d + a hands it 1 × 1"):
+    for hint in ("a is used by d + a and c and b", "d + a contributes 1 × 1"):
         third.get_by_role("button", name="Hint").click()
         assert third.locator(".verdict").inner_text().startswith(hint)
     assert third.get_by_role("button", name="Hint").is_disabled()

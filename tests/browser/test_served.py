@@ -94,7 +94,7 @@ def test_a_file_is_fitted_and_a_row_walked_through(page: Page, tmp_path: Path) -
     page.get_by_label("Data").set_input_files(file)
     press(page, "Fit")
     page.get_by_label("Row").wait_for()
-    assert "lm converged" in page.get_by_role("status").inner_text()
+    assert "Levenberg-Marquardt converged" in page.get_by_role("status").inner_text()
     press(page, "Watch it learn")
     page.get_by_label("Epoch", exact=True).wait_for()
     page.go_back()

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from autodiff_cli.classroom.value import Value
 from autodiff_cli.nn import MLP, Layer, Neuron
+from autodiff_cli.value import Value
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from autodiff_cli.classroom.value import Value
+from autodiff_cli.value import Value
 
 
 def test_a_first_program() -> None:

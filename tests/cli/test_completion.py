@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.cli.app import COMMANDS
-from autodiff_cli.cli.completing.words import completions
+from autodiff_cli.cli.command_line import COMMANDS
+from autodiff_cli.cli.completion import completions
 from autodiff_cli.ops import function_names
 from tests.support import expect_refusal, run_cli
 from tests.tools import program
@@ -78,7 +78,7 @@ def test_bash_runs_it(data: str) -> None:
 
 
 def test_what_cannot_be_completed() -> None:
-    expect_refusal(run_cli("completion bash -- x"), "the number of the word that is being typed comes first")
+    expect_refusal(run_cli("completion bash -- x"), "the first argument is the number of the word at the cursor")
 
 
 def test_what_is_no_shell() -> None:

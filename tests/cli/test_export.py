@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.cli.commands.export import Language
-from autodiff_cli.export.exporters import EXPORTERS
+from autodiff_cli.cli.export import Language
+from autodiff_cli.export.languages import EXPORTERS
 from tests.support import run_cli
 
 
@@ -46,18 +46,18 @@ SUM_OF_300 = " + ".join(f"x{k}^2" for k in range(300))
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["x"], "say in which language: --to c|fortran|python|numpy|jax|torch|js|latex|onnx"),
+        (["x"], "choose a language: --to c|fortran|python|numpy|jax|torch|js|latex|onnx"),
         (["x", "--to", "pascal"], "--to takes c, fortran, python, numpy, jax, torch, js, latex or onnx, not `pascal`"),
-        (["x", "-o", "f.txt"], "-o f.txt: its ending names no language"),
-        (["x", "--to", "c", "--name", "2f"], "`2f` cannot name a function in C"),
+        (["x", "-o", "f.txt"], "-o f.txt: its suffix belongs to no language"),
+        (["x", "--to", "c", "--name", "2f"], "`2f` is not a legal name in C"),
         (["x*y", "--to", "c", "--wrt", "z"], "the expression has no variable `z`"),
-        (["x*y", "--to", "c", "--x", "3"], "export takes no values such as --x"),
-        (["x*y", "--to", "c", "--value-only", "--hessian"], "--value-only leaves out what --hessian asks for"),
+        (["x*y", "--to", "c", "--x", "3"], "unexpected option --x: export takes no values"),
+        (["x*y", "--to", "c", "--value-only", "--hessian"], "--value-only cannot be combined with --hessian"),
         (["x*y", "--to", "torch", "--hessian"], "PyTorch differentiates by itself"),
         (["Si(x)", "--to", "jax"], "JAX has no `Si`; c, fortran, python, numpy, js and latex have it"),
-        (["sum(v)", "--to", "c"], "the code depends on the shape of `v`: declare it"),
+        (["sum(v)", "--to", "c"], "declare the shape of `v`: the code depends on it"),
         (["[x, y]", "--to", "c"], "the output is an array of shape 2"),
-        ([SUM_OF_300, "--to", "c", "--hessian"], "code is written for at most 100 numbers: choose some with --wrt"),
+        ([SUM_OF_300, "--to", "c", "--hessian"], "code can be exported for at most 100 numbers: choose some with --wrt"),
         (["2x", "--to", "c"], "2*x"),
     ],
 )

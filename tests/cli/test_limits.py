@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.autodiff import unroll
+from autodiff_cli.autodiff import unrolling as unroll
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.errors import ExitStatus
-from autodiff_cli.explain import passes
-from autodiff_cli.formula import further
-from autodiff_cli.language import building, parser
+from autodiff_cli.cli.environment import ExitStatus
+from autodiff_cli.explain import tracing as passes
+from autodiff_cli.formula import derivatives as further
+from autodiff_cli.language import parser
+from autodiff_cli.language import program as building
 from tests.support import run_cli
 
 
@@ -35,48 +36,48 @@ def test_digits() -> None:
 
 
 def test_points_of_a_grid() -> None:
-    refused("grad x*y --x 0:1:9999999999 --y 0:1:9999999999", "4,611,686,018,427,387,904 is the most")
+    refused("grad x*y --x 0:1:9999999999 --y 0:1:9999999999", "at most 4,611,686,018,427,387,904 are possible")
     refused("grad x --x 0:1:1e12", "START:STOP:COUNT", "--x 0:10:101")
 
 
 def test_characters_of_a_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in (parser, inputs):
-        monkeypatch.setattr(module, "LONGEST_TEXT", 10)
+        monkeypatch.setattr(module, "MAX_TEXT_LENGTH", 10)
     file = tmp_path / "long.txt"
     file.write_text("x" * 1000)
-    refused(["grad", f"@{file}", "--x", "1"], "more than 10 characters", "LONGEST_TEXT")
+    refused(["grad", f"@{file}", "--x", "1"], "limit of 10 characters", "MAX_TEXT_LENGTH")
 
 
 def test_an_endless_text_is_read_no_further_than_the_limit() -> None:
-    refused("grad @/dev/zero --x 1", "more than 5,000,000 characters", "LONGEST_TEXT")
+    refused("grad @/dev/zero --x 1", "limit of 5,000,000 characters", "MAX_TEXT_LENGTH")
 
 
 def test_operations_of_functions_that_expand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "MOST_STEPS", 10)
-    refused(["grad", "f(t) = t*t*t*t*t*t*t; f(f(f(x)))"], "more than 10 operations", "MOST_STEPS")
+    monkeypatch.setattr(building, "MAX_STEPS", 10)
+    refused(["grad", "f(t) = t*t*t*t*t*t*t; f(f(f(x)))"], "limit of 10 operations", "MAX_STEPS")
 
 
 def test_numbers_of_a_hessian_and_a_jacobian(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(further, "MOST_DERIVATIVES", 5)
-    refused("grad x*y*z --x 1 --y 2 --z 3 --hessian", "the hessian has 9 numbers, and 5 is the most", "--wrt x")
+    monkeypatch.setattr(further, "MAX_DERIVATIVES", 5)
+    refused("grad x*y*z --x 1 --y 2 --z 3 --hessian", "the hessian has 9 numbers, more than the 5 that are shown", "--wrt x")
     assert run_cli("grad x*y*z --x 1 --y 2 --z 3 --hessian --wrt x,z --json").json["hessian"] == {
         "x": {"x": 0.0, "z": 2.0},
         "z": {"x": 2.0, "z": 0.0},
     }
-    refused("grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian", "the jacobian has 6 numbers, and 5", "Expression.jacobian")
+    refused("grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian", "the jacobian has 6 numbers, more than the 5", "Expression.jacobian")
     assert run_cli("grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian --wrt x").status == 0
 
 
 def test_numbers_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "MOST_NUMBERS", 50)
+    monkeypatch.setattr(passes, "MAX_NUMBERS", 50)
     assert run_cli("grad sum(v*v) --v [1,2,3]").status == 0
-    refused("grad sum(outer(v,v)) --v [1,2,3,4,5,6]", "numbers, and 50 (2 GB) is the most", "value_and_grad")
+    refused("grad sum(outer(v,v)) --v [1,2,3,4,5,6]", "numbers, but a trace stores at most 50 (2 GB)", "value_and_grad")
 
 
 @pytest.mark.parametrize("command", ["grad --precision 20", "check"])
 def test_operations_of_arrays_written_out(command: str) -> None:
     long = str([1] * 1000).replace(" ", "")
-    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unroll.MOST_OPERATIONS:,} operations", "most=")
+    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unroll.MAX_OPERATIONS:,} operations", "from Python")
 
 
 def test_what_goes_on_and_on_is_stopped_by_ctrl_c() -> None:
@@ -93,10 +94,10 @@ def test_memory_that_is_not_there_is_a_failure(monkeypatch: pytest.MonkeyPatch) 
     def exhausted(*_: object) -> None:
         raise MemoryError("Unable to allocate 12 GiB")
 
-    monkeypatch.setattr(inputs, "traced", exhausted)
+    monkeypatch.setattr(inputs, "trace_at", exhausted)
     output = run_cli("grad x --x 1")
     assert (output.status, output) == (ExitStatus.FAILED, "")
-    assert output.stderr == "error: there is not enough memory for this (Unable to allocate 12 GiB)\n"
+    assert output.stderr == "error: not enough memory (Unable to allocate 12 GiB)\n"
 
 
 @pytest.mark.parametrize(

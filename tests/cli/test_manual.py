@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from autodiff_cli.cli.app import COMMANDS, commands
-from autodiff_cli.cli.completing.manual import manual
+from autodiff_cli.cli.command_line import COMMANDS, command_group
+from autodiff_cli.cli.completion import manual
 from tests.tools import program
 
 
@@ -25,7 +25,7 @@ def page() -> str:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_with_all_its_options_is_in_it(name: str, page: str) -> None:
-    command = commands(name).commands[name]
+    command = command_group(name).commands[name]
     assert isinstance(command, TyperCommand)
     start = page.index(f" autodiff {name} {' '.join((command.help or '').split()[:4])}")
     rest = page[start:]

@@ -6,16 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.cli.app import COMMANDS, commands
-from autodiff_cli.cli.errors import BadInput
-from autodiff_cli.cli.options import Arguments, arrange, assignments, split
+from autodiff_cli.cli.command_line import (
+    COMMANDS,
+    Arguments,
+    command_group,
+    merge_assignments,
+    split_arguments,
+    split_command_line,
+)
+from autodiff_cli.cli.environment import BadInput
 from tests.support import run_cli
 
-GRAD = commands("grad").commands["grad"]
+GRAD = command_group("grad").commands["grad"]
 
 
 def parts(*words: str) -> Arguments:
-    return split(GRAD, words)
+    return split_arguments(GRAD, words)
 
 
 # fmt: off
@@ -60,19 +66,19 @@ WRONG = [
     (["x", "--json", "--json"],             "--json is given twice"),
     (["x", "--digits", "3", "--digits=4"],  "--digits is given twice"),
     (["x", "--set", "a=1", "--set", "a=2"], "--set a is given twice"),
-    (["x", "--json=1"],                     "--json takes no value; that of a variable of its name is --set json=1"),
+    (["x", "--json=1"],                     "--json takes no value; to set a variable of this name, use --set json=1"),
     (["x", "--x"],                          "--x needs a value"),
-    (["x", "--x", "--y", "2"],              "--x needs a value, as --x 2, but --y follows"),
-    (["x", "--digits"],                     "--digits needs a value, as --digits N"),
-    (["x", "--set"],                        "--set needs a value, as --set NAME=VALUE"),
+    (["x", "--x", "--y", "2"],              "--x needs a value, such as --x 2, but --y follows"),
+    (["x", "--digits"],                     "--digits needs a value, such as --digits N"),
+    (["x", "--set"],                        "--set needs a value, such as --set NAME=VALUE"),
     (["x", "--jsn"],                        "there is no option --jsn; did you mean --json?"),
     (["--jsn", "x"],                        "there is no option --jsn; did you mean --json?"),
-    (["x", "*", "y"],                       "`*` is one word too many"),
-    ([],                                    "EXPR missing"),
+    (["x", "*", "y"],                       "unexpected argument `*`"),
+    ([],                                    "missing EXPR"),
     (["x", "-o"],                           "no option -o"),
-    (["x", "--wrt", ""],                    "--wrt needs a value, as --wrt x,y"),
-    (["x", "-x", "2"],                      "the value of a variable is an option, as --x 2"),
-    (["x", "x=2"],                          "the value of a variable is an option, as --x 2"),
+    (["x", "--wrt", ""],                    "--wrt needs a value, such as --wrt x,y"),
+    (["x", "-x", "2"],                      "to set a variable, use `--x 2`"),
+    (["x", "x=2"],                          "to set a variable, use `--x 2`"),
 ]
 # fmt: on
 
@@ -96,11 +102,11 @@ def test_any_words_are_split_or_refused(words: list[str]) -> None:
 
 
 def test_set_gives_values_and_refuses_a_second_one() -> None:
-    assert assignments({"x": "1"}, ["json=2", " µ =3"]) == {"x": "1", "json": "2", "μ": "3"}
+    assert merge_assignments({"x": "1"}, ["json=2", " µ =3"]) == {"x": "1", "json": "2", "μ": "3"}
     with pytest.raises(BadInput, match="`x` is given two values"):
-        assignments({"x": "1"}, ["x=2"])
+        merge_assignments({"x": "1"}, ["x=2"])
     with pytest.raises(BadInput, match="--set takes NAME=VALUE"):
-        assignments({}, ["x"])
+        merge_assignments({}, ["x"])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,7 @@ def test_set_gives_values_and_refuses_a_second_one() -> None:
         ("grad x --x 2 --mode back", "--mode takes reverse or forward, not `back`"),
         ("train y~x data.csv --lr fast", "--lr takes a number, not `fast`"),
         ("train y~x data.csv --epochs 1.5", "--epochs takes a whole number, not `1.5`"),
-        ("grad x --x 2 --wrt ,", "--wrt takes names with commas between them, as --wrt x,y"),
+        ("grad x --x 2 --wrt ,", "--wrt takes names separated by commas, such as --wrt x,y"),
     ],
 )
 def test_an_option_says_what_it_takes(line: str, message: str) -> None:
@@ -126,19 +132,19 @@ def test_only_commands_about_a_point_take_values_of_variables() -> None:
 
 def test_an_unknown_command_gets_a_suggestion() -> None:
     with pytest.raises(BadInput, match="did you mean `grad`"):
-        arrange(commands("gard"), ["gard", "x"])
+        split_command_line(command_group("gard"), ["gard", "x"])
     with pytest.raises(BadInput, match="the commands are grad, trace"):
-        arrange(commands("x*y"), ["x*y"])
+        split_command_line(command_group("x*y"), ["x*y"])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_known_to_the_splitter(name: str) -> None:
-    command = commands(name).commands[name]
+    command = command_group(name).commands[name]
     for parameter in command.params:
         for option in parameter.opts if parameter.param_type_name == "option" else ():
             words = [option] if parameter.is_flag else [option, "1"]  # type: ignore[attr-defined]
             needed = ["x" for other in command.params if other.param_type_name == "argument"]
-            assert split(command, [*needed, *words]).values == {}
+            assert split_arguments(command, [*needed, *words]).values == {}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -146,6 +152,6 @@ def test_help_has_examples_and_every_option_explained(name: str) -> None:
     text = run_cli(f"{name} --help")
     assert text.status == 0
     assert f"  autodiff {name} " in text[text.index("Examples:") :]
-    for parameter in commands(name).commands[name].params:
+    for parameter in command_group(name).commands[name].params:
         assert parameter.help, parameter.name  # type: ignore[attr-defined]
         assert all(option in text for option in parameter.opts if option.startswith("-"))

@@ -16,9 +16,9 @@ import pytest
 from pyarrow import feather, parquet
 
 from autodiff_cli.cli.environment import Environment
-from autodiff_cli.cli.running import run
+from autodiff_cli.cli.main import run
+from autodiff_cli.data import source
 from autodiff_cli.data.files import DataFile
-from autodiff_cli.data.streaming import spool, watched
 from autodiff_cli.data.table import DataError
 from tests.support import SETS, run_cli
 
@@ -129,7 +129,7 @@ def test_a_damaged_file_of_arrow_is_read_or_refused(kind: Any, seeds: range, tmp
 def test_a_line_without_an_end_is_refused_before_memory_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watched, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(source, "MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "bomb.csv.gz"
     for content in (
         bytes(3 << 20),
@@ -141,14 +141,14 @@ def test_a_line_without_an_end_is_refused_before_memory_is_full(
         for words in (["data"], ["train", "y ~ a*x"], ["grad", "x^2", "--at"]):
             output = run_cli([*words, str(path)])
             assert (output.status, output) == (2, "")
-            assert "a line is longer than 1 MB, the most there may be" in output.stderr
+            assert "a line is longer than 1 MB, the maximum" in output.stderr
     path.write_bytes(b"x,y\n" + b"1,2\n" * (1 << 19))  # long, but not in one line
     assert DataFile(str(path)).load(["x", "y"]).rows == 1 << 19
 
 
 def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "_LOOKED_AT", 1 << 16)
-    with pytest.raises(DataError, match="/dev/zero: this is a device without an end, not a file of data"):
+    monkeypatch.setattr(source, "_UNCHECKED_BYTES", 1 << 16)
+    with pytest.raises(DataError, match="/dev/zero: this is an endless device, not a data file"):
         DataFile("/dev/zero")
     with pytest.raises(DataError, match="/dev/null: the file is empty"):
         DataFile("/dev/null")
@@ -158,7 +158,7 @@ def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_lines_of_json_that_are_nested_too_deeply_are_refused(opening: bytes, tmp_path: Path) -> None:
     path = tmp_path / "deep.jsonl"
     path.write_bytes(b'{"x": 1}\n' + opening * 50_000 + b"\n")
-    with pytest.raises(DataError, match=r"deep\.jsonl: line 2: nested more than 100 deep"):
+    with pytest.raises(DataError, match=r"deep\.jsonl: line 2: nested more than 100 levels deep"):
         DataFile(str(path))
     path.write_bytes(b'{"x": 1, "note": "%s"}\n' % (b"[" * 5000) * 2)  # brackets of a text
     assert DataFile(str(path)).load(["x"]).rows == 2
@@ -183,7 +183,7 @@ def test_a_quote_that_is_never_closed_takes_no_rows_away(rows: int, stream: list
     path.write_text("x,y,note\n" + "".join(lines) + '7,14,"b\n' + "".join(lines))
     output = run_cli(["train", "y ~ a*x", str(path), *stream])
     assert (output.status, output) == (2, "")
-    assert f"{path}: line {rows + 2}: a quote opens in this row and is never closed" in output.stderr
+    assert f"{path}: line {rows + 2}: a quote that opens in this row is never closed" in output.stderr
     path.write_text("x,y,note\n" + "".join(lines) + '7,14,5" pipe\n' + "".join(lines))  # an inch, and no quote
     assert run_cli(["train", "y ~ a*x", str(path), "--json", *stream]).json["rows"] == 2 * rows + 1
 
@@ -195,7 +195,7 @@ def test_quotes_among_the_names_of_columns(tmp_path: Path) -> None:
     path.write_text('x,"h\n""5""",y\n1,2,3\n4,5,6\n')
     assert DataFile(str(path)).header == ("x", 'h\n"5"', "y")
     path.write_text('x,"y\n' + "1,2\n" * 200_000)  # at once, not after a look at all lines for each of them
-    with pytest.raises(DataError, match="line 1: a quote opens in the names of the columns and is never closed"):
+    with pytest.raises(DataError, match="line 1: a quote opens in the header and is never closed"):
         DataFile(str(path))
 
 

@@ -15,11 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather
 
-from autodiff_cli.data.cells import CellReader
-from autodiff_cli.data.files import DataFile
-from autodiff_cli.data.options import FileOptions
-from autodiff_cli.data.several import DataFiles, open_data
-from autodiff_cli.data.summary import summary
+from autodiff_cli.data.dialect import CellParser, FileOptions
+from autodiff_cli.data.files import DataFile, DataSource, open_data, summarize_data
 from autodiff_cli.data.table import DataError
 from tests.support import expect_refusal, run_cli
 
@@ -29,8 +26,8 @@ def opened(content: str | bytes, **options: object) -> DataFile:
     return DataFile("-", io.BytesIO(content), options=FileOptions(**options))  # type: ignore[arg-type]
 
 
-def rows(file: DataFiles) -> list[list[str]]:
-    return [row for cells in file.rows() for row in (cells if isinstance(cells, list) else cells.rows())]
+def rows(file: DataSource) -> list[list[str]]:
+    return [row for cells in file.iter_rows() for row in (cells if isinstance(cells, list) else cells.rows())]
 
 
 def column(file: DataFile, name: str) -> list[float]:
@@ -68,7 +65,7 @@ def test_no_header() -> None:
 
 def test_what_was_seen_is_said() -> None:
     assert opened("# one\n# two\nx;y\n1,5;2\n").notes == [
-        "2 lines of comment were skipped",
+        "2 comment lines were skipped",
         "the columns are separated by semicolons",
         "numbers have decimal commas",
     ]
@@ -116,7 +113,7 @@ def test_a_first_moment_can_be_given() -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([".", ","]))
 def test_a_number_is_read_as_it_was_written(x: float, decimal: str) -> None:
-    assert CellReader(decimal).read(repr(x).replace(".", decimal)) == x
+    assert CellParser(decimal).parse(repr(x).replace(".", decimal)) == x
 
 
 def test_columns_of_any_name_and_other_names() -> None:
@@ -125,7 +122,7 @@ def test_columns_of_any_name_and_other_names() -> None:
     assert column(file, "angle") == [1, 2]
     with pytest.raises(DataError, match=r"there is no column `2teta`; did you mean `2theta`\?"):
         opened("2theta\n1\n", column=["a=2teta"])
-    with pytest.raises(DataError, match="there is a column `y` already"):
+    with pytest.raises(DataError, match="the file already has a column `y`"):
         opened("x,y\n1,2\n", column=["y=x"])
 
 
@@ -147,19 +144,19 @@ GROUPS = "t,group,y\n1,A,10\n-1,A,20\n2,B,30\n3,A,\n4,A,50\n"
 def test_where(where: str, expected: list[float]) -> None:
     file = opened(GROUPS, where=where)
     assert column(file, "y") == expected
-    assert f"--where: {len(expected)} of 5 rows stay" in file.notes
+    assert f"--where keeps {len(expected)} of 5 rows" in file.notes
     assert [row[2] for row in rows(file)] == [f"{y:g}" for y in expected]
 
 
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("t > 100", "--where leaves no row of 5"),
+        ("t > 100", "--where keeps none of 5 rows"),
         ("group == 'a'", r"no row has 'a' in column `group`; did you mean 'A'\?"),
         ("tt > 0", r"there is no column `tt`; did you mean `t`\?"),
         ("t >", "something must follow"),
-        ("1 > 0", "--where reads no column"),
-        ("y ~ t", "--where takes an expression"),
+        ("1 > 0", "--where: the condition uses no column"),
+        ("y ~ t", "--where takes a condition"),
     ],
 )
 def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
@@ -183,7 +180,7 @@ def test_a_file_may_have_no_row_that_a_condition_keeps_if_another_has(tmp_path: 
     for where, expected in (("t > 2", [6, 8]), ("t < 2", [2])):
         files = open_data(paths, options=FileOptions(where=where))
         assert files.load({"y"}).columns["y"].tolist() == expected
-    with pytest.raises(DataError, match=r"a\.csv, .*b\.csv: --where leaves no row of any file"):
+    with pytest.raises(DataError, match=r"a\.csv, .*b\.csv: --where keeps no row of any file"):
         open_data(paths, options=FileOptions(where="t > 9")).load({"y"})
 
 
@@ -209,8 +206,8 @@ def test_dates_of_several_files_have_one_origin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ("x,z\n1,2\n", r"b\.csv: its columns are not those of .*a\.csv: it lacks `y`"),
-        ("x,y,z\n1,2,3\n", r"b\.csv: its columns are not those of .*a\.csv: it has `z` too"),
+        ("x,z\n1,2\n", r"b\.csv: its columns differ from those of .*a\.csv: it lacks `y`"),
+        ("x,y,z\n1,2,3\n", r"b\.csv: its columns differ from those of .*a\.csv: it has `z` too"),
         ("x,y\n1,two\n", r'b\.csv: line 2, column `y`: "two" is not a number'),
         ("x,y\n1,\n", r"b\.csv: line 2, column `y`: empty"),
     ],
@@ -223,9 +220,9 @@ def test_files_that_disagree_are_named(tmp_path: Path, second: str, message: str
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no file in this folder"):
+    with pytest.raises(DataError, match="the folder has no files"):
         open_data([str(tmp_path)])
-    with pytest.raises(DataError, match="no file has a name like this"):
+    with pytest.raises(DataError, match="no file matches this pattern"):
         open_data([str(tmp_path / "*.csv")])
 
 
@@ -244,7 +241,7 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"PK\x03\x04rest of it", "a zip file, as workbooks"),
+        (b"PK\x03\x04rest of it", "a zip file, such as a workbook"),
         (b"%PDF-1.7", "a PDF"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old workbook"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
@@ -252,7 +249,7 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
         (b"\x93NUMPY\x01", "a NumPy array"),
         (b"\xfd7zXZ\0", "compressed by xz"),
         (b'{"x": 1}\n{"x": two}\n', "line 2"),
-        (b'{"x": 1}\n[2]\n', "line 2: an object"),
+        (b'{"x": 1}\n[2]\n', "line 2: expected an object"),
     ],
 )
 def test_what_cannot_be_read_is_called_what_it_is(content: bytes, message: str) -> None:
@@ -268,7 +265,7 @@ def test_what_cannot_be_read_is_called_what_it_is(content: bytes, message: str) 
         ({"decimal": ",", "delimiter": ","}, "cannot both"),
         ({"comment": ""}, "--comment takes"),
         ({"column": ["x"]}, "--column takes NAME="),
-        ({"column": ["x=a", "x=b"]}, "--column x is given twice"),
+        ({"column": ["x=a", "x=b"]}, "--column: two columns are renamed to `x`"),
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, object], message: str) -> None:
@@ -278,22 +275,22 @@ def test_options_that_cannot_be_meant(options: dict[str, object], message: str) 
 
 def test_a_summary() -> None:
     file = opened("when,group,y,n\n2024-01-01,A,1.5,1\n2024-01-02,B,,2\n2024-01-03,,-2.5,3\n")
-    found = summary(file)
+    found = summarize_data(file)
     assert found.rows == 3
-    facts = {c.name: (c.type, c.missing, c.least, c.greatest, c.levels) for c in found.columns}
+    facts = {c.name: (c.type, c.missing, c.minimum, c.maximum, c.levels) for c in found.columns}
     assert facts == {
         "when": ("date or time", 0, 0, 2 * 86400, None),
         "group": ("text", 1, None, None, 2),
         "y": ("number", 1, -2.5, 1.5, None),
         "n": ("whole number", 0, 1, 3, None),
     }
-    assert json.dumps(found.first[0]) == '["2024-01-01", "A", "1.5", "1"]'
-    assert math.isfinite(found.columns[2].least or math.nan)
-    assert np.shape(found.first) == (3, 4)
+    assert json.dumps(found.first_rows[0]) == '["2024-01-01", "A", "1.5", "1"]'
+    assert math.isfinite(found.columns[2].minimum or math.nan)
+    assert np.shape(found.first_rows) == (3, 4)
 
 
 @pytest.mark.parametrize("option", ["--delimiter", "--comment"])
 def test_marks_that_are_no_text_are_refused(option: str, tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("x,y\n1,2\n")
-    expect_refusal(run_cli(["data", str(path), option, "\udcff"]), f"{option} takes text in UTF-8")
+    expect_refusal(run_cli(["data", str(path), option, "\udcff"]), f"{option} takes UTF-8 text")

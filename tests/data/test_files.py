@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from autodiff_cli.data.files import DataFile
-from autodiff_cli.data.table import Columns, DataError, Table
+from autodiff_cli.data.table import DataError, MemoryDataset, Table
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -82,7 +82,7 @@ def test_every_form_of_the_same_data(content: bytes) -> None:
         (b"", "standard input: the file is empty"),
         (b"\n\n", "standard input: the file is empty"),
         (b"x,y\n", "standard input: there are no rows"),
-        (b"1,2\n3,4\n", "standard input: the first line holds numbers; it must hold the names of the columns"),
+        (b"1,2\n3,4\n", "standard input: the first line holds numbers, not column names"),
         ("x,y\n1,2\n".encode("utf-16"), "line 1 is not UTF-8 text"),
         (b"x,\xe9\n1,2\n", "line 1 is not UTF-8 text"),
         (b"x,y\n1,\xff\n", "line 2, column `y`: text that is not UTF-8 is not a number"),
@@ -204,8 +204,8 @@ def test_columns_of_types_as_text_are_written_as_python_writes_them() -> None:
     }
     for content in (as_parquet(columns), as_arrow(columns)):
         file = DataFile("-", io.BytesIO(content))
-        texts = [row for cells in file.format.texts() for row in cells.rows()]
-        assert texts == [record.cells for record in file.format.records()]
+        texts = [row for cells in file.format.iter_text_batches() for row in cells.rows()]
+        assert texts == [record.cells for record in file.format.iter_records()]
         assert len(texts) == len(odd)
 
 
@@ -215,4 +215,4 @@ def test_columns_of_types_as_text_are_written_as_python_writes_them() -> None:
 def test_labels_are_the_same_from_memory_and_from_files(cells: list[Any]) -> None:
     labels = DataFile("-", io.BytesIO(as_parquet({"k": cells}))).load((), labels="k").labels
     assert labels is not None
-    assert labels.tolist() == Columns({"k": cells}).load((), labels="k").labels.tolist()
+    assert labels.tolist() == MemoryDataset({"k": cells}).load((), labels="k").labels.tolist()

@@ -7,9 +7,10 @@ import io
 import numpy as np
 import pytest
 
-from autodiff_cli.data import texts
-from autodiff_cli.data.streaming.growing import Growing
-from autodiff_cli.data.texts import NotPlain, whole_lines
+from autodiff_cli.data import delimited
+from autodiff_cli.data.delimited import line_blocks
+from autodiff_cli.data.streaming import GrowingArray
+from autodiff_cli.data.table import FallbackRequired
 
 
 class Slow(io.BytesIO):
@@ -35,8 +36,8 @@ class Slow(io.BytesIO):
 def test_slabs_end_with_lines_and_have_all_of_them(
     size: int, stream: type[io.BytesIO], text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "_SLAB", size)
-    found = [bytes(lines) for lines in whole_lines(stream(text))]
+    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", size)
+    found = [bytes(lines) for lines in line_blocks(stream(text))]
     assert [line for slab in found for line in slab.split(b"\n") if line.strip()] == [
         line for line in text.split(b"\n") if line.strip()
     ]
@@ -46,16 +47,16 @@ def test_slabs_end_with_lines_and_have_all_of_them(
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_quote_is_seen_wherever_it_stands(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "_SLAB", size)
+    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", size)
     for text in (b'"1",2\n', b'1,2\n3,"4"\n', b'1,2\n3,4\n5"'):
-        with pytest.raises(NotPlain):
-            list(whole_lines(io.BytesIO(text)))
+        with pytest.raises(FallbackRequired):
+            list(line_blocks(io.BytesIO(text)))
 
 
 @pytest.mark.parametrize("about", [0, 1, 4, 100])
 def test_columns_grow_whatever_was_expected(about: int) -> None:
-    column = Growing(about)
+    column = GrowingArray(about)
     parts = [np.arange(3.0), np.arange(2.0), np.arange(7.0)]
     for part in parts:
         column.add(part)
-    assert column.whole().tolist() == np.concatenate(parts).tolist()
+    assert column.finish().tolist() == np.concatenate(parts).tolist()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli.data.table import Columns, DataError, as_floats
+from autodiff_cli.data.table import DataError, MemoryDataset, arrow_floats
 from tests.support import run_cli
 
 
@@ -23,7 +23,7 @@ def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_
         "e": np.array([1, 2], np.float16),
         "f": np.array([1, 2], np.dtype(np.int32).newbyteorder()),
     }
-    table = Columns(data).load(data)
+    table = MemoryDataset(data).load(data)
     assert table.rows == 2
     assert {name: (column.dtype, column.tolist()) for name, column in table.columns.items()} == {
         "a": (np.float64, [1, 2]),
@@ -36,12 +36,12 @@ def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_
 
 
 def test_only_the_columns_asked_for_are_looked_at() -> None:
-    table = Columns({"x": [1.0], "name": ["text"], "long": [1, 2, 3]}).load({"x"})
+    table = MemoryDataset({"x": [1.0], "name": ["text"], "long": [1, 2, 3]}).load({"x"})
     assert [*table.columns] == ["x"]
 
 
 def test_names_are_compared_in_one_form() -> None:
-    assert Columns({"é": [1.0], "µ": [2.0]}).names == ("é", "μ")
+    assert MemoryDataset({"é": [1.0], "µ": [2.0]}).names == ("é", "μ")
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_names_are_compared_in_one_form() -> None:
         ({"x": [], "y": []}, "no rows"),
         ({"x": [[1, 2]], "y": [1]}, r"`x` has the shape \(1, 2\)"),
         ({"x": 3.0, "y": [1]}, r"`x` has the shape \(\)"),
-        ({"x": ["1", "2"], "y": [1, 2]}, "`x` does not hold numbers"),
-        ({"x": [1j, 2], "y": [1, 2]}, "`x` does not hold numbers"),
-        ({"x": [[1, 2], [3]], "y": [1, 2]}, "`x` does not hold numbers"),
+        ({"x": ["1", "2"], "y": [1, 2]}, "`x` holds values that are not numbers"),
+        ({"x": [1j, 2], "y": [1, 2]}, "`x` holds values that are not numbers"),
+        ({"x": [[1, 2], [3]], "y": [1, 2]}, "`x` holds values that are not numbers"),
         ({"x": [1, np.nan], "y": [np.inf, 2]}, r"2 problems:\n  row 1, column `y`: inf\n  row 2, column `x`: nan"),
         ({"x": [1, None], "y": [1, 2]}, "row 2, column `x`: nan"),
         ({"z": [1]}, r"uses no column of the data \(z\)"),
@@ -61,15 +61,15 @@ def test_names_are_compared_in_one_form() -> None:
 )
 def test_what_cannot_be_used_is_named(data: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        Columns(data).load({"x", "y"})
+        MemoryDataset(data).load({"x", "y"})
 
 
 def test_rows_with_missing_cells_can_be_left_out() -> None:
-    data = Columns({"x": [1, np.nan, 3, 4], "y": [1, 2, np.inf, 4]})
+    data = MemoryDataset({"x": [1, np.nan, 3, 4], "y": [1, 2, np.inf, 4]})
     table = data.load({"x", "y"}, drop_missing=True)
     assert (table.rows, table.dropped, table.columns["x"].tolist()) == (2, 2, [1, 4])
-    with pytest.raises(DataError, match="no row is left"):
-        Columns({"x": [np.nan]}).load({"x"}, drop_missing=True)
+    with pytest.raises(DataError, match="no rows are left"):
+        MemoryDataset({"x": [np.nan]}).load({"x"}, drop_missing=True)
 
 
 def test_an_arrow_column_is_read_as_it_lies() -> None:
@@ -78,7 +78,7 @@ def test_an_arrow_column_is_read_as_it_lies() -> None:
     whole = pa.array([None, 1.5, 2.5, None, *range(20), None], pa.float64())
     column = pa.chunked_array([whole.slice(1, 9), pa.array([], pa.float64()), whole.slice(11)])
     expected = [1.5, 2.5, np.nan, 0, 1, 2, 3, 4, 5, *range(7, 20), np.nan]
-    assert np.array_equal(as_floats(column), expected, equal_nan=True)
+    assert np.array_equal(arrow_floats(column), expected, equal_nan=True)
 
 
 def test_reading_numbers_from_a_file_imports_no_pandas(tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from tests.support import run_cli
 
 
 def write(path: str | os.PathLike[str], text: str = "new") -> None:
-    with writing.replacing(path) as stream:
+    with writing.open_atomic_text(path) as stream:
         stream.write(text)
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text("old")
-    with contextlib.suppress(ZeroDivisionError), writing.replacing(path) as stream:
+    with contextlib.suppress(ZeroDivisionError), writing.open_atomic_text(path) as stream:
         stream.write(f"new {1 / 0}")
     assert path.read_text() == "old"
     assert [*tmp_path.iterdir()] == [path]
@@ -48,7 +48,7 @@ def test_what_is_written_over_keeps_its_rights(mode: int, tmp_path: Path) -> Non
     path = tmp_path / "model.json"
     path.write_text("old")
     path.chmod(mode)
-    with writing.replacing(path) as stream:
+    with writing.open_atomic_text(path) as stream:
         (part,) = (other for other in tmp_path.iterdir() if other != path)
         assert stat.S_IMODE(part.stat().st_mode) == mode  # also while it is written
         stream.write("new")

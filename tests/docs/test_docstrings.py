@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.classroom import nn
+from autodiff_cli import nn
 
 # What a fit asks of its objective; people call `value_and_grad` and `value`.
 OF_FITS = {

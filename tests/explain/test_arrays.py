@@ -42,7 +42,7 @@ def test_elementwise_amounts_are_local_times_adjoint(traced: Trace) -> None:
     for step in traced.backward:
         for given in step.contributions:
             if given.local is None:
-                assert step.op.structural
+                assert step.op.is_structural
             elif np.shape(given.amount) == np.shape(step.adjoint):
                 np.testing.assert_allclose(given.amount, given.local * step.adjoint)
 
@@ -86,7 +86,7 @@ def test_large_arrays_are_summarised_not_cut() -> None:
         (["trace", "sum(W @ x)", "--W", "[[1, 2]]", "--x", "[1, 2, 3]"], "1x2 @ 3"),
         (["grad", "v: 3; sum(v)", "--v", "[1, 2]"], "declared with the shape 3"),
         (["grad", "sum(v)", "--v", "[]"], "line 1"),
-        (["grad", "sum(v)", "--v", "[[1, 2], [3]]"], "one shape"),
+        (["grad", "sum(v)", "--v", "[[1, 2], [3]]"], "the same shape"),
     ],
 )
 def test_arrays_that_do_not_fit(words: list[str], message: str) -> None:

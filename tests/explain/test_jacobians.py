@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.jacobians import cross_entropy, cross_entropy_of_logits, has_jacobian, jacobian
+from autodiff_cli.explain.operations import cross_entropy_above, cross_entropy_above_logsumexp, has_jacobian, jacobian
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import parse
+from autodiff_cli.expression import parse
 
 VECTORS = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 
@@ -41,11 +41,11 @@ def test_a_jacobian_has_the_shapes_of_output_and_input() -> None:
 def test_what_is_handed_on_is_what_is_said(text: str, z: list[float], scale: float, data: st.DataObject) -> None:
     y = data.draw(st.lists(st.floats(-1, 1), min_size=len(z), max_size=len(z)))
     found = trace(parse(text), {"z": np.array(z), "y": np.array(y), "c": scale})
-    ((i, above),) = [(i, above) for i in range(len(found.tape)) if (above := cross_entropy(found, i)) is not None]
+    ((i, above),) = [(i, above) for i in range(len(found.tape)) if (above := cross_entropy_above(found, i)) is not None]
     assert above.weights is not None
     p = np.exp(z) / np.sum(np.exp(z))
     collapsed = (found.values[above.weights] - p * np.sum(found.values[above.weights])) * found.adjoints[above.total]
-    np.testing.assert_allclose(found.handed[i][0].amount, collapsed, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.contributions[i][0].amount, collapsed, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=30, deadline=None)
@@ -53,7 +53,9 @@ def test_what_is_handed_on_is_what_is_said(text: str, z: list[float], scale: flo
 def test_all_that_arrives_at_logits_is_what_is_said(z: list[float], scale: float, data: st.DataObject) -> None:
     y = data.draw(st.lists(st.floats(-1, 1), min_size=len(z), max_size=len(z)))
     found = trace(parse("c*(logsumexp(z) - dot(y, z))"), {"z": np.array(z), "y": np.array(y), "c": scale})
-    ((i, above),) = [(i, a) for i in range(len(found.tape)) if (a := cross_entropy_of_logits(found, i)) is not None]
+    ((i, above),) = [
+        (i, a) for i in range(len(found.tape)) if (a := cross_entropy_above_logsumexp(found, i)) is not None
+    ]
     weights, total = above
     p = np.exp(z) / np.sum(np.exp(z))
     arrives = (p - found.values[weights]) * found.adjoints[total]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.labels import LEFT_OUT, LONGEST, LONGEST_CALL, Labels
+from autodiff_cli.explain.labels import ELLIPSIS, MAX_CALL_LENGTH, MAX_LABEL_LENGTH, Labels
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.language.lowering import read
 from autodiff_cli.language.parser import parse
+from autodiff_cli.language.program import read
 from tests.graphs import graphs
 
 XOR = (
@@ -64,15 +64,15 @@ def test_of_what_is_too_long_whole_operands_are_left_out() -> None:
 def test_labels_stay_within_the_limit(graph: tuple[Node, list[Node]], limit: int) -> None:
     tape = Tape((graph[0],))
     found = Labels(tape, {}, None)
-    assert all(len(label) <= LONGEST for label in map(found.own, range(len(tape))))
-    assert all(len(found.own(i, limit)) <= limit for i in range(len(tape)))
+    assert all(len(label) <= MAX_LABEL_LENGTH for label in map(found.label_in_call, range(len(tape))))
+    assert all(len(found.label_in_call(i, limit)) <= limit for i in range(len(tape)))
 
 
 @given(graphs(most=30))
 def test_a_label_that_is_whole_reads_back_and_brackets_of_others_match(graph: tuple[Node, list[Node]]) -> None:
     tape = Tape((graph[0],))
     for label in Labels(tape, {}, None).texts:
-        assert parse(label.replace(LEFT_OUT, "x")).error is None
+        assert parse(label.replace(ELLIPSIS, "x")).error is None
 
 
 def test_the_value_of_a_call_is_the_call_and_what_is_inside_stands_beside_it() -> None:
@@ -114,7 +114,7 @@ def test_names_in_functions_and_layers(text: str, expected: list[str]) -> None:
 def test_calls_stay_short_however_deep_they_stand() -> None:
     text = "f0(t) = t + 1;" + "".join(f"f{k}(t) = f{k - 1}(t*{k}) + {k};" for k in range(1, 30)) + "f29(x)"
     found = operations(text)
-    assert max(map(len, found)) <= LONGEST + len(" in ") + LONGEST_CALL
+    assert max(map(len, found)) <= MAX_LABEL_LENGTH + len(" in ") + MAX_CALL_LENGTH
     assert "t*29 in f29(x)" in found
 
 

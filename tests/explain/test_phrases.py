@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from autodiff_cli.explain.phrases import Cases, Phrase, Sides, Slot, data, fill, phrase_of
+from autodiff_cli.explain.sentences import Cases, Phrase, Sides, Slot, fill, formula_phrase, phrase_json
 from autodiff_cli.graph.node import variable
-from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_pieces
-from autodiff_cli.ops import registered
+from autodiff_cli.language.program import read
+from autodiff_cli.ops import get_op
 
 
 class Known:
@@ -48,7 +48,7 @@ X, Y = Slot("value", 0), Slot("value", 1)
 def test_brackets_are_there_for_negative_numbers_only(formula: str, x: str, y: str, said: str) -> None:
     program = read(formula)
     slots = {leaf: {"x": X, "y": Y}[name] for name, leaf in program.leaves.items()}
-    assert fill(phrase_of(to_pieces(program.output, slots), slots), Known(value0=x, value1=y)) == said
+    assert fill(formula_phrase(to_pieces(program.output, slots), slots), Known(value0=x, value1=y)) == said
 
 
 def test_many_inputs_have_slots_of_their_own() -> None:
@@ -56,21 +56,23 @@ def test_many_inputs_have_slots_of_their_own() -> None:
     slots = {leaf: Slot("value", k) for k, leaf in enumerate(leaves)}
     numbers = [str(k * k) for k in range(1000)]
     facts = Known(**{f"value{k}": number for k, number in enumerate(numbers)})
-    said = fill(phrase_of(to_pieces(registered("max")(*leaves), slots), slots), facts)
+    said = fill(formula_phrase(to_pieces(get_op("max")(*leaves), slots), slots), facts)
     assert said == f"max({', '.join(numbers)})"
 
 
 def test_what_repeats_is_named_where_that_is_shorter() -> None:
     x = variable("x")
-    root = registered("sin")(registered("exp")(x) + 1)
+    root = get_op("sin")(get_op("exp")(x) + 1)
     slots = {x: X}
-    assert fill(phrase_of(to_pieces(root * root, slots), slots), Known(value0="-2")) == ("t1 = sin(exp(-2) + 1); t1*t1")
+    assert fill(formula_phrase(to_pieces(root * root, slots), slots), Known(value0="-2")) == (
+        "t1 = sin(exp(-2) + 1); t1*t1"
+    )
 
 
 def test_equal_sides_are_said_once_and_long_ones_not_at_all() -> None:
     sides: Phrase = (Sides(((X,), ("2 + 3",), (Y,))),)
     assert fill(sides, Known(value0="2 + 3", value1="5")) == "2 + 3 = 5"
-    assert fill((Sides(((X,), (Y,)), longest=4),), Known(value0="12345", value1="123456")) == "123456"
+    assert fill((Sides(((X,), (Y,)), max_length=4),), Known(value0="12345", value1="123456")) == "123456"
 
 
 def test_the_case_that_is_true_is_said() -> None:
@@ -81,7 +83,7 @@ def test_the_case_that_is_true_is_said() -> None:
 
 def test_a_phrase_is_data() -> None:
     phrase: Phrase = ("a ", Slot("local", 2, True), Sides(((X,),), 40), Cases("use", ((), ("b",)), 1))
-    assert json.loads(json.dumps(data(phrase))) == [
+    assert json.loads(json.dumps(phrase_json(phrase))) == [
         "a ",
         ["local", 2, 1],
         ["sides", 40, [["value", 0, 0]]],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from tests.graphs import graphs
 
@@ -43,7 +43,7 @@ def test_every_contribution_is_local_times_adjoint_and_adds_to_the_total(
     totals: dict[int, float] = {}
     for step in traced(graph, point).backward:
         for given_ in step.contributions:
-            assert given_.amount == 0 if given_.is_nothing else same(given_.amount, given_.local * step.adjoint)
+            assert given_.amount == 0 if given_.is_structural_zero else same(given_.amount, given_.local * step.adjoint)
             assert same(given_.total, totals.get(given_.to, 0.0) + given_.amount)
             totals[given_.to] = given_.total
 

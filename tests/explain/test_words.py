@@ -10,26 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autodiff_cli.explain.sentences import StepSentences
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.words import Words
+from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.front import parse
-from autodiff_cli.graph.node import as_node, variable
+from autodiff_cli.graph.node import all_ops, as_node, variable
 from autodiff_cli.graph.op import Gate, Op
-from autodiff_cli.graph.registry import all_ops
-from autodiff_cli.render.numbers import in_full, shows
+from autodiff_cli.render.formatting import number_formats, shortest_text
 from tests.graphs import ELEMENTWISE
 
 
 def forward(text: str, **point: float) -> list[str]:
     found = trace(parse(text), point)
-    words = Words(found, shows(6)[1])
+    words = StepSentences(found, number_formats(6)[1])
     return [words.forward(step) for step in found.forward]
 
 
 def backward(text: str, **point: Any) -> list[str]:
     found = trace(parse(text), point)
-    words = Words(found, shows(6)[1])
+    words = StepSentences(found, number_formats(6)[1])
     said = []
     for step in found.backward:
         said += [words.backward(step), *(words.contribution(step, given_) for given_ in step.contributions)]
@@ -59,32 +58,32 @@ def test_a_forward_step_has_its_numbers_filled_in(text: str, point: dict[str, fl
 
 
 SUM = "a sum distributes: each term gets the adjoint, unchanged"
-DIFFERENCE = "a difference distributes: the first term gets the adjoint, the second gets it with its sign turned"
+DIFFERENCE = "a difference distributes: the first term gets the adjoint, the second gets minus the adjoint"
 PRODUCT = "a product swaps: each factor gets the adjoint times the value of the other factor"
 KINK = "relu has a kink at 0: the slopes are 0 and 1; 0 is taken, so its adjoint is blocked"
 SIGMOID = "sigmoid scales by its slope, 0.5*(1 - 0.5) = sigmoid(0)*sigmoid(0) = 0.25"
 INACTIVE = "relu is flat at -2 and blocks its adjoint: the unit is inactive at this input"
-CONSTANT = "max chose something that does not depend on a variable, so its adjoint ends here"
+CONSTANT = "max selected an input that depends on no variable, so its adjoint stops here"
 # fmt: off
 BACKWARD = [
     ("x + y",              {"x": 2, "y": 3}, SUM),
     ("x - y",              {"x": 2, "y": 3}, DIFFERENCE),
     ("x*y",                {"x": 2, "y": 3}, PRODUCT),
-    ("max(x, y)",          {"x": 2, "y": 3}, "max routes its adjoint to what it chose, y; nothing goes elsewhere"),
-    ("max(x, y)",          {"x": 2, "y": 2}, "max is tied and shares its adjoint equally: 0.5 of it for x and y"),
+    ("max(x, y)",          {"x": 2, "y": 3}, "max routes its adjoint to the input that it selected, y; the others get 0"),
+    ("max(x, y)",          {"x": 2, "y": 2}, "max is tied and splits its adjoint equally: 0.5 of it to x and y"),
     ("max(x, 3)",          {"x": 2},         CONSTANT),
-    ("where(x > 0, x, y)", {"x": 2, "y": 3}, "where routes its adjoint to what it chose, x; nothing goes elsewhere"),
-    ("relu(x)",            {"x": 2},         "relu lets its adjoint pass"),
+    ("where(x > 0, x, y)", {"x": 2, "y": 3}, "where routes its adjoint to the input that it selected, x; the others get 0"),
+    ("relu(x)",            {"x": 2},         "relu passes its adjoint on"),
     ("relu(x)",            {"x": -2},        INACTIVE),
     ("relu(x)",            {"x": 0},         KINK),
     ("tanh(x)",            {"x": 0.5},       "tanh scales by its slope, 1 - 0.462117^2 = 1/cosh(0.5)^2 = 0.786448"),
     ("tanh(x)",            {"x": 4},         "tanh scales by its slope, 1/cosh(4)^2 = 0.00134095"),
     ("sigmoid(x)",         {"x": 0},         SIGMOID),
-    ("floor(x)",           {"x": 1.5},       "floor is flat wherever it does not jump, so it hands on nothing"),
+    ("floor(x)",           {"x": 1.5},       "floor is constant between its jumps, so it contributes 0"),
     ("sin(x)",             {"x": 2},         "sin scales by its slope, cos(2) = -0.416147"),
     ("exp(x)",             {"x": 1},         "exp scales by its slope, exp(1) = 2.71828"),
-    ("x^3",                {"x": 2},         "a power scales by its slope: 3*2^(3 - 1) = 12 towards x"),
-    ("x/4",                {"x": 1},         "a quotient scales by its slope: 1/4 = 0.25 towards x"),
+    ("x^3",                {"x": 2},         "a power scales by its slope: 3*2^(3 - 1) = 12 for x"),
+    ("x/4",                {"x": 1},         "a quotient scales by its slope: 1/4 = 0.25 for x"),
 ]
 # fmt: on
 
@@ -106,9 +105,9 @@ NEGATIVE = [
     ("a - x*y",  {"a": 1, "x": 2, "y": -3},  "x: -3 × (-1) = 3"),
     ("a - x*y",  {"a": 1, "x": 2, "y": -3},  "y: 2 × (-1) = -2"),
     ("x - y",    {"x": 2, "y": 3},           "y: -1 × 1 = -1"),
-    ("x^3",      {"x": -2},                  "a power scales by its slope: 3*(-2)^(3 - 1) = 12 towards x"),
+    ("x^3",      {"x": -2},                  "a power scales by its slope: 3*(-2)^(3 - 1) = 12 for x"),
     ("x^y",      {"x": 2, "y": -1},
-     "a power scales by its slope: -1*2^(-1 - 1) = -0.25 towards x, 2^-1*log(2) = 0.346574 towards y"),
+     "a power scales by its slope: -1*2^(-1 - 1) = -0.25 for x, 2^-1*log(2) = 0.346574 for y"),
     ("sin(x)",   {"x": -2},                  "sin scales by its slope, cos(-2) = -0.416147"),
     ("cos(x)",   {"x": -2},                  "cos scales by its slope, -sin(-2) = 0.909297"),
     ("sqrt(x)",  {"x": 4},                   "sqrt scales by its slope, 1/(2*2) = 0.25"),
@@ -134,7 +133,7 @@ def test_a_name_used_several_times_accumulates() -> None:
 
 def test_a_power_whose_exponent_moves_has_both_slopes() -> None:
     assert backward("x^y", x=2, y=3)[0] == (
-        "a power scales by its slope: 3*2^(3 - 1) = 12 towards x, 2^3*log(2) = 5.54518 towards y"
+        "a power scales by its slope: 3*2^(3 - 1) = 12 for x, 2^3*log(2) = 5.54518 for y"
     )
 
 
@@ -147,7 +146,7 @@ def test_a_unit_that_learns_nothing_is_pointed_out(text: str, dead: bool) -> Non
 
 def test_what_nothing_reaches_hands_on_nothing() -> None:
     said = backward("where(x > 0, x, log(x))", x=2)
-    assert "nothing reaches it from the output, so it hands on nothing" in said
+    assert "its adjoint is 0, so it contributes 0" in said
 
 
 ON_ARRAYS = {
@@ -165,24 +164,24 @@ def test_operations_on_whole_arrays_say_where_the_adjoint_goes(text: str) -> Non
 
 def test_max_of_an_array_routes() -> None:
     assert backward("max(v)", v=[1, 2])[0] == (
-        "max routes its adjoint to the largest element, in equal shares where several tie"
+        "max routes its adjoint to the largest element, in equal shares if several tie"
     )
 
 
 def test_a_branch_not_taken_hands_on_nothing_also_among_arrays() -> None:
     said = backward("where(s > 0, s, sum(log(v)))", s=1, v=[0, 1])
-    assert said.count("nothing reaches it from the output, so it hands on nothing") == 3
+    assert said.count("its adjoint is 0, so it contributes 0") == 3
 
 
 CROSS_ENTROPIES = {
     "p = softmax(z); -sum(y*log(p))": "this is p - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
     "-sum(y*logsoftmax(z))": "this is softmax(z) - y",
     "-dot(y, log(softmax(z)))": "this is softmax(z) - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
-    "s = sum(y); -log(softmax(z)[1])*2*s": "this is (1 at [1], 0 elsewhere, less softmax(z)) × (-2)",
-    "-logsoftmax(z)[1] + sum(y)": "this is softmax(z), less 1 at [1]",
+    "s = sum(y); -log(softmax(z)[1])*2*s": "this is (1 at [1], 0 elsewhere, minus softmax(z)) × (-2)",
+    "-logsoftmax(z)[1] + sum(y)": "this is softmax(z), minus 1 at [1]",
     "-3*sum(y*log(softmax(z)))": "this is (y - softmax(z)) × (-3)",
-    "logsumexp(z) - dot(y, z)": "all that arrives is (softmax(z) - y) × 1",
-    "-2*(logsumexp(z) - dot(z, y*2))": "all that arrives is (softmax(z) - (y*2)) × (-2)",
+    "logsumexp(z) - dot(y, z)": "the total is (softmax(z) - y) × 1",
+    "-2*(logsumexp(z) - dot(z, y*2))": "the total is (softmax(z) - (y*2)) × (-2)",
     "-sum(y*2*log(softmax(z)))": "this is ((y*2) - softmax(z)*sum(y*2)) × (-1)",
 }
 
@@ -225,32 +224,32 @@ def test_operations_that_mix_elements_say_so() -> None:
     assert backward("norm(v)", v=[1.0] * 100)[0] == "norm scales: each element gets the adjoint times its slope"
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if op.textbook is not None], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.textbook_slope is not None], ids=lambda op: op.name)
 @given(x=st.floats(-6, 6))
 def test_a_slope_as_books_have_it_is_the_slope(op: Op, x: float) -> None:
     leaf = variable("x")
     z = op(leaf)
-    assert op.textbook is not None
-    book = Formula(as_node(op.textbook(z, leaf)), {"x": leaf})
+    assert op.textbook_slope is not None
+    book = Formula(as_node(op.textbook_slope(z, leaf)), {"x": leaf})
     assert book(x=x) == pytest.approx(Formula(z, {"x": leaf}).grad(x=x)["x"], rel=1e-6)
 
 
 SPECIAL = st.sampled_from([0.0, 1.0, -1.0, 2.0, -2.5, 0.5, 3.0, 6.0, 1e-9, -40.0, 1e200, math.inf])
-SCALES = [op for op in ELEMENTWISE if op.gate is Gate.SCALE and not op.helper]
+SCALES = [op for op in ELEMENTWISE if op.gate is Gate.SCALE and not op.is_helper]
 
 
 @pytest.mark.parametrize("op", SCALES, ids=lambda op: op.name)
 @settings(max_examples=15)
 @given(data=st.data())
 def test_what_a_slope_is_said_to_be_is_an_equation(op: Op, data: st.DataObject) -> None:
-    count = data.draw(st.integers(op.least, op.most or 3))
+    count = data.draw(st.integers(op.min_inputs, op.max_inputs or 3))
     leaves = [variable(name) for name in "xyzuvw"[:count]]
     point = {leaf.text: data.draw(SPECIAL | st.floats(-4, 4)) or 0.0 for leaf in leaves}
     found = trace(Formula(op(*leaves), {leaf.text: leaf for leaf in leaves}), point)
-    words = Words(found, in_full)
+    words = StepSentences(found, shortest_text)
     (step,) = found.backward
     said = words.backward(step).partition(" scales by its slope")[2]
-    for slope in filter(None, re.split(r" towards \w(?:, |$)", said[2:])):
+    for slope in filter(None, re.split(r" for \w(?:, |$)", said[2:])):
         sides = [parse(side).value() for side in slope.split(" = ")]
         assert len(sides) == 1 or sides == pytest.approx([sides[-1]] * len(sides), rel=1e-6), said
 
@@ -259,7 +258,7 @@ AT_KINKS = {
     ("abs(x)", 0): "abs has a kink here: the slopes are -1 and 1; 0 is taken",
     ("leaky_relu(x)", 0): "leaky_relu has a kink here: the slopes are 0.01 and 1; 0.01 is taken",
     ("clip(x, 0, 1)", 1): "clip has a kink here: the slopes are 0 and 1; 0 is taken",
-    ("clip(x, 0, 1)", 2): "clip chose something that does not depend on a variable, so its adjoint ends here",
+    ("clip(x, 0, 1)", 2): "clip selected an input that depends on no variable, so its adjoint stops here",
     ("hypot(x, x)", 0): "hypot has a kink here: it is the tip of a cone; gradient 0 is taken",
     ("relu6(x)", 6): "relu6 has a kink at 6: the slopes are 0 and 1; 0 is taken, so its adjoint is blocked",
 }
@@ -279,7 +278,7 @@ def test_the_tip_of_a_cone_has_no_formula() -> None:
 
 
 def test_an_input_that_ties_with_itself_is_named_as_often() -> None:
-    assert backward("max(x, x, y)", x=2, y=2)[0].endswith("0.333333 of it for x, x and y")
+    assert backward("max(x, x, y)", x=2, y=2)[0].endswith("0.333333 of it to x, x and y")
 
 
 PASSAGES = {
@@ -303,13 +302,13 @@ def test_how_an_adjoint_passes_is_a_formula_that_can_be_read(text: str) -> None:
 
 def test_what_broadcasting_stretched_is_not_called_unchanged() -> None:
     said = backward("sum(v + x)", v=[1, 2], x=1)
-    assert f"{SUM}; what was stretched gets the sum over its copies" in said
+    assert f"{SUM}; a broadcast input gets the sum over its copies" in said
     assert "x: sum of 1 × [1, 1] = 2" in said
 
 
 def test_what_a_name_stands_for_is_written_as_in_the_text() -> None:
     found = trace(parse("z = [a, b]; k = (z + z)[1]; n = z[0]; k*n"), {"a": 1.0, "b": 2.0})
-    words = Words(found, shows(6)[1])
+    words = StepSentences(found, number_formats(6)[1])
     said = [words.forward(step) for step in found.forward]
     assert said[0] == "z = [a, b] = [1, 2]"
     assert {"k = (z + z)[1] = 4", "n = z[0] = 1"} <= {*said}
@@ -317,18 +316,20 @@ def test_what_a_name_stands_for_is_written_as_in_the_text() -> None:
 
 def test_comparisons_of_arrays_are_not_written_as_equations() -> None:
     found = trace(parse("sum((v == [0, 1])*v)"), {"v": [0, 3]})
-    assert "v == [0, 1]: [0, 3] == [0, 1] gives [1, 0]" in map(Words(found, shows(6)[1]).forward, found.forward)
+    assert "v == [0, 1]: [0, 3] == [0, 1] gives [1, 0]" in map(
+        StepSentences(found, number_formats(6)[1]).forward, found.forward
+    )
 
 
 def test_no_sentence_says_a_side_twice() -> None:
     assert forward("c = -2; d = 2*3; c*d*x", x=1)[:2] == ["c = -2", "d = 2 × 3 = 6"]
     found = trace(parse("sum([1, 2]*x)"), {"x": 1.0})
-    assert Words(found, shows(6)[1]).forward(next(found.forward)) == "[1, 2]"
+    assert StepSentences(found, number_formats(6)[1]).forward(next(found.forward)) == "[1, 2]"
 
 
 def test_what_is_handed_nothing_is_no_product_with_an_infinity() -> None:
     lines = backward("sqrt(where(x > 0, 2*x, 3*x))", x=0)
-    assert "2*x: structurally nothing" in lines
+    assert "2*x: 0, a structural zero" in lines
     assert "3*x: 1 × inf = inf" in lines
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.export.exporters import EXPORTERS
-from autodiff_cli.export.models import prediction_in_onnx, prediction_source
-from autodiff_cli.export.program import ExportError, Wanted
-from autodiff_cli.training.result.fit import FittedModel
+from autodiff_cli.export.languages import EXPORTERS
+from autodiff_cli.export.models import prediction_onnx, prediction_source
+from autodiff_cli.export.program import ExportError, ExportOptions
+from autodiff_cli.training.result.fitted_model import FittedModel
 from tests.export.support import STRICT, Case, in_c, run
 from tests.support import run_cli
 from tests.tools import program
@@ -45,7 +45,7 @@ def test_python_and_numpy_predict_the_same(model: str) -> None:
     expected = fit.predict(DATA)
     for target in ("python", "numpy"):
         made: dict[str, Any] = {}
-        exec(prediction_source(fit, target, Wanted("f")), made)  # our own source
+        exec(prediction_source(fit, target, ExportOptions("f")), made)  # our own source
         rows = [made["f"](**{name: float(DATA[name][k]) for name in fit.predictors}) for k in range(40)]
         np.testing.assert_allclose([float(value) for value, _ in rows], expected, rtol=1e-13, atol=1e-14)
         moved = fit.predict({**DATA, "x": X + 1e-6}) - fit.predict({**DATA, "x": X - 1e-6})
@@ -54,7 +54,7 @@ def test_python_and_numpy_predict_the_same(model: str) -> None:
 
 def test_c_predicts_the_same(tmp_path: Path) -> None:
     fit = fitted("y ~ a*exp(-b*x) + c*z")
-    source = prediction_source(fit, "c", Wanted("f"))
+    source = prediction_source(fit, "c", ExportOptions("f"))
     points = [(float(x), float(z)) for x, z in zip(X, Z, strict=True)]
     found = in_c([Case(source, "f", fit.predictors, points)], tmp_path)[0]
     np.testing.assert_allclose([value for value, _ in found], fit.predict(DATA), rtol=1e-13)
@@ -68,7 +68,7 @@ def test_predictions_of_several_numbers(model: str, tmp_path: Path) -> None:
     fit = fitted(model, epochs=5)
     expected = fit.predict(DATA) if fit.classes is None else fit.probabilities(DATA)
     rows = [[float(DATA[name][k]) for name in fit.predictors] for k in range(7)]
-    sources = {target: prediction_source(fit, target, Wanted("f", gradient=False)) for target in EXPORTERS}
+    sources = {target: prediction_source(fit, target, ExportOptions("f", gradient=False)) for target in EXPORTERS}
     found = {target: in_python_alone(sources[target], rows) for target in ("python", "numpy")}
     found["c"] = in_library(["gcc", *STRICT], "f.c", "f", sources["c"], rows, len(expected[0]), tmp_path)
     found["fortran"] = in_library(
@@ -125,7 +125,7 @@ def test_onnx_predicts_the_same(model: str) -> None:
     shapes = {"W": "W: 2x2\n", "v": "v: 4\n", "M": "M: 2x2\n"}
     text = "".join(shapes[name] for name in shapes if name in model) + model
     fit = fitted(text, optimizer="adam", epochs=3)
-    content = prediction_in_onnx(fit, "model")
+    content = prediction_onnx(fit, "model")
     assert onnx.load_from_string(content).opset_import[0].version == 18
     given = {name: np.asarray(DATA[name], dtype=np.float64) for name in fit.predictors}
     with np.errstate(all="ignore"):
@@ -136,14 +136,14 @@ def test_onnx_predicts_the_same(model: str) -> None:
 def test_a_runtime_of_others_predicts_the_same() -> None:
     runtime = pytest.importorskip("onnxruntime")
     fit = fitted("kind ~ softmax(mlp([x, z], [4, 3], tanh))", epochs=3)
-    session = runtime.InferenceSession(prediction_in_onnx(fit, "model"), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(prediction_onnx(fit, "model"), providers=["CPUExecutionProvider"])
     found = session.run(None, {"x": X, "z": Z})[0]
     np.testing.assert_allclose(found, fit.probabilities(DATA), rtol=1e-13, atol=1e-14)
 
 
 def test_a_network_in_onnx_is_its_layers() -> None:
     onnx = pytest.importorskip("onnx")
-    model = onnx.load_from_string(prediction_in_onnx(fitted("y ~ mlp([x, z], [5], tanh)", epochs=1), "model"))
+    model = onnx.load_from_string(prediction_onnx(fitted("y ~ mlp([x, z], [5], tanh)", epochs=1), "model"))
     kinds = [node.op_type for node in model.graph.node]
     assert kinds.count("MatMul") == 2
     assert kinds.count("Tanh") == 1
@@ -156,11 +156,11 @@ def test_a_network_in_onnx_is_its_layers() -> None:
         (
             "kind ~ softmax(dense([x, z], 2))",
             "c",
-            "gives a probability for each class; .* --value-only",
+            "predicts a probability for each class, .* --value-only",
         ),
-        ("[y, z] ~ dense(x, 2)", "python", "gives 2 numbers"),
-        ("y ~ a*gamma(2 + abs(x))", "onnx", "ONNX has no `gamma`; c, python, numpy and js have"),
-        ("y ~ a*(kind == 'warm') + b*x", "c", "reads labels"),
+        ("[y, z] ~ dense(x, 2)", "python", "predicts 2 numbers"),
+        ("y ~ a*gamma(2 + abs(x))", "onnx", "ONNX has no `gamma`; c, python, numpy and js have it"),
+        ("y ~ a*(kind == 'warm') + b*x", "c", "compares text"),
     ],
 )
 def test_what_cannot_be_written(model: str, target: str, words: str) -> None:
@@ -168,10 +168,10 @@ def test_what_cannot_be_written(model: str, target: str, words: str) -> None:
     if target == "onnx":
         pytest.importorskip("onnx")
         with pytest.raises(ExportError, match=words):
-            prediction_in_onnx(fit, "f")
+            prediction_onnx(fit, "f")
     else:
         with pytest.raises(ExportError, match=words):
-            prediction_source(fit, target, Wanted("f"))
+            prediction_source(fit, target, ExportOptions("f"))
 
 
 def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

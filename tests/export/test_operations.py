@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.export.exporters import EXPORTERS, export
-from autodiff_cli.export.program import Wanted
-from autodiff_cli.front import Expression
+from autodiff_cli.export.languages import EXPORTERS, export
+from autodiff_cli.export.program import ExportOptions
+from autodiff_cli.expression import Expression
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.op import Op
 from tests.export.support import Case, Found, close, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch
@@ -52,7 +52,7 @@ def test_every_operation_and_its_slopes(tmp_path: Path, target: str, runner: Run
     cases, expected = [], []
     for k, (op, f) in enumerate(formulas()):
         points = [point for point in points_of(op) if len(point) == len(f.variables)]
-        cases.append(Case(export(f, target, Wanted(f"f{k}")), f"f{k}", f.variables, points))
+        cases.append(Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", f.variables, points))
         expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
     wrong = [
         (str(f), point, got, (value, slopes))
@@ -72,9 +72,9 @@ def test_frameworks_differentiate_what_they_have(tmp_path: Path, target: str, ru
     for k, (op, f) in enumerate(formulas()):
         drawn = [p for p in POINTS.get(op.name, []) if len(p) == len(f.variables)]
         points = [p for p in drawn if all(1e-3 < abs(x) < 20 and 2 * x != round(2 * x) for x in p)][:40]
-        if op.helper or op.unavailable or not points or not EXPORTERS[target].has(op):
+        if op.is_helper or op.unavailable_inputs or not points or not EXPORTERS[target].supports(op):
             continue
-        cases.append(Case(export(f, target, Wanted(f"f{k}")), f"f{k}", f.variables, points))
+        cases.append(Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", f.variables, points))
         expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
     wrong = [
         (case.source, point, got, (value, slopes))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.data.cells import DataError
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.data.dialect import DataError
+from autodiff_cli.training.options import OptionError
 
 LINE = {"x": np.array([1.0, 2.0, 3.0]), "y": np.array([2.0, 4.0, 6.0])}
 
@@ -112,9 +112,9 @@ def test_names_and_texts_are_texts() -> None:
         with pytest.raises(TypeError, match="a name is a text, not"):
             ad.parse("x").derivative(given)
     for given in wrong[1:]:
-        with pytest.raises(TypeError, match="a point, or a direction, is a mapping"):
+        with pytest.raises(TypeError, match="a point or a direction must be a mapping"):
             ad.parse("x")(given)
-        with pytest.raises(TypeError, match="a point, or a direction, is a mapping"):
+        with pytest.raises(TypeError, match="a point or a direction must be a mapping"):
             ad.parse("x").jvp(given, x=1)
 
 
@@ -159,7 +159,7 @@ def test_options_may_be_numbers_of_numpy() -> None:
 @pytest.mark.parametrize("theta", [[1], [1, 2, 3], [[1, 2]], 1.0, []], ids=repr)
 def test_parameters_of_another_number_are_refused(theta: Any) -> None:
     for model in ("y ~ a*x + b", "v: 2; y ~ sum(v)*x"):
-        with pytest.raises(OptionError, match=r"theta has the shape .*; that of the free parameters is \(2,\)"):
+        with pytest.raises(OptionError, match=r"theta has the shape .*; the free parameters need \(2,\)"):
             ad.Objective(model, LINE).value_and_grad(theta)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.formula.points import Range
+from autodiff_cli.formula.array_derivatives import Range
 
 LARGEST = sys.float_info.max
 ENDS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e307, -1e308, 5e-324, LARGEST, -LARGEST])

@@ -19,7 +19,7 @@ from autodiff_cli import parse
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.ops import all_ops
 
-CALLED = [op for op in all_ops() if op.spelling and not op.structural and not op.helper]
+CALLED = [op for op in all_ops() if op.spelling and not op.is_structural and not op.is_helper]
 # Their first argument is a whole number, or they are so only by name; the general way would nearly always be nan.
 WHOLE_FIRST = {"polygamma", "sinc_derivative", "sinhc_derivative"}
 LAYER_ACTIVATIONS = ["tanh", "relu", "sigmoid", "softplus", "gelu"]
@@ -138,7 +138,7 @@ class Writer:
 
     def _call(self, shape: Shape, depth: int) -> str:
         op = self.chance.choice(CALLED)
-        count = self.chance.randint(op.least, op.most if op.most is not None else 3)
+        count = self.chance.randint(op.min_inputs, op.max_inputs if op.max_inputs is not None else 3)
         parts = [self.text(shape if k == 0 else (), depth) for k in range(count)]
         if op.name in WHOLE_FIRST:
             parts = [self.chance.choice(["0", *SMALL]), self.text(shape, depth)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.explain.record import Trace
-from autodiff_cli.render.page.evaluator import evaluator
+from autodiff_cli.render.javascript import evaluator
 from tests.tools import program
 
 

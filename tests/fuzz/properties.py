@@ -18,21 +18,24 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli import ExpressionError, Objective, parse
-from autodiff_cli.autodiff.digits import evaluate
-from autodiff_cli.backends.choice import BACKENDS, backend
+from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
-from autodiff_cli.explain.digits.right_arrays import point_of, written_out
-from autodiff_cli.explain.digits.right_further import of_second_order, right_further, settled
-from autodiff_cli.explain.digits.right_further_arrays import spoilt_further
+from autodiff_cli.backends.selection import BACKEND_FACTORIES, make_backend
+from autodiff_cli.explain.accuracy import (
+    exact_computation,
+    inaccurate_higher_derivatives,
+    second_derivative_computation,
+)
+from autodiff_cli.explain.array_accuracy import check_higher_derivatives, element_values, unroll_at
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.formula.further import Further, hessian
-from autodiff_cli.front import Expression
+from autodiff_cli.expression import Expression
+from autodiff_cli.formula.derivatives import HigherDerivatives, hessian_by_name
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.balls.number import is_finite, nearest, of_float
-from autodiff_cli.numbers.balls.table import read as read_decimal
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.ball_arithmetic import from_float, is_finite, nearest_float
+from autodiff_cli.numbers.balls import parse_constant as read_decimal
 from tests.fuzz import page
 from tests.fuzz.enclosed import enclosures
 from tests.fuzz.grammar import Case
@@ -78,12 +81,12 @@ def size_of(at: Trace) -> float | None:
     not of sizes that can be multiplied in any order, or where digits are lost and a warning says so."""
     if any(caveat.kind == "precision" for caveat in at.warnings):
         return None
-    numbers = [*at.values, *(x for x in at.arrived if x is not None)]
-    numbers += [given.local for several in at.handed for given in several if given.local is not None]
+    numbers = [*at.values, *(x for x in at.adjoints_or_none if x is not None)]
+    numbers += [given.local for several in at.contributions for given in several if given.local is not None]
     sizes = np.abs(np.concatenate([np.ravel(x) for x in numbers]))
     if not (np.isfinite(sizes) & ((sizes == 0) | ((sizes > MODERATE[0]) & (sizes < MODERATE[1])))).all():
         return None
-    handed = [given.amount for several in at.handed for given in several]
+    handed = [given.amount for several in at.contributions for given in several]
     return float(max(np.max(np.abs(x)) for x in (1.0, at.value, *handed)))
 
 
@@ -230,15 +233,15 @@ def digits(case: Case) -> None:
     if any(np.signbit(value)[zero].any() for value, zero in zip(map(np.asarray, at.values), zeros, strict=True)):
         return  # a ball has no signed zero
     names = [*case.point]
-    slopes = gradient_nodes(f.output, [f.leaves[name] for name in names], f.sizes(at.point))
-    numbers, graphs = written_out([f.output, *slopes], at.point, f.leaves)
-    place = point_of(numbers, at.point)
-    leaves = {name: of_float(x) for name, x in place.items()}
+    slopes = gradient_nodes(f.output, [f.leaves[name] for name in names], f.value_shapes(at.point))
+    numbers, graphs = unroll_at([f.output, *slopes], at.point, f.leaves)
+    place = element_values(numbers, at.point)
+    leaves = {name: from_float(x) for name, x in place.items()}
     decimals = {name: read_decimal(repr(x)) if math.isfinite(x) else leaves[name] for name, x in place.items()}
     wanted = [graph for array in graphs for graph in np.ravel(array)]
     with in_time():
-        exact = evaluate(wanted, 15, leaves=leaves)
-        written = evaluate(wanted, 15, leaves=decimals)
+        exact = evaluate_to_digits(wanted, 15, leaves=leaves)
+        written = evaluate_to_digits(wanted, 15, leaves=decimals)
     warned = {name for caveat in at.warnings for name in caveat.right}
     is_edge = any(caveat.kind in ("singular", "domain", "overflow", "kink") for caveat in at.warnings)
     if any(caveat.kind == "precision" and "are not computed" in caveat.message for caveat in at.warnings):
@@ -246,10 +249,10 @@ def digits(case: Case) -> None:
     called = ["value", *(leaf.text for name in names for leaf in np.ravel(numbers[name]))]
     found = [at.value, *(float(x) for name in names for x in np.ravel(at.gradient[name]))]
     for k, (name, ours) in enumerate(zip(called, found, strict=True)):
-        if not exact.proven[k] or name in warned or not is_finite(exact.numbers[k]):
+        if not exact.is_proven[k] or name in warned or not is_finite(exact.numbers[k]):
             continue
-        theirs = nearest(exact.numbers[k])
-        both = theirs, nearest(written.numbers[k])  # at the floats, or at the decimals that these are written as
+        theirs = nearest_float(exact.numbers[k])
+        both = theirs, nearest_float(written.numbers[k])  # at the floats, or at the decimals that these are written as
         if math.isfinite(ours) and any(abs(ours - right) <= RIGHT * abs(right) for right in both):
             continue
         if is_edge and not math.isfinite(ours):
@@ -265,27 +268,31 @@ def curvatures(case: Case) -> None:
     at = trace(f, case.point)
     if any(caveat.kind != "precision" for caveat in at.warnings) or sum(map(np.size, case.point.values())) > MOST_ROWS:
         return
-    found = Further(hessian=hessian(f, case.point, f.variables))
-    right = right_further(f, at.point, found) if at.is_scalar else spoilt_further(f, at.point, found).right
-    slopes = gradient_nodes(f.output, [*f.leaves.values()], f.sizes(at.point))
-    numbers, graphs = written_out(slopes, at.point, f.leaves)
+    found = HigherDerivatives(hessian=hessian_by_name(f, case.point, f.variables))
+    right = (
+        inaccurate_higher_derivatives(f, at.point, found)
+        if at.is_scalar
+        else check_higher_derivatives(f, at.point, found).correct
+    )
+    slopes = gradient_nodes(f.output, [*f.leaves.values()], f.value_shapes(at.point))
+    numbers, graphs = unroll_at(slopes, at.point, f.leaves)
     leaves = [leaf.text for name in f.variables for leaf in np.ravel(numbers[name])]
-    place = point_of(numbers, at.point)
+    place = element_values(numbers, at.point)
     graph_of = dict(zip(leaves, (graph for array in graphs for graph in np.ravel(array)), strict=True))
-    compute = settled(of_second_order(graph_of, leaves))
+    compute = exact_computation(second_derivative_computation(graph_of, leaves))
     ours = {
         f"hessian.{row}.{column}": x
         for row, xs in zip(leaves, _matrix(found.hessian or {}, f.variables), strict=True)
         for column, x in zip(leaves, xs, strict=True)
     }
     with in_time():
-        exact = compute({name: of_float(x) for name, x in place.items()}, ours)
+        exact = compute({name: from_float(x) for name, x in place.items()}, ours)
         written = compute({name: read_decimal(repr(x)) for name, x in place.items()}, ours)
     for name, x in ours.items():
         if name in right or not (is_finite(exact[name]) and math.isfinite(x)):
             continue
-        if not any(abs(x - nearest(e[name])) <= RIGHT * abs(nearest(e[name])) for e in (exact, written)):
-            raise Broken(f"{name} is {x!r}, right is {nearest(exact[name])!r}")
+        if not any(abs(x - nearest_float(e[name])) <= RIGHT * abs(nearest_float(e[name])) for e in (exact, written)):
+            raise Broken(f"{name} is {x!r}, right is {nearest_float(exact[name])!r}")
 
 
 def _matrix(found: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -323,19 +330,19 @@ def kernels(case: Case) -> None:
     sizes = {name: np.shape(x) for name, x in case.point.items() if np.ndim(x)}
     slopes = gradient_nodes(f.output, [f.leaves[name] for name in scalars], sizes)
     graphs = RowGraphs([f.output, *slopes], {column}, sizes)
-    for name in BACKENDS:
-        kernel = backend(name, 1).rows(graphs)
+    for name in BACKEND_FACTORIES:
+        kernel = make_backend(name, 1).row_kernel(graphs)
 
         def by_rows(point: Mapping[str, Any], kernel: RowKernel = kernel) -> Numbers:
-            found = np.empty((graphs.numbers, 1))
+            found = np.empty((graphs.value_count, 1))
             kernel.write(kernel.prepare(point), {column: np.array([point[column]])}, found)
             return dict(zip(["value", *scalars], found[:, 0], strict=True))
 
         compare(by_rows, partial(gradient, f), case.point, terms)
         rows = case.point[column] * np.array([1.0, 1.0 + 1e-9, 1.0, 1.0 - 1e-9, 1.0])
-        each = np.empty((graphs.numbers, len(rows)))
+        each = np.empty((graphs.value_count, len(rows)))
         kernel.write(kernel.prepare(case.point), {column: rows}, each)
-        sums = backend(name, 1).sums(graphs).sums(case.point, {column: rows}, len(rows))
+        sums = make_backend(name, 1).sum_kernel(graphs).sums(case.point, {column: rows}, len(rows))
         wanted, size = np.sum(each, axis=1), float(np.max(np.nansum(np.abs(each), axis=1)))
         if not np.allclose(sums, wanted, rtol=0, atol=1e-10 * size, equal_nan=True):
             raise Broken(f"{name}: sums {sums.tolist()}, not {wanted.tolist()}")
@@ -365,8 +372,8 @@ def objectives(case: Case) -> None:
 
     terms *= float(np.max(np.abs(targets))) + terms
 
-    for name in BACKENDS:
-        chosen: dict[str, Any] = {"backend": name} if len(BACKENDS) > 1 else {}
+    for name in BACKEND_FACTORIES:
+        chosen: dict[str, Any] = {"backend": name} if len(BACKEND_FACTORIES) > 1 else {}
         objective = Objective(model, {column: rows, "target": targets}, **chosen)
 
         def by_objective(point: Mapping[str, Any], objective: Objective = objective) -> Numbers:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from autodiff_cli import ExpressionError
-from autodiff_cli.algebra.exact import Number
-from autodiff_cli.autodiff.reverse import Reverse
+from autodiff_cli.algebra.simplify import ExactNumber
+from autodiff_cli.autodiff.sweeps import ReverseSweep
 from autodiff_cli.explain import tracing
-from autodiff_cli.numbers.arrays.table import ARRAYS
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.numbers.floats import FLOATS
 from tests.fuzz import page
 from tests.fuzz.grammar import case
 from tests.fuzz.properties import broken
@@ -27,20 +27,20 @@ def an_exception_of_a_function(patch: pytest.MonkeyPatch) -> None:
 
 
 def adjoints_that_are_twice_too_large(patch: pytest.MonkeyPatch) -> None:
-    right = Reverse.__call__
+    right = ReverseSweep.__call__
 
-    def wrong(self: Reverse, values: list[float], seed: float) -> list[float | None]:
+    def wrong(self: ReverseSweep, values: list[float], seed: float) -> list[float | None]:
         return [None if x is None else 2 * x for x in right(self, values, seed)]
 
-    patch.setattr(Reverse, "__call__", wrong)
+    patch.setattr(ReverseSweep, "__call__", wrong)
 
 
 def lost_digits_that_nobody_looks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tracing, "checked_right", lambda at: at.warnings)
+    patch.setattr(tracing, "check_accuracy", lambda at: at.warnings)
 
 
 def a_number_that_is_added_up_wrongly_in_texts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Number, "plus", lambda self, other: Number(self.value - other.value, self.decimal))
+    patch.setattr(ExactNumber, "plus", lambda self, other: ExactNumber(self.value - other.value, self.decimal))
 
 
 def an_adjoint_of_the_page_that_is_replaced(patch: pytest.MonkeyPatch) -> None:

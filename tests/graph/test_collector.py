@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from autodiff_cli.graph.collector import collector_paused
 from autodiff_cli.graph.node import variable
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Tape, gc_paused
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +21,9 @@ def _as_it_was() -> Iterator[None]:
 @pytest.mark.parametrize("collecting", [True, False])
 def test_the_collector_pauses_and_is_then_as_it_was(collecting: bool) -> None:
     (gc.enable if collecting else gc.disable)()
-    with collector_paused():
+    with gc_paused():
         assert not gc.isenabled()
-        with collector_paused():
+        with gc_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled() is collecting
@@ -32,7 +31,7 @@ def test_the_collector_pauses_and_is_then_as_it_was(collecting: bool) -> None:
 
 def test_it_is_switched_on_again_when_building_fails() -> None:
     gc.enable()
-    with pytest.raises(RuntimeError), collector_paused():
+    with pytest.raises(RuntimeError), gc_paused():
         raise RuntimeError
     assert gc.isenabled()
 

@@ -10,34 +10,34 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.codegen import INFIX, Fragment, StraightLineCode, call_notation, straight_line_code
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.straight import INFIX, Fragment, Lines, call, straight_lines
-from autodiff_cli.graph.tape import Tape, topological
-from autodiff_cli.numbers.floats.table import FLOATS, TABLE, read
-from autodiff_cli.ops import registered
+from autodiff_cli.graph.tape import Tape, topological_order
+from autodiff_cli.numbers.floats import FLOATS, OPERATIONS, parse_constant
+from autodiff_cli.ops import get_op
 from tests.graphs import graphs
 
-OPS = tuple(registered(name) for name in ("add", "sub", "mul", "neg", "square", "max", "atan"))
+OPS = tuple(get_op(name) for name in ("add", "sub", "mul", "neg", "square", "max", "atan"))
 POINT = {"x": 0.75, "y": -3.0, "z": 1e-3}
 
 
-def written(roots: list[Node], leaves: list[Node], width: int) -> Lines:
+def written(roots: list[Node], leaves: list[Node], width: int) -> StraightLineCode:
     names = {leaf: Fragment(leaf.text) for leaf in leaves}
-    return straight_lines(roots, names, write, width)
+    return straight_line_code(roots, names, write, width)
 
 
 def write(node: Node, operands: Sequence[Fragment]) -> Fragment:
     if node.op is None:
         return Fragment(node.text)
-    return (INFIX.get(node.op.name) or call(node.op.name, len(operands))).of(operands)
+    return (INFIX.get(node.op.name) or call_notation(node.op.name, len(operands))).format(operands)
 
 
 @given(graphs(OPS), st.sampled_from([0, 8, 30, 1000]))
 def test_the_lines_compute_the_graph(graph: tuple[Node, list[Node]], width: int) -> None:
     output, leaves = graph
     lines, (result,) = written([output], leaves, width)
-    scope = TABLE | POINT | {"pi": read("pi")}
+    scope = OPERATIONS | POINT | {"pi": parse_constant("pi")}
     for name, piece in lines:
         scope[name] = eval(piece.text, {}, scope)
     expected = forward(Tape((output,)), FLOATS, POINT)[-1]
@@ -48,7 +48,9 @@ def test_the_lines_compute_the_graph(graph: tuple[Node, list[Node]], width: int)
 @given(graphs(OPS), st.sampled_from([8, 30, 1000]))
 def test_every_operation_is_written_once_and_in_few_characters(graph: tuple[Node, list[Node]], width: int) -> None:
     output, leaves = graph
-    assume(not any(child.is_constant for node in topological([output]) for child in node.inputs[:1] if is_sign(node)))
+    assume(
+        not any(child.is_constant for node in topological_order([output]) for child in node.inputs[:1] if is_sign(node))
+    )
     apart = [piece.text for _, piece in written([output], leaves, 0).lines]
     assert len(set(apart)) == len(apart)
     lines, (result,) = written([output], leaves, width)
@@ -81,8 +83,8 @@ X, Y, Z = variable("x"), variable("y"), variable("z")
         (-(X * Y), "-(x * y)"),
         (-X * Y, "-x * y"),
         (X - (-Y), "x - -y"),
-        (registered("neg")(-X), "-(-x)"),
-        (registered("max")(X + Y, -Z), "max(x + y, -z)"),
+        (get_op("neg")(-X), "-(-x)"),
+        (get_op("max")(X + Y, -Z), "max(x + y, -z)"),
     ],
 )
 def test_brackets_are_where_the_order_of_operations_needs_them(root: Node, text: str) -> None:
@@ -91,7 +93,7 @@ def test_brackets_are_where_the_order_of_operations_needs_them(root: Node, text:
 
 def test_equal_parts_are_written_once_and_in_order() -> None:
     x, y = variable("x"), variable("y")
-    atan = registered("atan")
+    atan = get_op("atan")
     lines, results = written([atan(x * y) - x * y, atan(x * y), x], [x, y], 100)
     assert [(name, piece.text) for name, piece in lines] == [("t0", "x * y"), ("t1", "atan(t0)")]
     assert [result.text for result in results] == ["t1 - t0", "t1", "x"]

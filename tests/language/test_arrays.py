@@ -36,7 +36,7 @@ def test_an_example_of_every_shape_can_be_evaluated(text: str) -> None:
 @pytest.mark.parametrize("text", [text for text in TEXTS if ad.parse(text).arrays])
 def test_what_is_suggested_instead_of_a_formula_without_shapes_has_derivatives(text: str) -> None:
     f = ad.parse(text)
-    with pytest.raises(ad.ExpressionError, match="declare it") as caught:
+    with pytest.raises(ad.ExpressionError, match="declare the shape of") as caught:
         f.derivative(f.variables[0])
     declared = ad.parse(f"{caught.value.suggestion}\n{text}")
     assert declared.variables[0] in f.variables

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.autodiff.forward import forward
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.language.columns import ColumnNames, Level, Match
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lowering import Program, read
+from autodiff_cli.language.names import ColumnNames, LevelParameter, TextMatch
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.floats.table import FLOATS
+from autodiff_cli.language.program import Program, read
+from autodiff_cli.numbers.floats import FLOATS
 from tests.language.compare import identical
 
 NAMES = ["t", "group", "my city", "n"]
@@ -40,7 +40,7 @@ def of(text: str) -> Program:
 )
 def test_a_match_is_1_where_the_cell_has_the_text(text: str, cell: str, value: float) -> None:
     program = of(text)
-    assert program.of_columns == {A: Match("group", "A")}
+    assert program.column_leaves == {A: TextMatch("group", "A")}
     point = {"t": 1.0, A: float(cell == "A")}
     assert forward(Tape((program.output,)), FLOATS, {name: point[name] for name in program.leaves})[-1] == value
 
@@ -51,14 +51,17 @@ def test_a_match_is_one_leaf_however_it_is_written() -> None:
 
 
 def test_text_may_have_any_characters_but_those_that_enclose_it() -> None:
-    assert of('`my city` == "L\'Aquila; # `x` == 2"').of_columns.popitem()[1] == Match(
+    assert of('`my city` == "L\'Aquila; # `x` == 2"').column_leaves.popitem()[1] == TextMatch(
         "my city", "L'Aquila; # `x` == 2"
     )
 
 
 def test_a_level_is_a_leaf_with_its_parameter_and_column() -> None:
     program = of("t ~ a[group]*exp(-b*t) + `c d`[n]")
-    assert program.of_columns == {"a[`group`]": Level("a", "group"), "`c d`[`n`]": Level("c d", "n")}
+    assert program.column_leaves == {
+        "a[`group`]": LevelParameter("a", "group"),
+        "`c d`[`n`]": LevelParameter("c d", "n"),
+    }
     assert list(program.leaves) == ["t", "a[`group`]", "b", "`c d`[`n`]"]
     assert program.arrays == frozenset()
 
@@ -78,7 +81,7 @@ def test_what_is_printed_reads_back(text: str) -> None:
     program = of(text)
     again = of(to_text(program.output))
     assert identical(again.output, program.output)
-    assert again.of_columns == program.of_columns
+    assert again.column_leaves == program.column_leaves
 
 
 @pytest.mark.parametrize(
@@ -90,16 +93,16 @@ def test_what_is_printed_reads_back(text: str) -> None:
         ("group == 3", 1, "`group` is a column of text", "group == 'A'"),
         ("group == `my city`", 1, "`group` is a column of text", "group == 'A'"),
         ("t == 'A'", 6, "columns of text: `group`, `my city`", None),
-        ("grop == 'A'", 9, "quoted text is compared with a column of text", "group"),
-        ("t + 'A'", 5, "quoted text is compared with a column of text", None),
+        ("grop == 'A'", 9, "quoted text can only be compared with a column of text", "group"),
+        ("t + 'A'", 5, "quoted text can only be compared with a column of text", None),
         ("1 < group == 'A'", 5, "`group` is a column of text", "group == 'A'"),
         ("group == 'A' == 1", 1, "`group` is a column of text", "group == 'A'"),
-        ("f(group) = group == 'A'; f(1)", 21, "quoted text is compared with a column of text", None),
+        ("f(group) = group == 'A'; f(1)", 21, "quoted text can only be compared with a column of text", None),
         ("h = 2; h[group]", 9, "`h` is bound in this text", None),
         ("f(a) = a[group]; f(1)", 9, "`a` is bound in this text", None),
         ("pi[group]", 3, "`pi` is a constant", None),
         ("(a + b)[group]", 9, "`group` is a column of text", "group == 'A'"),
-        ("a[t]", 3, "an index is a whole number", None),
+        ("a[t]", 3, "an index must be an integer", None),
     ],
 )
 def test_what_means_nothing_is_refused(text: str, column: int, message: str, suggestion: str | None) -> None:

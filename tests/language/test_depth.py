@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from autodiff_cli.explain.labels import Labels
-from autodiff_cli.graph.tape import Tape, topological
+from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import read
 from tests.language.compare import identical
 
 DEPTHS = [2_000, pytest.param(100_000, marks=pytest.mark.slow)]
@@ -83,5 +83,5 @@ def test_a_hundred_layers_are_read_at_the_pace_of_one() -> None:
 def test_a_function_that_doubles_prints_without_doubling() -> None:
     text = "f0(t) = t*t\n" + "".join(f"f{i}(t) = f{i - 1}(t)*f{i - 1}(t + 1)\n" for i in range(1, 12)) + "f11(x)"
     program = read(text)
-    assert len(topological((program.output,))) > 2**12
+    assert len(topological_order((program.output,))) > 2**12
     assert identical(read(to_text(program.output)).output, program.output)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.diagnostics import FOREIGN_FUNCTIONS
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import canonical, is_name, written_name
-from autodiff_cli.language.lowering import read
-from autodiff_cli.language.mistakes.notations import FUNCTIONS
+from autodiff_cli.language.lexer import canonical_name, is_name, quote_name
 from autodiff_cli.language.names import CONSTANTS
 from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
 from tests.language.compare import identical
 
@@ -39,8 +39,8 @@ def test_a_name_of_any_characters_stands_in_backticks(name: str) -> None:
 @example("x.")
 @example("٣")
 def test_any_name_is_printed_so_that_it_reads_back(name: str) -> None:
-    name = canonical(name)
-    written = written_name(name)
+    name = canonical_name(name)
+    written = quote_name(name)
     assert list(read(f"{written} + 1", variables=[name]).leaves) == [name]
     assert to_text(variable(name)) == written
     assert is_name(written)
@@ -48,12 +48,12 @@ def test_any_name_is_printed_so_that_it_reads_back(name: str) -> None:
 
 @given(st.one_of(ANY, st.text("xA_1.²ⁿπ٣é\u0302·", min_size=1, max_size=6)))
 def test_what_needs_no_backticks_is_what_reads_without_them(name: str) -> None:
-    name = canonical(name)
+    name = canonical_name(name)
     try:
         plain = list(read(name, variables=CONSTANTS.keys() & {name}).leaves) == [name] and name == name.strip()
     except ExpressionError:
         plain = False
-    assert (written_name(name) == name) == plain
+    assert (quote_name(name) == name) == plain
 
 
 def test_a_name_is_one_with_and_without_backticks() -> None:
@@ -77,7 +77,7 @@ def test_a_label_is_the_bare_name_and_a_formula_has_its_backticks() -> None:
     assert Labels(tape, {}, None).texts == ["a b", "1", "`a b` + 1"]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FOREIGN_FUNCTIONS)
 def test_a_function_that_is_called_otherwise_elsewhere_is_none_here_and_its_name_here_is_one(name: str) -> None:
     assert name not in function_names()
-    assert FUNCTIONS[name].partition("(")[0] in function_names()
+    assert FOREIGN_FUNCTIONS[name].partition("(")[0] in function_names()

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.shapes import shapes
-from autodiff_cli.graph.tape import Tape, topological
-from autodiff_cli.language.lowering import read
+from autodiff_cli.graph.shapes import infer_shapes
+from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.ops import all_ops, registered
+from autodiff_cli.language.program import read
+from autodiff_cli.ops import all_ops, get_op
 from tests.graphs import SHAPES, SMOOTH, array_graphs, graphs
 from tests.language.compare import identical
 
@@ -22,7 +22,7 @@ def test_shared_text_reads_back_to_the_same_graph_and_names(
     graph: tuple[Node, list[Node]], data: st.DataObject
 ) -> None:
     root, _ = graph
-    interior = [node for node in topological((root,)) if node.op is not None]
+    interior = [node for node in topological_order((root,)) if node.op is not None]
     named = data.draw(st.lists(st.sampled_from(interior), unique=True)) if interior else []
     names = {node: f"t{i}" for i, node in enumerate(named)}
     program = read(to_text(root, names))
@@ -51,12 +51,12 @@ def test_arrays_read_back_to_the_same_graph_and_shapes(graph: tuple[Node, list[N
 @given(array_graphs(ops=SMOOTH, most=6))
 def test_derivatives_of_arrays_read_back(graph: tuple[Node, list[Node]]) -> None:
     root, leaves = graph
-    for slope in gradient_nodes(registered("sum")(root), leaves, SHAPES):
+    for slope in gradient_nodes(get_op("sum")(root), leaves, SHAPES):
         text = to_text(slope, shapes=SHAPES)
         output = read(text).output
         assert to_text(output, shapes=SHAPES) == text
         before, after = Tape((slope,)), Tape((output,))
-        assert shapes(after, SHAPES)[after.outputs[0]] == shapes(before, SHAPES)[before.outputs[0]]
+        assert infer_shapes(after, SHAPES)[after.outputs[0]] == infer_shapes(before, SHAPES)[before.outputs[0]]
 
 
 @given(graphs())
@@ -188,13 +188,13 @@ def test_a_constant_whose_name_means_something_else_is_written_out() -> None:
     assert to_text(bound * constant("nan"), {bound: "nan"}).startswith("nan = (0/0) + x; nan*(0/0)")
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if op.helper], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.is_helper], ids=lambda op: op.name)
 def test_helpers_are_printed_as_what_they_stand_for(op: object) -> None:
     helper = next(candidate for candidate in all_ops() if candidate is op)
-    inputs = [variable(name) for name in "xyt"[: helper.least]]
+    inputs = [variable(name) for name in "xyt"[: helper.min_inputs]]
     text = to_text(1 + helper(*inputs))
     assert helper.name not in text
-    assert {node.op.helper for node in topological((read(text).output,)) if node.op} == {False}
+    assert {node.op.is_helper for node in topological_order((read(text).output,)) if node.op} == {False}
 
 
 def test_derivatives_print_in_the_language() -> None:

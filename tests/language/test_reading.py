@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.shapes import ShapeError, shapes
+from autodiff_cli.graph.shapes import ShapeError, infer_shapes
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import shape_error
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.program import read
 from autodiff_cli.ops import all_ops, function_names
 from tests.language.compare import identical
 
@@ -131,10 +131,10 @@ def test_the_parameters_of_layers_have_names_shapes_and_beginnings() -> None:
         "mlp2.1.weight": (1, 2),
         "mlp2.1.bias": (1,),
     }
-    assert list(program.initial) == list(program.shapes)
-    assert program.initial["mlp.0.weight"] == ("weight", "relu")
-    assert program.initial["mlp2.0.bias"] == ("bias", "tanh")
-    assert program.initial["mlp.1.weight"] == ("weight", None)
+    assert list(program.layer_parameters) == list(program.shapes)
+    assert program.layer_parameters["mlp.0.weight"] == ("weight", "relu")
+    assert program.layer_parameters["mlp2.0.bias"] == ("bias", "tanh")
+    assert program.layer_parameters["mlp.1.weight"] == ("weight", None)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_what_is_known_only_later_is_not_refused() -> None:
 def test_shapes_that_turn_out_wrong_later_are_shown_at_their_place() -> None:
     program = read("x + A @ v")
     with pytest.raises(ShapeError) as caught:
-        shapes(Tape((program.output,)), {"A": (2, 3), "v": (2,)})
+        infer_shapes(Tape((program.output,)), {"A": (2, 3), "v": (2,)})
     error = shape_error(caught.value, program.source)
     assert (error.line, error.column) == (1, 7)
     assert "2x3 @ 2" in error.message

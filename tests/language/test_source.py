@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.tape import topological
-from autodiff_cli.language.lowering import Program, read
-from autodiff_cli.language.source import Source
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.language.program import Source
+from autodiff_cli.language.program import Program, read
 
 
 def quoted(program: Program) -> dict[str, list[str]]:
     """For each op name or leaf text, the pieces of source that its nodes were read from, in order."""
     found: dict[str, list[str]] = {}
-    for node in topological((program.output,)):
+    for node in topological_order((program.output,)):
         span = program.source.span(node)
         assert span is not None
         found.setdefault(node.op.name if node.op else node.text, []).append(program.text[slice(*span)])
@@ -67,7 +67,7 @@ def test_the_links_of_a_chain_have_spans_of_their_own() -> None:
 )
 def test_the_place_of_an_operation_is_its_operator_or_name(text: str, place: tuple[int, int]) -> None:
     program = read(text)
-    assert program.source.place(program.output) == place
+    assert program.source.line_and_column(program.output) == place
 
 
 def groups(source: Source, node: Node) -> list[str]:
@@ -76,7 +76,7 @@ def groups(source: Source, node: Node) -> list[str]:
     group = source.group(node)
     while group is not None:
         found.append(group.name)
-        group = group.outer
+        group = group.parent
     return found
 
 
@@ -88,7 +88,7 @@ def test_an_expanded_node_knows_its_calls_and_stands_in_the_body() -> None:
     assert groups(source, first) == ["g"]
     assert groups(source, first.inputs[0]) == ["f", "g"]
     assert groups(source, second) == ["f"]
-    assert source.place(first.inputs[0]) == source.place(second) == (1, 8)
+    assert source.line_and_column(first.inputs[0]) == source.line_and_column(second) == (1, 8)
     assert groups(source, first.inputs[0].inputs[0]) == []
 
 
@@ -113,6 +113,6 @@ def test_the_layers_of_a_network_are_groups() -> None:
 
 def test_a_node_of_another_graph_has_no_place() -> None:
     source = read("x").source
-    assert source.place(variable("x")) is None
+    assert source.line_and_column(variable("x")) is None
     assert source.span(variable("x")) is None
     assert source.group(variable("x")) is None

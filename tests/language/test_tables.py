@@ -15,8 +15,8 @@ import pytest
 
 import autodiff_cli
 from autodiff_cli.cache import load
-from autodiff_cli.language import tables
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language import parser as tables
+from autodiff_cli.language.program import read
 from tests.language.compare import identical
 
 PACKAGE = Path(autodiff_cli.__file__).parent
@@ -53,19 +53,19 @@ def run(code: str, path: Path | None = None, **environment: str) -> str:
 
 
 def test_a_checkout_has_the_grammar_beside_the_package() -> None:
-    assert tables.grammar_file() == PACKAGE.parent / "grammars" / "expression.lark"
+    assert tables.grammar_path() == PACKAGE.parent / "grammars" / "expression.lark"
 
 
 def test_an_installed_package_has_the_grammar_inside(tmp_path: Path) -> None:
     installed = tmp_path / "autodiff_cli"
     shutil.copytree(PACKAGE, installed)
     shutil.copytree(PACKAGE.parent / "grammars", installed / "grammars")
-    code = "from autodiff_cli.language import lowering, tables; lowering.read('x'); print(tables.grammar_file())"
+    code = "from autodiff_cli.language import parser, program; program.read('x'); print(parser.grammar_path())"
     assert run(code, tmp_path, AUTODIFF_CACHE="off") == str(installed / "grammars" / "expression.lark")
 
 
 def test_lark_is_loaded_only_where_there_are_no_tables_yet(tmp_path: Path) -> None:
-    code = "import sys; from autodiff_cli.language.lowering import read; read('x + 1'); print('lark' in sys.modules)"
+    code = "import sys; from autodiff_cli.language.program import read; read('x + 1'); print('lark' in sys.modules)"
     assert run(code, XDG_CACHE_HOME=str(tmp_path), AUTODIFF_CACHE="") == "True"
     assert run(code, XDG_CACHE_HOME=str(tmp_path), AUTODIFF_CACHE="") == "False"
 
@@ -89,9 +89,9 @@ def test_texts_can_be_read_in_several_threads() -> None:
 
 
 def test_with_a_flipped_bit_the_tables_are_built_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = tables._made(tables.grammar_file().read_text(encoding="utf-8"))
+    made = tables._build_tables(tables.grammar_path().read_text(encoding="utf-8"))
     buildings: list[str] = []
-    monkeypatch.setattr(tables, "_made", lambda grammar: buildings.append(grammar) or made)
+    monkeypatch.setattr(tables, "_build_tables", lambda grammar: buildings.append(grammar) or made)
     right = [read(text).output for text in TEXTS]
     (entry,) = kept(home)
     whole = entry.read_bytes()

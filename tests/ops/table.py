@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mpmath import mp, mpf
 
-from autodiff_cli.ops import registered
+from autodiff_cli.ops import get_op
 
 Number = mpf
 Interval = tuple[float, float]
@@ -40,7 +40,7 @@ class Row:
     @property
     def bound(self) -> float:
         """The largest error allowed for value and slopes: the one that the operation's own record promises."""
-        return registered(self.name).bound
+        return get_op(self.name).ulp_bound
 
 
 def phi(x: Number) -> Number:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from mpmath import mp, mpf
 
-from autodiff_cli.autodiff.digits import evaluate
+from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import variable
-from autodiff_cli.graph.registry import registered
-from autodiff_cli.numbers.balls.number import is_finite, of_float, text
-from autodiff_cli.ops.activations import SELU_ALPHA, SELU_SCALE
+from autodiff_cli.graph.node import get_op, variable
+from autodiff_cli.numbers.ball_arithmetic import format_digits, from_float, is_finite
+from autodiff_cli.ops.special import SELU_ALPHA, SELU_SCALE
 from tests.ops.table import ROWS, Row
 
 PLACES = (0.3, 0.7, 1.6, -0.4, -2.5)
@@ -19,18 +18,18 @@ PLACES = (0.3, 0.7, 1.6, -0.4, -2.5)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_values_and_slopes_to_60_digits(row: Row) -> None:
     leaves = [variable(name) for name in "abc"[: len(row.domain)]]
-    output = registered(row.name)(*leaves)
+    output = get_op(row.name)(*leaves)
     outputs = [output, *gradient_nodes(output, leaves)]
     for place in PLACES:
         point = [min(max(place + 0.25 * k, low), high) for k, (low, high) in enumerate(row.domain)]
-        leaves_at = {leaf.text: of_float(x) for leaf, x in zip(leaves, point, strict=True)}
-        found = evaluate(outputs, 62, leaves=leaves_at)
+        leaves_at = {leaf.text: from_float(x) for leaf, x in zip(leaves, point, strict=True)}
+        found = evaluate_to_digits(outputs, 62, leaves=leaves_at)
         with mp.workdps(150):
-            for number, is_proven, exact in zip(found.numbers, found.proven, (row.value, *row.slopes), strict=True):
+            for number, is_proven, exact in zip(found.numbers, found.is_proven, (row.value, *row.slopes), strict=True):
                 if exact is None or not is_finite(number) or not is_proven:
                     continue
                 expected = mpf(exact(*map(mpf, point)))
-                assert abs(mpf(text(number, 62)) - expected) <= mpf(10) ** -60 * abs(expected), (point, number)
+                assert abs(mpf(format_digits(number, 62)) - expected) <= mpf(10) ** -60 * abs(expected), (point, number)
 
 
 def test_the_constants_of_selu_are_the_fixed_point_that_they_stand_for() -> None:

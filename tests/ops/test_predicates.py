@@ -16,9 +16,9 @@ import pytest
 from mpmath import mp, mpc, mpf
 
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.numbers.arrays.table import ARRAYS, quiet
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.ops import all_ops, registered
+from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import all_ops, get_op
 from tests.ops.table import ROWS, Number, Row, psi, sinc_n, sinhc_n
 
 STEP = mpf(10) ** -20
@@ -150,7 +150,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_predicates_hold_where_they_should(row: Row) -> None:
-    op, count = registered(row.name), len(row.domain)
+    op, count = get_op(row.name), len(row.domain)
     with mp.workdps(70):
         for point in points(count):
             if is_degenerate(row.name, point):
@@ -174,8 +174,8 @@ def test_predicates_hold_where_they_should(row: Row) -> None:
 
 def predicates(name: str, which: str, point: tuple[float, ...]) -> bool | None:
     """A predicate at a point, by floats and by arrays alike; None if the operation has none."""
-    found = [kind.predicate(registered(name), which, len(point)) for kind in (FLOATS, ARRAYS)]
-    with quiet():
+    found = [kind.predicate(get_op(name), which, len(point)) for kind in (FLOATS, ARRAYS)]
+    with ignore_float_errors():
         values = {bool(holds(*point)) for holds in found if holds is not None}
     assert len(values) <= 1, (name, which, point)
     return values.pop() if values else None
@@ -199,9 +199,9 @@ ARRAYS_WITH_KINKS = {
 
 
 def test_kinks_of_operations_on_whole_arrays() -> None:
-    assert {op.name for op in all_ops() if op.structural and op.kink} == ARRAYS_WITH_KINKS.keys()
+    assert {op.name for op in all_ops() if op.is_structural and op.kink} == ARRAYS_WITH_KINKS.keys()
     for name, cases in ARRAYS_WITH_KINKS.items():
-        kink = ARRAYS.predicate(registered(name), "kink", 1)
+        kink = ARRAYS.predicate(get_op(name), "kink", 1)
         assert kink is not None
         for numbers, expected in cases.items():
             assert bool(kink(np.array(numbers)[:, None])) is expected, (name, numbers)

@@ -8,14 +8,14 @@ import math
 import pytest
 from mpmath import mp, mpc, mpf
 
-from autodiff_cli.algebra.signs import rises
+from autodiff_cli.algebra.simplify import is_increasing
 from autodiff_cli.graph.node import variable
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.ops import all_ops, registered
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import all_ops, get_op
 from tests.ops.table import ROWS, Number, Row
 
-OF_ONE_NUMBER = [row for row in ROWS if registered(row.name).most == 1]
-EXACT = [row for row in ROWS if registered(row.name).is_exact]
+OF_ONE_NUMBER = [row for row in ROWS if get_op(row.name).max_inputs == 1]
+EXACT = [row for row in ROWS if get_op(row.name).is_exact]
 SAMPLES = sorted({*(k / 7 for k in range(-60, 61)), -1.5, -0.01, 0.01, 0.25, 1.5})
 WHOLE = (-98_765_432_109, -94_906_265, -7, -3, -2, -1, 0, 1, 2, 3, 11, 94_906_263, 123_456_789_012)
 
@@ -41,11 +41,11 @@ def test_parity(row: Row) -> None:
             ]
             if all(same):
                 found = {parity}
-    assert {registered(row.name).parity} == found
+    assert {get_op(row.name).parity} == found
 
 
 def test_only_functions_of_one_number_have_a_parity() -> None:
-    assert [op.name for op in all_ops() if op.parity and (op.most != 1 or op.structural)] == []
+    assert [op.name for op in all_ops() if op.parity and (op.max_inputs != 1 or op.is_structural)] == []
 
 
 @pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
@@ -53,25 +53,25 @@ def test_what_is_always_positive(row: Row) -> None:
     with mp.workdps(60):
         found = [there for x in SAMPLES if (there := value(row, x)) is not None]
     assert found
-    assert registered(row.name).is_positive == all(there > 0 for there in found)
+    assert get_op(row.name).is_positive == all(there > 0 for there in found)
 
 
 @pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
 def test_what_is_seen_to_rise_does(row: Row) -> None:
     with mp.workdps(60):
         found = [there for x in SAMPLES if (there := value(row, x)) is not None]
-    if rises(registered(row.name)(variable("x"))):
+    if is_increasing(get_op(row.name)(variable("x"))):
         assert found == sorted(set(found))
 
 
 def test_the_ends_of_generalised_linear_models_are_seen_to_rise() -> None:
     for name in ("exp", "exp2", "sigmoid", "normal_cdf", "softplus", "tanh", "erf", "atan"):
-        assert rises(registered(name)(variable("x"))), name
+        assert is_increasing(get_op(name)(variable("x"))), name
 
 
 @pytest.mark.parametrize("row", EXACT, ids=lambda row: row.name)
 def test_whole_numbers_stay_exact(row: Row) -> None:
-    op, count = registered(row.name), len(row.domain)
+    op, count = get_op(row.name), len(row.domain)
     for point in itertools.product(WHOLE, repeat=count):
         if row.name == "pow" and abs(point[1]) > 12:
             continue
@@ -81,12 +81,12 @@ def test_whole_numbers_stay_exact(row: Row) -> None:
             assert FLOATS.function(op, count)(*map(float, point)) == exact, point
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if op.ends is not None], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.saturation_values is not None], ids=lambda op: op.name)
 def test_activations_are_flat_at_their_ends(op) -> None:  # type: ignore[no-untyped-def]
     function = FLOATS.function(op, 1)
     slope = FLOATS.partials(op, 1, (0,))
-    assert op.ends is not None
-    for x, end in zip((-800.0, 800.0), op.ends, strict=True):
+    assert op.saturation_values is not None
+    for x, end in zip((-800.0, 800.0), op.saturation_values, strict=True):
         if math.isfinite(end):
             assert function(x) == end
             assert slope(function(x), x)[0] in (None, 0)
@@ -95,4 +95,4 @@ def test_activations_are_flat_at_their_ends(op) -> None:  # type: ignore[no-unty
 
 
 def test_units_that_die() -> None:
-    assert {op.name for op in all_ops() if op.dies} == {"relu", "relu6"}
+    assert {op.name for op in all_ops() if op.can_die} == {"relu", "relu6"}

@@ -13,18 +13,17 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.autodiff.forward import forward, tangents
-from autodiff_cli.autodiff.reverse import reverse
-from autodiff_cli.backends.blocks import Kernel
-from autodiff_cli.front import parse
+from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
+from autodiff_cli.backends.numpy_backend import BlockEvaluator
+from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.language.lowering import read
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.ops import all_ops, registered
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import all_ops, get_op
 from tests.ops.table import ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
@@ -99,7 +98,7 @@ WAYS: dict[str, Callable[[Node, list[Node], dict[str, float]], list[float]]] = {
 
 def check(row: Row, point: tuple[float, ...], ways: tuple[str, ...]) -> None:
     leaves = [variable(name) for name in NAMES[: len(point)]]
-    output = registered(row.name)(*leaves)
+    output = get_op(row.name)(*leaves)
     named = dict(zip(NAMES, point, strict=False))
     value = evaluate(output, named)
     for way in ways:
@@ -121,7 +120,7 @@ def compare(row: Row, point: tuple[float, ...], found: list[float], bound: float
 
 
 def test_every_operation_has_a_row() -> None:
-    assert {op.name for op in all_ops() if not op.helper and not op.structural} == set(BY_NAME)
+    assert {op.name for op in all_ops() if not op.is_helper and not op.is_structural} == set(BY_NAME)
 
 
 # A special function may be further off, by 1e-12 at most; so many ulps.
@@ -166,11 +165,11 @@ def test_arrays_are_as_good(row: Row) -> None:
     chance = random.Random(row.name)
     points = [*every_point(row), *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(200))]
     leaves = [variable(name) for name in NAMES[: len(row.domain)]]
-    output = registered(row.name)(*leaves)
-    kernel = Kernel([output, *gradient_nodes(output, leaves)], [leaf.text for leaf in leaves])
+    output = get_op(row.name)(*leaves)
+    kernel = BlockEvaluator([output, *gradient_nodes(output, leaves)], [leaf.text for leaf in leaves])
     columns = dict(zip(NAMES, np.array(points).T, strict=False))
-    with quiet():
-        found = [np.broadcast_to(out, len(points)) for out in kernel.block(kernel.prepare({}), columns)]
+    with ignore_float_errors():
+        found = [np.broadcast_to(out, len(points)) for out in kernel.evaluate_block(kernel.prepare({}), columns)]
     for point, numbers in zip(points, np.array(found).T.tolist(), strict=True):
         compare(row, point, numbers, row.bound, "arrays")
 
@@ -210,8 +209,8 @@ def test_what_is_unknown_stays_unknown_when_differentiated_again() -> None:
 def test_outside_the_domain_no_slope_is_a_number(row: Row) -> None:
     """Also where the formula of the slope has a value, as 1/x below 0. At poles it may be infinite."""
     x = variable("x")
-    output = registered(row.name)(x)
-    is_defined = FLOATS.predicate(registered(row.name), "domain", 1)
+    output = get_op(row.name)(x)
+    is_defined = FLOATS.predicate(get_op(row.name), "domain", 1)
     for place in (-3.0, -1.5, -0.5, 0.5, 1.5, 3.0) if is_defined else ():
         if not is_defined(place):
             for way in ("reverse", "forward", "graph"):

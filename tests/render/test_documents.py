@@ -6,8 +6,10 @@ import json
 import math
 
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import parse
-from autodiff_cli.render.documents import dumps, formulas_document, gradient_document, trace_document
+from autodiff_cli.expression import parse
+from autodiff_cli.render.gradient import formulas_document, gradient_document
+from autodiff_cli.render.report import dumps
+from autodiff_cli.render.trace import trace_document
 
 POINT = {"x": 2.0, "y": 3.0}
 X, Y = 3 + math.cos(2), 2.0

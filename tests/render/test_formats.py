@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import Expression
+from autodiff_cli.expression import Expression
 from autodiff_cli.graph.node import Node
-from autodiff_cli.render.documents import dumps, trace_document
-from autodiff_cli.render.page.html import to_html
-from autodiff_cli.render.paper import Paper
-from autodiff_cli.render.reports.steps import trace_report
+from autodiff_cli.render.html_page import to_html
+from autodiff_cli.render.report import Paper, dumps
+from autodiff_cli.render.trace import trace_document, trace_report
 from tests.graphs import graphs
 
 POINTS = st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.25, 800.0])))

@@ -6,18 +6,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.grids import PLAIN_SHADES, WIDTH, grid
-from autodiff_cli.render.numbers import shows
+from autodiff_cli.render.formatting import number_formats
+from autodiff_cli.render.trace import ASCII_SHADES, GRID_WIDTH, array_lines
 from tests.support import run_cli
 
-SHOW = shows(None)[1]
+SHOW = number_formats(None)[1]
 NUMBERS = st.floats(-1e3, 1e3).map(lambda x: round(x, 2))
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.data())
 def test_each_number_stands_in_its_row_under_those_of_its_column(rows: int, columns: int, data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.lists(NUMBERS, min_size=columns, max_size=columns), min_size=rows, max_size=rows))
-    lines = [*grid(np.array(numbers), SHOW, "W")]
+    lines = [*array_lines(np.array(numbers), SHOW, "W")]
     assert lines[0].startswith("W  ")
     cells = [line[1:].split() for line in lines]
     assert cells == [[SHOW(x) for x in row] for row in numbers]
@@ -31,20 +31,20 @@ def test_each_number_stands_in_its_row_under_those_of_its_column(rows: int, colu
 def test_what_does_not_fit_is_shades_by_size() -> None:
     numbers = np.zeros((3, 30))
     numbers[1, 2], numbers[1, 3], numbers[2, 4] = -4.0, 2.0, np.nan
-    lines = [*grid(numbers * 1.001, SHOW, shades=PLAIN_SHADES)]
+    lines = [*array_lines(numbers * 1.001, SHOW, shades=ASCII_SHADES)]
     assert lines[:3] == ["|" + " " * 30 + "|", "|  #:" + " " * 26 + "|", "|    !" + " " * 25 + "|"]
-    assert lines[3] == "the fuller, the larger in size, up to 4.004"
+    assert lines[3] == "darker is larger in magnitude, up to 4.004"
 
 
 def test_a_large_array_takes_no_more_room_than_a_window() -> None:
-    lines = [*grid(np.arange(1e4).reshape(100, 100), SHOW, "weights")]
+    lines = [*array_lines(np.arange(1e4).reshape(100, 100), SHOW, "weights")]
     assert len(lines) == 11
-    assert max(map(len, lines)) <= WIDTH
+    assert max(map(len, lines)) <= GRID_WIDTH
 
 
 def test_a_vector_is_one_row_and_more_axes_are_many() -> None:
-    assert [*grid(np.arange(8.0), SHOW)] == ["0  1  2  3  4  5  6  7"]
-    assert [*grid(np.arange(8.0).reshape(2, 2, 2), SHOW)] == ["0  1", "2  3", "4  5", "6  7"]
+    assert [*array_lines(np.arange(8.0), SHOW)] == ["0  1  2  3  4  5  6  7"]
+    assert [*array_lines(np.arange(8.0).reshape(2, 2, 2), SHOW)] == ["0  1", "2  3", "4  5", "6  7"]
 
 
 def test_the_steps_of_a_trace_show_the_arrays_that_no_line_has_room_for() -> None:

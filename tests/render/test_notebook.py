@@ -15,16 +15,16 @@ from rich.console import Console
 
 import autodiff_cli as ad
 from autodiff_cli.explain.record import Trace
-from autodiff_cli.render.drawing.layout import MOST_NODES
-from autodiff_cli.render.notebook import ShownTrace
-from autodiff_cli.render.page.html import to_html
+from autodiff_cli.render.html_page import to_html
+from autodiff_cli.render.layout import MAX_NODES
+from autodiff_cli.render.trace import TraceDisplay
 from tests.support import run_cli
 
 LINE = ["trace", "x*y + sin(x)", "--x", "2", "--y", "3"]
 KINDS = {"text/plain", "text/html", "image/svg+xml"}
 
 
-def example() -> ShownTrace:
+def example() -> TraceDisplay:
     return ad.parse("x*y + sin(x)").trace(x=2, y=3)
 
 
@@ -125,11 +125,11 @@ def test_the_page_stands_in_a_frame_and_nothing_of_it_outside() -> None:
 
 
 def test_too_large_a_graph_is_shown_as_text() -> None:
-    record = ad.parse("sin(" * MOST_NODES + "x" + ")" * MOST_NODES).trace(x=1)
+    record = ad.parse("sin(" * MAX_NODES + "x" + ")" * MAX_NODES).trace(x=1)
     assert record._repr_html_() is None
     assert record._repr_svg_() is None
     (text,) = record._repr_mimebundle_().values()
-    assert "2940 steps left out; `print` shows all" in text
+    assert "2940 steps omitted; `print` shows all" in text
     assert len(text.splitlines()) < 300
     assert len(str(record).splitlines()) > 9000
     assert len(repr(record)) < 200

@@ -20,7 +20,7 @@ def test_a_notebook_shows_data_curve_losses_and_parameters(monkeypatch: pytest.M
     shown = ad.fit("y ~ a*exp(-b*x)", DATA)._repr_html_()
     page = ElementTree.fromstring(f"<div>{shown}</div>")
     titles = next(element.text for element in page.iter() if element.tag.endswith("desc"))
-    assert titles == "data and fit; residuals; loss, epoch by epoch"
+    assert titles == "data and fit; residuals; loss, iteration by iteration"
     cells = [cell.text for cell in page.iter("td")]
     assert cells[0::3] == ["a", "b"]
     assert float(cells[1] or "") == pytest.approx(2.5, abs=0.01)
@@ -28,9 +28,9 @@ def test_a_notebook_shows_data_curve_losses_and_parameters(monkeypatch: pytest.M
 
 def test_elsewhere_no_rows_are_kept() -> None:
     found = ad.fit("y ~ a*exp(-b*x)", DATA)
-    assert found.picture is None
-    assert "loss, epoch by epoch" in found._repr_html_()
-    assert ad.fit("y ~ a*exp(-b*x)", DATA, plot=True).picture is not None
+    assert found.plot_data is None
+    assert "loss, iteration by iteration" in found._repr_html_()
+    assert ad.fit("y ~ a*exp(-b*x)", DATA, plot=True).plot_data is not None
 
 
 @pytest.mark.parametrize(

@@ -7,29 +7,29 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.numbers import in_full, shows
+from autodiff_cli.render.formatting import number_formats, shortest_text
 
 
 @given(st.floats(allow_nan=False))
 def test_in_full_reads_back_the_same(x: float) -> None:
-    assert float(in_full(x)) == x
-    assert not in_full(x).endswith(".0")
+    assert float(shortest_text(x)) == x
+    assert not shortest_text(x).endswith(".0")
 
 
 @given(st.floats(-1e300, 1e300), st.integers(1, 17))
 def test_digits_bound_the_error(x: float, digits: int) -> None:
-    result, brief = shows(digits)
+    result, brief = number_formats(digits)
     assert result(x) == brief(x)
     assert math.isclose(float(result(x)), x, rel_tol=0.5001 * 10.0 ** (1 - digits), abs_tol=1e-320)
 
 
 def test_without_digits_results_are_in_full_and_tables_are_brief() -> None:
-    result, brief = shows(None)
+    result, brief = number_formats(None)
     assert (result(math.pi), brief(math.pi)) == ("3.141592653589793", "3.14159")
 
 
 def test_numbers_beyond_floats_and_decimals_are_rounded_too() -> None:
-    _, brief = shows(None)
+    _, brief = number_formats(None)
     assert brief("3.14159265358979323846e+301029995663981195213738894724") == "3.14159e+301029995663981195213738894724"
     assert brief("-9.99999999991e-1234567") == "-1.00000e-1234566"
     assert brief("-1" + "0" * 400 + ".000") == "-1.00000e+400"

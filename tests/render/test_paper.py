@@ -8,11 +8,11 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.paper import Column, Paper, Style, TextTable
+from autodiff_cli.render.formatting import display_width
+from autodiff_cli.render.report import Column, Paper, Style, TextTable
 from autodiff_cli.render.terminal import TerminalPaper
-from autodiff_cli.render.text import columns
 
-TITLES = (Column("id", is_number=True, is_dispensable=True), Column("node"), Column("value", is_number=True))
+TITLES = (Column("id", is_number=True, is_optional=True), Column("node"), Column("value", is_number=True))
 ROWS = st.lists(
     st.tuples(st.integers(0, 999).map(str), st.text("xyz+*[]λ変 ", min_size=1, max_size=40), st.floats().map(repr)),
     min_size=1,
@@ -36,14 +36,14 @@ def in_pipe(table: TextTable) -> str:
 def test_lines_of_a_pipe_are_aligned_and_complete(rows: list[tuple[str, ...]]) -> None:
     lines = in_pipe(TextTable(TITLES, rows)).splitlines()
     assert len(lines) == 1 + len(rows)
-    assert len({columns(line) for line in lines}) == 1
+    assert len({display_width(line) for line in lines}) == 1
     assert [line.split()[-1] for line in lines] == ["value", *(row[2] for row in rows)]
 
 
 @given(ROWS, st.integers(40, 120))
 def test_a_terminal_shows_every_number_whole_within_its_width(rows: list[tuple[str, ...]], width: int) -> None:
     drawn = in_terminal(TextTable(TITLES, rows), width)
-    assert all(columns(line.rstrip()) <= width for line in drawn.splitlines())
+    assert all(display_width(line.rstrip()) <= width for line in drawn.splitlines())
     words = drawn.split()
     assert all(row[2] in words for row in rows)
 
@@ -65,7 +65,7 @@ def test_a_long_table_shows_its_ends_and_says_how_much_is_left_out() -> None:
     drawn = in_terminal(table, 80)
     assert "n0 " in drawn
     assert "n999 " in drawn
-    assert "940 rows left out" in drawn
+    assert "940 rows omitted" in drawn
     assert "--json" in drawn
     assert in_pipe(table).count("\n") == 1001
 
@@ -85,5 +85,5 @@ def test_a_long_line_goes_on_below_without_losing_a_character(text: str, width: 
     stream = io.StringIO()
     TerminalPaper(stream, width, False).line(text, Style.WARNING)
     lines = stream.getvalue().splitlines()
-    assert all(columns(line) <= width for line in lines)
+    assert all(display_width(line) <= width for line in lines)
     assert re.sub(r"\s", "", "".join(lines)) == re.sub(r"\s", "", text)

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from autodiff_cli.data import source
 from autodiff_cli.data.files import DataFile
-from autodiff_cli.data.table import DataError
-from autodiff_cli.data.texts import TextColumns
+from autodiff_cli.data.table import DataError, TextBatch
 from autodiff_cli.render import rows as rows_module
-from autodiff_cli.render.numbers import in_full
-from autodiff_cli.render.rows import row_text, rows_text
+from autodiff_cli.render.formatting import shortest_text
+from autodiff_cli.render.rows import csv_row, csv_rows
 
 EDGES = [0.0, -0.0, 1.0, -3.0, 0.1, 1e-3, 9.99e-4, 1e-4, 1e-5, 123456.5, 1e15, 1e16, 2.5e15, 1e22, 5e-324, 1e308]
 SPECIAL = [math.nan, math.inf, -math.inf]
@@ -29,16 +28,16 @@ SPECIAL = [math.nan, math.inf, -math.inf]
 @example(EDGES + SPECIAL)
 @example((10.0 ** np.arange(-8, 20) / 3).tolist())
 def test_numbers_are_written_in_full(numbers: list[float]) -> None:
-    texts = rows_module._texts(np.array(numbers)).to_pylist()
-    assert texts == [in_full(number) for number in numbers]
+    texts = rows_module._arrow_texts(np.array(numbers)).to_pylist()
+    assert texts == [shortest_text(number) for number in numbers]
 
 
 @pytest.mark.parametrize("count", [3, 5000])
 def test_columns_of_numbers_of_labels_and_of_whole_numbers(count: int) -> None:
     columns = [np.arange(count) / 7, np.arange(count), np.array(["a", "b,c", 'd"e'] * count)[:count]]
-    text = rows_text(None, columns)
+    text = csv_rows(None, columns)
     found = [*csv.reader(io.StringIO(text))]
-    assert found == [[in_full(k / 7), str(k), ("a", "b,c", 'd"e')[k % 3]] for k in range(count)]
+    assert found == [[shortest_text(k / 7), str(k), ("a", "b,c", 'd"e')[k % 3]] for k in range(count)]
 
 
 PLAIN = b"x,name,y\n" + b"".join(b"%d.50, n%d ,%d\n" % (k, k, k) for k in range(9000))
@@ -46,7 +45,7 @@ PLAIN = b"x,name,y\n" + b"".join(b"%d.50, n%d ,%d\n" % (k, k, k) for k in range(
 
 @pytest.fixture
 def always_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_LONG", 0)
+    monkeypatch.setattr(source, "_LARGE_FILE_BYTES", 0)
 
 
 def file_of(content: bytes, tmp_path: Path) -> DataFile:
@@ -74,24 +73,24 @@ def file_of(content: bytes, tmp_path: Path) -> DataFile:
 )
 def test_the_rows_of_a_file_come_back_as_they_are(content: bytes, at_once: bool, tmp_path: Path) -> None:
     file = file_of(content, tmp_path)
-    wanted = [record.cells for record in file.format.records()]
+    wanted = [record.cells for record in file.format.iter_records()]
     numbers = np.arange(9000) / 3
     found, start = "", 0
-    for block in file.blocks(["x", "y"], 4000):
-        assert isinstance(block.cells, TextColumns) is at_once
+    for block in file.iter_blocks(["x", "y"], 4000):
+        assert isinstance(block.cells, TextBatch) is at_once
         assert len(block.cells) <= 4000
         part = slice(start, start := start + len(block.cells))
         np.testing.assert_array_equal(block.columns["x"], np.arange(9000)[part] + 0.5)
-        found += rows_text(block.cells, [numbers[part]])
-    assert found == "".join(row_text([*row, in_full(k / 3)]) for k, row in enumerate(wanted))
-    assert sum(map(len, file.rows())) == 9000
+        found += csv_rows(block.cells, [numbers[part]])
+    assert found == "".join(csv_row([*row, shortest_text(k / 3)]) for k, row in enumerate(wanted))
+    assert sum(map(len, file.iter_rows())) == 9000
 
 
 @pytest.mark.usefixtures("always_at_once")
 @pytest.mark.parametrize("cell", ["inf", "nan", " 2.5 ", "1e400", "+1"])
 def test_numbers_are_those_that_are_read_one_by_one(cell: str, tmp_path: Path) -> None:
     file = file_of(PLAIN.replace(b"\n8500.50,", f"\n{cell},".encode()), tmp_path)
-    found = np.concatenate([block.columns["x"] for block in file.blocks(["x"], 4000)])
+    found = np.concatenate([block.columns["x"] for block in file.iter_blocks(["x"], 4000)])
     assert found.shape == (9000,)
     np.testing.assert_equal(found[8500], float(cell))
 
@@ -111,7 +110,7 @@ def test_what_is_wrong_is_found_with_its_place(old: bytes, new: bytes, message: 
     done: list[int] = []
 
     def read() -> None:
-        done.extend(len(block.cells) for block in file.blocks(["x"], 1000))
+        done.extend(len(block.cells) for block in file.iter_blocks(["x"], 1000))
 
     with pytest.raises(DataError) as error:
         read()

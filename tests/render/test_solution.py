@@ -11,7 +11,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.render.solution.worked import worked_solution
+from autodiff_cli.render.solution import worked_solution
 from tests.support import run_cli
 from tests.tools import program
 
@@ -82,7 +82,7 @@ def test_the_steps_and_the_chain_rule_in_symbols_then_in_numbers() -> None:
 def test_what_nothing_arrives_at_is_said_and_the_local_derivative_is_no_lie() -> None:
     source = solution("h = relu(w_1*x + bias); (h - t)^2")
     assert r"\bar{v}_{2} &= \bar{h} \, \frac{\partial h}{\partial v_{2}} = \bar{h} \cdot 0" in source
-    assert r"\bar{w}_{1} &= 0 \qquad \text{(nothing arrives)}" in source
+    assert r"\bar{w}_{1} &= 0 \qquad \text{(no contributions)}" in source
 
 
 def test_all_compile_with_amsmath_alone_and_stay_within_their_lines(tmp_path: Path) -> None:

@@ -7,55 +7,55 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.text import LOOKALIKES, columns, on_one_line, shortened, visible
+from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, escape_controls, shorten_middle, single_line
 
 
 @given(st.text())
 def test_what_is_visible_has_no_control_character(text: str) -> None:
-    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in visible(text) if c != "\n")
+    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in escape_controls(text) if c != "\n")
 
 
 def test_controls_are_shown_as_their_codes() -> None:
-    assert visible("a\x1b[31m\u202eb\ud800\n") == "a\\x1b[31m\\u202eb\\ud800\n"
+    assert escape_controls("a\x1b[31m\u202eb\ud800\n") == "a\\x1b[31m\\u202eb\\ud800\n"
 
 
 @given(st.text(alphabet="xyzλ₁é+*() "))
 def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
-    assert visible(text) == text
+    assert escape_controls(text) == text
 
 
 def test_what_an_encoding_lacks_is_shown_by_what_looks_like_it() -> None:
-    assert "2 × 3 → λ ⠀⠙".encode("ascii", LOOKALIKES) == b"2 * 3 -> \\u03bb  *"
-    assert "2 × 3 → λ".encode("latin-1", LOOKALIKES) == b"2 \xd7 3 -> \\u03bb"
+    assert "2 × 3 → λ ⠀⠙".encode("ascii", LOOKALIKE_ERRORS) == b"2 * 3 -> \\u03bb  *"
+    assert "2 × 3 → λ".encode("latin-1", LOOKALIKE_ERRORS) == b"2 \xd7 3 -> \\u03bb"
 
 
 @given(st.text())
 def test_every_text_can_be_written_in_any_encoding(text: str) -> None:
-    assert text.encode("ascii", LOOKALIKES).isascii()
+    assert text.encode("ascii", LOOKALIKE_ERRORS).isascii()
 
 
 def test_columns_are_counted_as_a_terminal_does() -> None:
-    assert columns("x*y") == 3
-    assert columns("x\u0302") == 1
-    assert columns("変") == 2
+    assert display_width("x*y") == 3
+    assert display_width("x\u0302") == 1
+    assert display_width("変") == 2
 
 
 def test_statements_stand_on_one_line() -> None:
-    assert on_one_line("a = x\n\n  a*a\n") == "a = x; a*a"
-    assert on_one_line("a = x;\na*a") == "a = x; a*a"
+    assert single_line("a = x\n\n  a*a\n") == "a = x; a*a"
+    assert single_line("a = x;\na*a") == "a = x; a*a"
 
 
 def test_what_goes_on_in_the_next_line_is_not_taken_apart() -> None:
-    assert on_one_line("a = max(x,\n  y\n)\na +\n1") == "a = max(x, y ); a + 1"
+    assert single_line("a = max(x,\n  y\n)\na +\n1") == "a = max(x, y ); a + 1"
 
 
 def test_a_comment_does_not_swallow_the_lines_below_it() -> None:
-    assert on_one_line("# first\na = x  # then\na*a") == "a = x; a*a"
-    assert on_one_line("x # the only line") == "x # the only line"
+    assert single_line("# first\na = x  # then\na*a") == "a = x; a*a"
+    assert single_line("x # the only line") == "x # the only line"
 
 
 def test_what_is_left_out_of_a_long_text_is_counted() -> None:
-    assert shortened("x" * 80, 10) == "xxxxx … (70 characters) … xxxxx"
-    assert shortened("x" * 30, 10) == "x" * 30  # a note as long as what it stands for says less
-    assert shortened("x" * 10, 10) == "x" * 10
-    assert shortened("x" * 30, None) == "x" * 30
+    assert shorten_middle("x" * 80, 10) == "xxxxx … (70 characters) … xxxxx"
+    assert shorten_middle("x" * 30, 10) == "x" * 30  # a note as long as what it stands for says less
+    assert shorten_middle("x" * 10, 10) == "x" * 10
+    assert shorten_middle("x" * 30, None) == "x" * 30

@@ -12,34 +12,31 @@ from pathlib import Path
 
 import pytest
 
+from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.straight import Fragment, Lines, straight_lines
-from autodiff_cli.targets.c import C, declaration
-from autodiff_cli.targets.definitions import SHORTER
-from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split
-from autodiff_cli.targets.javascript import JAVASCRIPT
-from autodiff_cli.targets.library import Library
-from autodiff_cli.targets.pen import Pen
-from autodiff_cli.targets.target import Target
+from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
+from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
+from autodiff_cli.targets.target import SHORT_DEFINITIONS, Target
+from autodiff_cli.targets.translation import GraphWriter, Library
 from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
 from tests.tools import program
 
 Calls = list[tuple[Op, int]]
 CALLS: Calls = [(op, len(inputs_of(op)[0])) for op in ELEMENTWISE]
-CALLS += [(op, 3) for op in ELEMENTWISE if op.most is None]
+CALLS += [(op, 3) for op in ELEMENTWISE if op.max_inputs is None]
 
 
-def lines_of(pen: Pen, op: Op, count: int, names: Sequence[str]) -> Lines:
+def lines_of(pen: GraphWriter, op: Op, count: int, names: Sequence[str]) -> StraightLineCode:
     """What an operation is in a language, given the names of its inputs."""
     leaves = [variable(name) for name in names[:count]]
-    roots = pen.words([op(*leaves)])
-    lines = straight_lines(roots, {leaf: Fragment(leaf.text) for leaf in leaves}, pen.write, 60)
-    return Lines(lines.lines, [pen.target.given(result) for result in lines.results])
+    roots = pen.lower([op(*leaves)])
+    lines = straight_line_code(roots, {leaf: Fragment(leaf.text) for leaf in leaves}, pen.write, 60)
+    return StraightLineCode(lines.lines, [pen.target.coerce(result) for result in lines.results])
 
 
 def in_c(calls: Calls, shorter: bool) -> str:
-    pen = Pen(Library(C), SHORTER if shorter else None)
+    pen = GraphWriter(Library(C), SHORT_DEFINITIONS if shorter else None)
     functions = []
     for k, (op, count) in enumerate(calls):
         lines, (result,) = lines_of(pen, op, count, ["x[0]", "x[1]", "x[2]"])
@@ -49,7 +46,7 @@ def in_c(calls: Calls, shorter: bool) -> str:
     return "\n".join(
         [
             "#include <math.h>\n#include <stdio.h>",
-            *map(declaration, pen.library.ahead.values()),
+            *map(forward_declaration, pen.library.forward_declared.values()),
             *pen.library.texts.values(),
             *functions,
             f"static double (*const ops[])(const double x[3]) = {{{table}}};",
@@ -61,7 +58,7 @@ def in_c(calls: Calls, shorter: bool) -> str:
 
 
 def in_fortran(calls: Calls, shorter: bool) -> str:
-    pen = Pen(FortranLibrary(FORTRAN), SHORTER if shorter else None)
+    pen = GraphWriter(FortranLibrary(FORTRAN), SHORT_DEFINITIONS if shorter else None)
     cases, names = [], {"y"}
     for k, (op, count) in enumerate(calls):
         lines, (result,) = lines_of(pen, op, count, ["x(1)", "x(2)", "x(3)"])
@@ -69,7 +66,7 @@ def in_fortran(calls: Calls, shorter: bool) -> str:
         body = "".join(f"{name} = {part.text}\n" for name, part in lines)
         names |= {name for name, _ in lines}
         cases.append(f"case ({k})\n{body}y = {result.text}\n")
-    declarations, procedures = split(pen.library.texts.values())
+    declarations, procedures = split_declarations(pen.library.texts.values())
     return "\n".join(
         [
             "program run\nuse, intrinsic :: ieee_arithmetic\nuse, intrinsic :: iso_c_binding, only: dp => c_double",
@@ -86,7 +83,7 @@ def in_fortran(calls: Calls, shorter: bool) -> str:
 
 
 def in_javascript(calls: Calls, shorter: bool) -> str:
-    pen = Pen(Library(JAVASCRIPT), SHORTER if shorter else None)
+    pen = GraphWriter(Library(JAVASCRIPT), SHORT_DEFINITIONS if shorter else None)
     functions = []
     for op, count in calls:
         lines, (result,) = lines_of(pen, op, count, ["x", "y", "z"])

@@ -9,9 +9,8 @@ import pytest
 from scipy.optimize import least_squares
 
 import autodiff_cli as ad
-from autodiff_cli.training.bounds import limits
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.training.objective.parameters import parse_bounds
+from autodiff_cli.training.options import OPTIMIZERS, OptionError
 
 X = np.linspace(0, 4, 40)
 Y = 2.5 * np.exp(-1.3 * X) + 0.1 + 0.02 * np.random.default_rng(1).standard_normal(40)
@@ -79,7 +78,7 @@ def test_a_parameter_on_a_bound_has_no_error_and_the_others_have_those_with_it_h
     assert fit.stderr["a"] == pytest.approx(held.stderr["a"] * scale, rel=1e-9)
     assert fit.stderr["c"] == pytest.approx(held.stderr["c"] * scale, rel=1e-9)
     assert [*filter(lambda sentence: "bound" in sentence, fit.warnings)] == [
-        "`b` ends on its upper bound, 1.1; the standard errors of the others are those with it held there"
+        "`b` ends on its upper bound, 1.1; the standard errors of the other parameters assume that it is fixed there"
     ]
     assert "on its bound" in fit.summary()
 
@@ -116,10 +115,10 @@ def test_a_default_start_lies_between_the_bounds() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"bounds": {"b": (0, 1)}, "start": {"b": 5}}, "`b` starts at 5, outside of its bounds, 0 to 1"),
-        ({"bounds": {"b": (2, 1)}}, "leave nothing between them: 2 to 1"),
+        ({"bounds": {"b": (0, 1)}, "start": {"b": 5}}, "the starting value 5 of `b` is outside of its bounds, 0 to 1"),
+        ({"bounds": {"b": (2, 1)}}, "lower bound of `b` is above the upper one: 2 to 1"),
         ({"bounds": {"b": (1, 1)}}, "fix it"),
-        ({"bounds": {"b": (0, math.nan)}}, "nan is no bound"),
+        ({"bounds": {"b": (0, math.nan)}}, "a bound of `b` is nan"),
         ({"bounds": {"b": 3}}, "a pair of numbers"),
         ({"bounds": {"b": (0, 1)}, "fixed": {"b": 0.5}}, "`b` is fixed"),
     ],
@@ -145,7 +144,7 @@ def test_bounds_of_what_is_no_parameter_are_refused() -> None:
     ],
 )
 def test_both_ways_to_write_bounds(texts: list[str], found: dict[str, tuple[float, float]]) -> None:
-    assert limits(texts) == found
+    assert parse_bounds(texts) == found
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ def test_both_ways_to_write_bounds(texts: list[str], found: dict[str, tuple[floa
 )
 def test_other_texts_are_no_bounds(texts: list[str]) -> None:
     with pytest.raises(OptionError, match="bound"):
-        limits(texts)
+        parse_bounds(texts)
 
 
 def test_a_model_file_keeps_bounds(tmp_path) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli import fit
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.methods.schedules import Schedule
+from autodiff_cli.training.options import LearningRateSchedule, OptionError
 
 LINEAR = "y ~ a*x1 + b*x2 + c"
 
@@ -192,10 +191,10 @@ def test_schedules(text: str, rates: list[float], batch_size: int | None) -> Non
 
 def test_a_plateau_is_where_the_loss_does_not_fall() -> None:
     losses = [9.0, 5.0, 5.0, 5.0, 5.0, 1.0, 1.0, 1.0]
-    schedule = Schedule("plateau:2:0.1", 1.0, 100)
+    schedule = LearningRateSchedule("plateau:2:0.1", 1.0, 100)
     rates = [schedule.rate(number, losses[:number]) for number in range(1, 9)]
     assert rates == pytest.approx([1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01])
-    assert Schedule("plateau:2:0.1", 1.0, 100).rate(8, losses) == pytest.approx(rates[-1])
+    assert LearningRateSchedule("plateau:2:0.1", 1.0, 100).rate(8, losses) == pytest.approx(rates[-1])
 
 
 @pytest.mark.parametrize("batch_size", [None, 2])
@@ -214,7 +213,7 @@ def test_schedules_that_make_no_sense(text: str) -> None:
 
 @pytest.mark.parametrize("options", [{"lr_schedule": "cosine"}, {"clip_norm": 1.0}])
 def test_methods_with_steps_of_their_own_have_neither(options: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="finds its own steps"):
+    with pytest.raises(OptionError, match="chooses its own step sizes"):
         fit("y ~ a", {"y": [1.0, 2.0]}, **options)
 
 

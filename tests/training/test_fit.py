@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from autodiff_cli import DataError, ExpressionError, MissingValueError, Objective, UnknownNameError, fit, parse
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.fit import Interrupted
-from autodiff_cli.training.methods.loop import Epoch
-from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.training.fitting.fit import Interrupted
+from autodiff_cli.training.methods.gradient_descent import Epoch
+from autodiff_cli.training.options import OPTIMIZERS, OptionError
 
 MODEL = "y ~ a*exp(-b*x) + c"
 TRUTH = {"a": 2.5, "b": 1.3, "c": 0.1}
@@ -76,7 +75,7 @@ def test_better_starts_are_looked_for_and_said() -> None:
     x = np.linspace(0, 10, 100)
     found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": 3 * np.sin(2.2 * x + 0.4)})
     assert found.rss == pytest.approx(0, abs=1e-9)
-    assert any("better ones were found in the data: a = " in warning for warning in found.warnings)
+    assert any("better ones were estimated from the data: a = " in warning for warning in found.warnings)
     assert [record["epoch"] for record in found.history] == [*range(found.epochs + 1)]
 
 
@@ -86,7 +85,7 @@ def test_starts_that_are_given_are_kept() -> None:
     found = fit("y ~ a*sin(w*x + p)", data, {"a": 1, "w": 5, "p": 0})
     first = Objective("y ~ a*sin(w*x + p)", data).value_and_grad([1, 5, 0])[0]
     assert found.history[0]["loss"] == pytest.approx(first, rel=1e-14)
-    assert not any("better ones were found" in warning for warning in found.warnings)
+    assert not any("better ones were estimated" in warning for warning in found.warnings)
     assert ["doubtful" in warning for warning in found.warnings] == [True]  # w is 2.2, far from there
 
 
@@ -183,8 +182,8 @@ def test_errors_of_a_likelihood_come_from_its_hessian() -> None:
     ("model", "data", "unknown", "reason"),
     [
         ("y ~ a*b*x + c", line(), {"a", "b"}, "only a combination of `a`, `b`"),
-        ("y ~ a + b*x + 0*c*x", line(), {"c"}, "`c` is undetermined: .* no effect"),
-        ("y ~ a + where(x > 9, b, 0)", line(), {"b"}, "`b` is undetermined"),
+        ("y ~ a + b*x + 0*c*x", line(), {"c"}, "`c` is not determined: .* no effect"),
+        ("y ~ a + where(x > 9, b, 0)", line(), {"b"}, "`b` is not determined"),
         ("y ~ a + b*x + c*x^2 + d*x^3", line(), {"a", "b", "c", "d"}, "no more rows than parameters"),
         ("y ~ a + b*x + c*x^2 + d*x^3 + f*x^4", line(), {"a", "b", "c", "d", "f"}, "no more rows than parameters"),
     ],
@@ -249,16 +248,16 @@ def test_a_likely_misspelling_is_pointed_out() -> None:
         ({"start": {"x": 1}}, UnknownNameError, "`x` is a column"),
         ({"fixed": {"a": 1, "b": 1, "c": 1}}, OptionError, "every parameter is fixed"),
         ({"optimizer": "adm"}, OptionError, "did you mean adam?"),
-        ({"optimizer": "lm", "loss": "mae"}, OptionError, "lm minimises squares"),
-        ({"optimizer": "lm", "batch_size": 2}, OptionError, "lm sees all rows at once"),
-        ({"batch_size": 0}, OptionError, "at least one row"),
-        ({"epochs": -1}, OptionError, "cannot be negative: -1"),
-        ({"seed": -1}, OptionError, "cannot be negative: -1"),
+        ({"optimizer": "lm", "loss": "mae"}, OptionError, "lm minimises squared residuals"),
+        ({"optimizer": "lm", "batch_size": 2}, OptionError, "lm uses all rows at every step"),
+        ({"batch_size": 0}, OptionError, "batch_size must be at least 1, not 0"),
+        ({"epochs": -1}, OptionError, "epochs must be at least 0, not -1"),
+        ({"seed": -1}, OptionError, "seed must be at least 0, not -1"),
         ({"learning_rate": 0}, OptionError, "must be positive, not 0"),
         ({"learning_rate": math.nan}, OptionError, "must be positive, not nan"),
-        ({"absolute_sigma": True}, OptionError, "but not sigma"),
-        ({"learning_rate": 0.1}, OptionError, "lm finds its own steps; a learning rate is for sgd, .* or adamw"),
-        ({"optimizer": "lbfgs", "learning_rate": 0.1}, OptionError, "lbfgs finds its own steps"),
+        ({"absolute_sigma": True}, OptionError, "absolute_sigma needs sigma"),
+        ({"learning_rate": 0.1}, OptionError, "lm chooses its own step sizes; a learning rate is for sgd, .* or adamw"),
+        ({"optimizer": "lbfgs", "learning_rate": 0.1}, OptionError, "lbfgs chooses its own step sizes"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -318,7 +317,7 @@ def test_divergence_gives_the_parameters_before_it_and_advice() -> None:
 def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
     found = fit("y ~ log(a) + b*x", line(), {"a": -1, "b": 2}, optimizer=optimizer)
     if optimizer == "lm":
-        assert any("better ones were found" in warning for warning in found.warnings)
+        assert any("better ones were estimated" in warning for warning in found.warnings)
         assert found.converged
         return
     where = "`log(a)` is nan in row 1 (y = 1, x = 0) and 3 more, where a = -1"

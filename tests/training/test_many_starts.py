@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import OptionError
 
 X = np.linspace(0, 10, 80)
 PEAKS = 2 * np.exp(-((X - 3) ** 2) / 0.5) + 1.2 * np.exp(-((X - 7) ** 2) / 1.5)
@@ -25,7 +25,7 @@ def test_the_best_of_many_starts_is_found_where_one_is_not_enough(options: dict[
     start = {"a": 1, "b": 1, "s": 1, "q": 1, **LOCAL}
     found = ad.fit(MODEL, DATA, start=start, starts=6, seed=1, **options)
     assert sorted(found.parameters[name] for name in "mn") == pytest.approx([3, 7], abs=0.05)
-    assert any(words.startswith("the best of 6 starts: ") for words in found.warnings)
+    assert any(words.startswith("the best of 6 starting points: ") for words in found.warnings)
 
 
 def test_the_same_seed_gives_the_same_fit_and_the_epochs_are_those_of_the_best() -> None:
@@ -53,8 +53,8 @@ def test_starts_lie_between_bounds() -> None:
 def test_that_no_start_leads_anywhere_is_said() -> None:
     found = ad.fit("y ~ a*sqrt(-1 - b^2*x^2)", DATA, starts=3)
     assert not found.converged
-    assert "none of 3 starts led to a fit" in found.warnings
-    with pytest.raises(OptionError, match="at least one start, not 0"):
+    assert "none of 3 starting points led to a fit" in found.warnings
+    with pytest.raises(OptionError, match="starts must be at least 1, not 0"):
         ad.fit(MODEL, DATA, starts=0)
-    with pytest.raises(OptionError, match="a checkpoint keeps one fit"):
+    with pytest.raises(OptionError, match="a checkpoint holds a single fit"):
         ad.fit(MODEL, DATA, starts=2, checkpoint="fit.checkpoint")

@@ -10,7 +10,7 @@ import pytest
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.data.files import DataFile
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import OptionError
 from tests.support import SETS
 
 STEP = 1e-200
@@ -163,7 +163,7 @@ def test_digits() -> None:
 def test_a_network_has_no_standard_errors_and_no_formula_to_read() -> None:
     found = fit("y ~ mlp(z, [40], tanh)", wave(30), epochs=2)
     assert found.stderr == dict.fromkeys(found.parameters)
-    assert any("units of a layer can change places" in warning for warning in found.warnings)
+    assert any("hidden units are interchangeable" in warning for warning in found.warnings)
     assert found.formula == ""
     assert found.rss == pytest.approx(found.loss * 30)
     assert np.isnan(found.covariance).all()
@@ -208,7 +208,7 @@ def test_arrays_without_layers_are_least_squares_like_any_other() -> None:
     assert found.dof == 100 - 6
     spread = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * rss.sum() / 94)
     np.testing.assert_allclose(found.stderr["W"], [spread[:2]] * 2, rtol=1e-8)
-    assert found.numbers == ("W[0, 0]", "W[0, 1]", "W[1, 0]", "W[1, 1]", "k[0]", "k[1]")
+    assert found.element_names == ("W[0, 0]", "W[0, 1]", "W[1, 0]", "W[1, 1]", "k[0]", "k[1]")
     np.testing.assert_allclose(found.predict(columns), design @ solution, rtol=1e-9)
     variation = np.square(y - y.mean(axis=0)).sum()
     assert found.r_squared == pytest.approx(1 - rss.sum() / variation, rel=1e-12)
@@ -233,13 +233,13 @@ def test_the_defaults_of_auto_for_arrays() -> None:
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("c ~ softmax(mlp(x, [2]))", {"loss": "mae"}, "a model of classes has the loss cross_entropy, not mae"),
-        ("c ~ softmax(mlp(x, [2]))", {"loss": "mse"}, "a model of classes has the loss cross_entropy, not mse"),
-        ("y ~ a*x", {"loss": "cross_entropy"}, "cross_entropy is that of a model of classes"),
-        ("c ~ softmax(mlp(x, [2]))", {"optimizer": "lm"}, "lm minimises squares"),
-        ("y ~ mlp(x, [100, 100])", {"optimizer": "lm"}, "lm works on a matrix of all pairs of parameters"),
-        ("y ~ mlp(x, [2])", {"recompute_every": 0}, "at least one layer, not 0"),
-        ("y ~ a*x", {"start": {"a": "two"}}, "the value of `a` is not a number"),
+        ("c ~ softmax(mlp(x, [2]))", {"loss": "mae"}, "a classification has the loss cross_entropy, not mae"),
+        ("c ~ softmax(mlp(x, [2]))", {"loss": "mse"}, "a classification has the loss cross_entropy, not mse"),
+        ("y ~ a*x", {"loss": "cross_entropy"}, "cross_entropy requires a classification"),
+        ("c ~ softmax(mlp(x, [2]))", {"optimizer": "lm"}, "lm minimises squared residuals"),
+        ("y ~ mlp(x, [100, 100])", {"optimizer": "lm"}, "lm is limited to 5000 parameters"),
+        ("y ~ mlp(x, [2])", {"recompute_every": 0}, "recompute_every must be at least 1 .layer., not 0"),
+        ("y ~ a*x", {"start": {"a": "two"}}, "the value of `a` is neither a number"),
     ],
 )
 def test_options_that_do_not_go_with_a_network(model: str, options: dict[str, Any], message: str) -> None:

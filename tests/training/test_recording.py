@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.fit import fitted_objective
-from autodiff_cli.training.methods.loop import Epoch
+from autodiff_cli.training.fitting.fit import fit_objective
+from autodiff_cli.training.fitting.progress import MAX_RECORDED_EPOCHS, Recorder
+from autodiff_cli.training.methods.gradient_descent import Epoch
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import MethodOptions, Options
-from autodiff_cli.training.recording import MOST_EPOCHS, Recorder
+from autodiff_cli.training.options import MethodOptions, OptionError, Options
 
 DATA = {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 5.0, 7.5]}
 
@@ -20,11 +19,11 @@ DATA = {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 5.0, 7.5]}
 def test_at_most_200_epochs_the_first_and_the_last_among_them(epochs: int) -> None:
     options = Options(method=MethodOptions("adam", epochs=epochs))
     objective = Objective.of("y ~ a*x + b", as_dataset(DATA), options)
-    recorder = Recorder.of(objective)
-    fit = fitted_objective(objective, options, recorder.add)
-    course = recorder.course(objective, fit)
-    assert len(course) <= MOST_EPOCHS
-    assert len(course) > min(epochs, MOST_EPOCHS // 2 - 1)
+    recorder = Recorder.for_objective(objective)
+    fit = fit_objective(objective, options, recorder.add)
+    course = recorder.trajectory(objective, fit)
+    assert len(course) <= MAX_RECORDED_EPOCHS
+    assert len(course) > min(epochs, MAX_RECORDED_EPOCHS // 2 - 1)
     assert (course[0].number, course[-1].number) == (0, epochs)
     assert [*course[-1].theta] == [*fit.parameters.values()]
 
@@ -32,9 +31,9 @@ def test_at_most_200_epochs_the_first_and_the_last_among_them(epochs: int) -> No
 def test_the_end_is_what_the_fit_reports() -> None:
     """Least squares may end at a point that is reported in another, equal form."""
     objective = Objective.of("y ~ a*x + b", as_dataset(DATA), Options())
-    recorder = Recorder.of(objective)
-    fit = fitted_objective(objective, Options(), recorder.add)
-    assert [*recorder.course(objective, fit)[-1].theta] == [*fit.parameters.values()]
+    recorder = Recorder.for_objective(objective)
+    fit = fit_objective(objective, Options(), recorder.add)
+    assert [*recorder.trajectory(objective, fit)[-1].theta] == [*fit.parameters.values()]
 
 
 def test_a_fit_that_begins_anew_is_recorded_anew() -> None:
@@ -47,6 +46,6 @@ def test_a_fit_that_begins_anew_is_recorded_anew() -> None:
 def test_large_models_keep_fewer_epochs_and_very_large_ones_none() -> None:
     rows = {"x": [0.0, 1.0], "y": [0.0, 1.0]}
     small = Objective("y ~ mlp(x, [500], tanh)", rows)
-    assert Recorder.of(small).most == 100_000 // 1501
+    assert Recorder.for_objective(small).max_epochs == 100_000 // 1501
     with pytest.raises(OptionError, match="20000"):
-        Recorder.of(Objective("y ~ mlp(x, [200, 200], tanh)", rows))
+        Recorder.for_objective(Objective("y ~ mlp(x, [200, 200], tanh)", rows))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.result.residuals import NORMAL, robust_scale
+from autodiff_cli.training.options import OptionError
+from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
 from tests.support import run_cli
 
 GENERATOR = np.random.default_rng(0)
@@ -112,16 +112,16 @@ def test_starts_are_looked_for_here_too(loss: str) -> None:
     found = fit("y ~ a*sin(w*x + p)", {"x": X, "y": y}, loss=loss)
     assert found.converged
     assert abs(found.parameters["w"]) == pytest.approx(7, rel=1e-2)
-    assert any("better ones were found in the data" in warning for warning in found.warnings)
+    assert any("better ones were estimated from the data" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scale": 2}, "the loss mse has no scale; those with one are huber, logcosh, soft_l1, cauchy"),
+        ({"scale": 2}, "the loss mse has no scale; losses with a scale are huber, logcosh, soft_l1, cauchy"),
         ({"loss": "mae", "scale": 2}, "the loss mae has no scale"),
-        ({"loss": "cauchy", "huber_delta": 2}, "the loss cauchy has no bend; huber_delta goes with the loss huber"),
-        ({"loss": "huber", "scale": 0}, "the scale of residuals must be positive, not 0"),
+        ({"loss": "cauchy", "huber_delta": 2}, "huber_delta requires the loss huber, not cauchy"),
+        ({"loss": "huber", "scale": 0}, "scale must be positive, not 0"),
         ({"loss": "huber", "huber_delta": -1}, "huber_delta must be positive, not -1"),
     ],
 )
@@ -150,10 +150,12 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
     weights = generator.integers(0, 3, rows).astype(float) if weighted else None
     objective = Objective("y ~ a", {"y": y}, loss="huber", weights=weights)
     counted = np.abs(y - 0.5)[slice(None) if weights is None else weights > 0]
-    expected = NORMAL * float(np.median(counted))
+    expected = MAD_TO_STD * float(np.median(counted))
     assert robust_scale(objective, np.array([0.5])) == pytest.approx(expected, rel=1e-15)
     sorted_rows = Objective("y ~ a", {"y": np.sort(y)}, loss="huber")
-    assert robust_scale(sorted_rows, np.array([0.0])) == pytest.approx(NORMAL * float(np.median(np.abs(y))), rel=1e-15)
+    assert robust_scale(sorted_rows, np.array([0.0])) == pytest.approx(
+        MAD_TO_STD * float(np.median(np.abs(y))), rel=1e-15
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -9,14 +9,14 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
-from autodiff_cli.training import squares
+from autodiff_cli.training.fitting import optimization as squares
 
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One entry for each search for starts."""
     found: list[None] = []
-    monkeypatch.setattr(squares, "search", lambda *_: found.append(None))
+    monkeypatch.setattr(squares, "multistart", lambda *_: found.append(None))
     return found
 
 

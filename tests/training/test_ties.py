@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.bounds import limits
+from autodiff_cli.training.objective.parameters import parse_bounds
 
 X = np.linspace(0, 4, 40)
 DATA = {"x": X, "y": 2.6 * np.exp(-1.3 * X) + 0.02 * np.random.default_rng(1).standard_normal(40)}
@@ -104,7 +104,7 @@ def test_ties_of_levels_that_cannot_be_are_refused(fixed: dict[str, str], words:
 
 
 def test_bounds_of_levels_are_written_like_others() -> None:
-    assert limits(["0 < a[A] < 1 and b > 2", "a[my level]=:3"]) == {
+    assert parse_bounds(["0 < a[A] < 1 and b > 2", "a[my level]=:3"]) == {
         "a[A]": (0.0, 1.0),
         "b": (2.0, math.inf),
         "a[my level]": (-math.inf, 3.0),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.methods.loop import Epoch
+from autodiff_cli.training.fitting.progress import selection_loss, split_validation
+from autodiff_cli.training.methods.gradient_descent import Epoch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.validation import split, standing
+from autodiff_cli.training.options import OptionError
 
 X = np.linspace(-1, 1, 40)
 DATA = {"x": X, "y": 3 * X + np.sin(50 * X)}
@@ -20,7 +20,7 @@ DATA = {"x": X, "y": 3 * X + np.sin(50 * X)}
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5, 0.9])
 def test_a_split_shares_the_rows_out(fraction: float) -> None:
     objective = Objective("y ~ a*x", DATA)
-    fitted, held_out = split(objective, fraction, seed=3)
+    fitted, held_out = split_validation(objective, fraction, seed=3)
     assert held_out.rows == round(fraction * 40)
     both = np.concatenate([fitted.table.columns["x"], held_out.table.columns["x"]])
     assert np.array_equal(np.sort(both), X)
@@ -28,14 +28,14 @@ def test_a_split_shares_the_rows_out(fraction: float) -> None:
 
 def test_the_seed_decides_which_rows() -> None:
     objective = Objective("y ~ a*x", DATA)
-    first, again, other = (split(objective, 0.5, seed)[1].table.columns["x"] for seed in (1, 1, 2))
+    first, again, other = (split_validation(objective, 0.5, seed)[1].table.columns["x"] for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_rows_held_out_do_not_touch_the_fit() -> None:
     objective = Objective("y ~ a*x", DATA)
-    kept, held_out = split(objective, 0.25, seed=0)
+    kept, held_out = split_validation(objective, 0.25, seed=0)
     fit = ad.fit("y ~ a*x", DATA, validation=0.25)
     alone = ad.fit("y ~ a*x", dict(kept.table.columns))
     assert fit.parameters == alone.parameters
@@ -82,10 +82,10 @@ def test_without_validation_nothing_is_held_out() -> None:
         ({"validation": 0}, "between 0 and 1"),
         ({"validation": 1.0}, "between 0 and 1"),
         ({"validation": float("nan")}, "between 0 and 1"),
-        ({"validation": 0.001}, "leaves one part empty"),
-        ({"validation": 0.999}, "leaves one part empty"),
+        ({"validation": 0.001}, "leaves one of the two parts empty"),
+        ({"validation": 0.999}, "leaves one of the two parts empty"),
         ({"patience": 3}, "needs validation"),
-        ({"validation": 0.5, "patience": 0}, "at least one epoch"),
+        ({"validation": 0.5, "patience": 0}, "patience must be at least 1"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, float], message: str) -> None:
@@ -95,5 +95,5 @@ def test_options_that_cannot_be(options: dict[str, float], message: str) -> None
 
 def test_an_epoch_without_a_loss_is_never_the_best() -> None:
     numbers = [Epoch(k, loss, np.zeros(1)) for k, loss in enumerate((math.nan, 3.0, 2.0))]
-    assert min(numbers, key=standing).number == 2
-    assert standing(numbers[0]) == math.inf
+    assert min(numbers, key=selection_loss).number == 2
+    assert selection_loss(numbers[0]) == math.inf

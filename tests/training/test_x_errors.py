@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import OptionError
 from tests.support import expect_refusal, run_cli
 
 # Pearson's data with York's weights: York 1966, Can. J. Phys. 44, 1079.
@@ -65,7 +65,7 @@ def test_errors_of_0_change_nothing() -> None:
 
 def test_it_is_said_and_there_is_no_share_explained() -> None:
     found = ad.fit("y ~ a + b*x", PEARSON, sigma="sy", x_sigma={"x": "sx"}, profile=True)
-    assert "errors in `x` count by the effective variance, sigma² + (∂f/∂x·sigma_x)², to first order" in found.warnings
+    assert "errors in `x` are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order" in found.warnings
     assert found.definition.endswith("W = 1/(sigma^2 + (df/dx*sigma_x)^2)")
     assert found.r_squared is found.adjusted_r_squared is None
     low, high = found.intervals["profile"]["b"]
@@ -79,8 +79,8 @@ def test_it_is_said_and_there_is_no_share_explained() -> None:
         ({"x_sigma": {"x": "sx"}, "weights": "sy"}, "x_sigma needs sigma"),
         ({"x_sigma": {"z": "sx"}, "sigma": "sy"}, "`z` is not in the model"),
         ({"x_sigma": {"a": "sx"}, "sigma": "sy"}, "`a` is a parameter"),
-        ({"x_sigma": {"x": "sx"}, "sigma": "sy", "loss": "huber"}, "least squares of one target"),
-        ({"x_sigma": {"x": "sx"}, "sigma": "sy", "family": "gaussian"}, "not for a family"),
+        ({"x_sigma": {"x": "sx"}, "sigma": "sy", "loss": "huber"}, "x_sigma requires least squares"),
+        ({"x_sigma": {"x": "sx"}, "sigma": "sy", "family": "gaussian"}, "cannot be combined with family"),
         ({"x_sigma": {"x": "nowhere"}, "sigma": "sy"}, "no column `nowhere`"),
         ({"x_sigma": {"x": -SX}, "sigma": "sy"}, "row 1 has -0.0316.*; a standard deviation cannot be negative"),
         ({"x_sigma": {"x": SX[1:]}, "sigma": "sy"}, "9 values for 10 rows"),

@@ -1,1 +1,1 @@
-"""How it is made small: one module per kind of method."""
+"""The methods that minimise an objective: gradient methods, Levenberg-Marquardt, L-BFGS and Newton."""

@@ -1,1 +1,1 @@
-"""What a fit makes small, as a function of the parameters."""
+"""The objective of a fit: model, parameters, data and the kernels that evaluate the loss over rows."""

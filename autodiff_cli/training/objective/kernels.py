@@ -1,50 +1,320 @@
-"""What a fit evaluates over rows, each made ready when it is first needed."""
+"""The graphs of a row's loss, and the kernels that evaluate them over rows.
+
+`LossGraphs` holds the loss of a row, its residuals and its target as graphs. `Kernels` compiles from them what a fit
+needs (sums, gradients, residuals with their Jacobian, Hessians), each when it is first used.
+
+`linear_parameters` and `is_generalised_linear` analyse how the prediction depends on its parameters. `smooth_kinks`
+replaces `abs(u)` by `hypot(u, e)`: where a kink is the minimum, as of a sum of absolute residuals, no gradient
+vanishes, but the minima of the smoothed losses converge to it as e decreases, and second derivatives can prove each of
+them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
-from autodiff_cli.backends.choice import backend
-from autodiff_cli.backends.protocol import Backend, Descent, EpochKernel, RowGraphs, RowKernel, SumKernel
-from autodiff_cli.backends.update import Update
+from autodiff_cli.backends.protocol import (
+    Backend,
+    EpochKernel,
+    GradientDescent,
+    RowGraphs,
+    RowKernel,
+    SumKernel,
+    Update,
+)
+from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
-from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Shape
-from autodiff_cli.ops.elementary import square
-from autodiff_cli.ops.structural import mean
-from autodiff_cli.training.objective.graphs import Graphs, x_error
-from autodiff_cli.training.objective.smoothing import rounded
-from autodiff_cli.training.rows.protocol import WEIGHT
+from autodiff_cli.graph.shapes import ShapeInference
+from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.ops.arithmetic import abs_, equal
+from autodiff_cli.ops.elementary import exp, hypot, sqrt, square
+from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
+from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind, penalty_graph
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.options import LossOptions, OptionError
+from autodiff_cli.training.rows import WEIGHT
+
+LINK_FUNCTIONS = (softmax, sigmoid, exp)  # textbooks call their inverses links
+_SCORE_ADJOINT = "adjoint of a score"  # no name in a text has a blank
+
+
+def linear_parameters(prediction: Node, parameters: Sequence[Node], leaves: Mapping[str, Shape]) -> list[str]:
+    """Return the names of parameters in which a prediction is linear, all of them together.
+
+    In `a*b*x` only one of the two counts, depending on their order. A parameter that only a condition reads does not
+    count.
+
+    >>> from autodiff_cli.language.program import read
+    >>> program = read("a*exp(-b*x) + c")
+    >>> linear_parameters(program.output, [program.leaves[name] for name in "abc"], {})
+    ['a', 'c']
+    """
+    shared, *leaf_nodes = share([prediction, *parameters])
+    slopes = simplify(gradient_nodes(shared, leaf_nodes, leaves))
+    leaves_of_slopes = [{leaf.text for leaf in topological_order([slope]) if leaf.is_input} for slope in slopes]
+    chosen: list[int] = []
+    for k, leaf in enumerate(leaf_nodes):
+        names = {leaf_nodes[j].text for j in chosen} | {leaf.text}
+        if not is_literal(slopes[k], 0) and all(names.isdisjoint(leaves_of_slopes[j]) for j in (*chosen, k)):
+            chosen.append(k)
+    return [leaf_nodes[k].text for k in chosen]
+
+
+def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: Mapping[str, Shape]) -> bool:
+    """Whether a prediction is linear in all of its parameters together, or a softmax, sigmoid or exp of such an
+    expression.
+
+    >>> from autodiff_cli.language.program import read
+    >>> program = read("sigmoid(a*x + b)")
+    >>> is_generalised_linear(program.output, [program.leaves["a"], program.leaves["b"]], {})
+    True
+    """
+    score = prediction.inputs[0] if prediction.op in LINK_FUNCTIONS else prediction
+    shape = ShapeInference(leaves).infer(score) or ()
+    shapes = {**leaves, _SCORE_ADJOINT: shape} if shape else leaves
+    shared, *leaf_nodes = share([dot(variable(_SCORE_ADJOINT), score) if len(shape) == 1 else score, *parameters])
+    if len(shape) > 1:
+        return False
+    slopes = simplify(gradient_nodes(shared, leaf_nodes, shapes))
+    names = {leaf.text for leaf in leaf_nodes}
+    return all(names.isdisjoint(node.text for node in topological_order([slope]) if node.is_input) for slope in slopes)
+
+
+class SmoothedGraphs(NamedTuple):
+    """Graphs with smoothed kinks.
+
+    Attributes:
+        graphs: the graphs with `hypot(u, e)` in place of `abs(u)`.
+        kinks: each `abs(u)` of the original graphs.
+        radii: the names of the leaves e, one for each kink.
+    """
+
+    graphs: list[Node]
+    kinks: list[Node]
+    radii: list[str]
+
+
+def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> SmoothedGraphs:
+    """Replace the kinks that depend on parameters by smooth functions.
+
+    >>> a = variable("a")
+    >>> rounded([abs_(a - 1), abs_(variable("x"))], {a}).radii
+    ['radius 0']
+    """
+    tape = Tape(graphs, wrt=parameters)
+    corners = [node for node, reached in zip(tape.nodes, tape.is_active, strict=True) if node.op is abs_ and reached]
+    radii = [f"radius {k}" for k in range(len(corners))]  # no name in a text has a blank
+    replacements: dict[Node, Node] = {}
+    for corner, radius in zip(corners, radii, strict=True):
+        (argument,) = substitute(corner.inputs, replacements)
+        replacements[corner] = hypot(argument, variable(radius))
+    return SmoothedGraphs(substitute(graphs, replacements), corners, radii)
+
+
+@dataclass(frozen=True, slots=True)
+class LossGraphs:
+    """The graphs of a model with its loss.
+
+    Attributes:
+        loss: the loss of a row.
+        weighted_loss: the loss with the penalty on the parameters, times the row's weight if it has one.
+        residuals: target minus prediction, one graph per component; empty for classifications and without a target.
+        target: the left side of `~`; None without one.
+        prediction: the right side of `~`, or the loss itself.
+        vectors: for each vector of columns in the text (`[x1, x2]`), the name of its leaf and those of the columns.
+            They are stacked once, and not at every step.
+        leaf_shapes: the shapes of leaves that are not scalars.
+        has_weight: whether rows have weights.
+        x_errors: the columns with errors of their own; see `effective_residual`.
+    """
+
+    loss: Node
+    weighted_loss: Node
+    residuals: tuple[Node, ...]
+    target: Node | None
+    prediction: Node
+    vectors: Mapping[str, tuple[str, ...]]
+    leaf_shapes: Mapping[str, Shape]
+    has_weight: bool
+    x_errors: tuple[str, ...] = ()
+
+    def add_vectors(self, table: Table) -> Table:
+        """Return the table with a column for each vector. The single columns become views of it."""
+        columns = dict(table.columns)
+        for leaf, names in self.vectors.items():
+            vectors = columns[leaf] = np.stack([columns[name] for name in names])
+            columns.update(zip(names, vectors, strict=True))
+        return Table(columns, table.rows, table.dropped)
+
+
+def build_graphs(
+    model: Model,
+    loss: str,
+    options: LossOptions,
+    classes: int | None,
+    weighted: bool,
+    free: Sequence[str],
+    x_errors: Iterable[str] = (),
+) -> LossGraphs:
+    """Build the graphs of a model with its loss.
+
+    Args:
+        model: the model, with resolved shapes.
+        loss: the name of the loss; see `choose_loss`.
+        options: further settings of the loss.
+        classes: the number of classes, for a classification.
+        weighted: whether rows have weights, in the column `WEIGHT`.
+        free: the parameters to which penalties apply.
+        x_errors: the columns with errors of their own.
+    """
+    program = model.program
+    x_errors = tuple(x_errors)
+    roots = [program.output] if program.target is None else [program.output, program.target]
+    column_vectors = [] if x_errors else _column_vectors(roots, model)
+    prediction, *targets = substitute(roots, {node: variable(to_text(node)) for node in column_vectors})
+    names = {to_text(node): tuple(leaf.text for leaf in node.inputs) for node in column_vectors}
+    leaves = {**model.shapes, **{name: (len(columns),) for name, columns in names.items()}}
+    residuals: tuple[Node, ...] = ()
+    target = targets[0] if targets else None
+    row_loss = row_loss_graph(model, loss, options, classes, target, prediction)
+    if target is not None and classes is None:
+        difference = target - prediction
+        residuals = (difference,)
+        for length in model.target_shape:
+            residuals = tuple(index(difference, k) for k in range(length))
+    if x_errors:
+        residuals = (effective_residual(model, loss, residuals, x_errors),)
+        row_loss = square(residuals[0])
+    # The mean of a constant over rows is that constant, so the penalty can be added to the loss of each row.
+    penalty = penalty_graph([program.leaves[name] for name in free], model.shapes, options.l1, options.l2)
+    summed = row_loss if penalty is None else row_loss + penalty
+    weighted_loss = variable(WEIGHT) * summed if weighted else summed
+    return LossGraphs(row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors)
+
+
+def x_sigma_column(name: str) -> str:
+    """Return the name of the column that holds the standard deviations of another column.
+
+    No name in a model can contain its first character.
+    """
+    return f"\0{name}"
+
+
+def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_errors: Sequence[str]) -> Node:
+    """Return a residual in units of the combined error of y and x: r/√(1 + w·Σ(∂r/∂x·σx)²), with w = 1/σy².
+
+    This is the effective variance of Orear 1982, Am. J. Phys. 50, 912: the variance of y, plus that of each x to first
+    order. The derivatives are exact and change with the parameters.
+
+    Raises:
+        OptionError: if the loss, the target or a column does not allow it.
+    """
+    if len(residuals) != 1 or model.target_shape or loss != "mse":
+        raise OptionError("x_sigma requires least squares (the loss mse) with a single target")
+    for name in x_errors:
+        if name not in model.columns:
+            words = "a parameter" if name in model.parameters else "not in the model"
+            raise OptionError(f"x_sigma: `{name}` is {words}; it must be a column that the model reads")
+    leaves = [model.program.leaves[name] for name in x_errors]
+    shared, *leaf_nodes = share([residuals[0], *leaves])
+    slopes = gradient_nodes(shared, leaf_nodes, model.shapes)
+    weight = variable(WEIGHT)
+    variances = [square(slope * variable(x_sigma_column(name))) for name, slope in zip(x_errors, slopes, strict=True)]
+    return shared / sqrt(1 + weight * functools.reduce(operator.add, variances))
+
+
+def row_loss_graph(
+    model: Model, loss: str, options: LossOptions, classes: int | None, target: Node | None, prediction: Node
+) -> Node:
+    """Return the loss of a row, without its weight. The arguments are those of `build_graphs`."""
+    if target is None:
+        return prediction
+    delta = HUBER_DELTA if options.huber_delta is None else options.huber_delta
+    if classes is not None:
+        levels = stack(*(constant(str(k)) for k in range(classes)))
+        return LOSSES[loss].graph(equal(target, levels), prediction, delta)
+    row_loss = LOSSES[loss].graph(target, prediction, delta)
+    return mean(row_loss) if model.target_shape else row_loss
+
+
+def choose_loss(model: Model, options: LossOptions) -> str:
+    """Return the name of the loss that a fit uses; empty if the model is its own loss.
+
+    Raises:
+        OptionError: for a loss that does not suit the model.
+    """
+    requested, is_classification = options.loss, model.class_column is not None
+    if options.family is not None:
+        if model.program.target is None or is_classification:
+            raise OptionError("family requires a model `target ~ prediction` that predicts a number")
+        return FAMILIES[options.family]
+    if options.likelihood and model.program.target is not None:
+        raise OptionError(
+            "likelihood requires a model without `~`, which is itself the negative log-likelihood of a row"
+        )
+    if model.program.target is None:
+        if requested is not None:
+            raise OptionError(f"the loss {requested} requires a model `target ~ prediction`")
+        return ""
+    if is_classification and requested not in (None, "cross_entropy"):
+        raise OptionError(f"a classification has the loss cross_entropy, not {requested}")
+    if requested == "cross_entropy" and not is_classification:
+        raise OptionError("the loss cross_entropy requires a classification: `column ~ softmax(…)`")
+    loss = requested or ("cross_entropy" if is_classification else "mse")
+    if options.scale is not None and LOSSES[loss].kind is not LossKind.ROBUST:
+        robust = [name for name, loss in LOSSES.items() if loss.kind is LossKind.ROBUST]
+        raise OptionError(f"the loss {loss} has no scale; losses with a scale are {', '.join(robust)}")
+    if options.huber_delta is not None and loss != "huber":
+        raise OptionError(f"huber_delta requires the loss huber, not {loss}")
+    return loss
+
+
+def _column_vectors(roots: Sequence[Node], model: Model) -> list[Node]:
+    """Return the vectors in the graphs that consist of columns only."""
+    return [
+        node
+        for node in topological_order(roots)
+        if node.op is stack and all(leaf.is_input and leaf.text in model.columns for leaf in node.inputs)
+    ]
+
 
 T = TypeVar("T")
 
-DIRECTION = "direction"  # the leaf of what an array is moved by
-_PRODUCTS = 12  # columns of [J | r]: the products of more take as long as a factorization
+DIRECTION = "direction"  # the leaf of the direction along which an array parameter moves
+_MAX_PRODUCT_COLUMNS = 12  # of [J | r]; with more, the products take as long as a QR factorization
 
 
 class Kernels:
     """The kernels of one objective; objectives over parts of the rows share them.
 
     Args:
-        graphs: what they compute.
+        graphs: what the kernels compute.
         columns: the names of the model's columns.
         parameters: the leaves of the free parameters.
-        recompute_every: see `Backend.sums`.
-        backend: what makes them.
-        notes: what it has had to say so far, as sentences.
-        stepping: what makes those of gradient methods that go by batches; by default the same.
+        recompute_every: see `Backend.sum_kernel`.
+        backend: compiles the kernels.
+        notes: remarks of the backend so far, as sentences.
+        stepping: the backend for mini-batches; by default the same.
     """
 
     def __init__(
         self,
-        graphs: Graphs,
+        graphs: LossGraphs,
         columns: Collection[str],
         parameters: Sequence[Node],
         recompute_every: int | None,
@@ -54,174 +324,185 @@ class Kernels:
     ) -> None:
         self.notes = notes
         self.graphs = graphs
-        self.columns = {*columns, *graphs.gathered, *map(x_error, graphs.x_errors), WEIGHT}
+        self.columns = {*columns, *graphs.vectors, *map(x_sigma_column, graphs.x_errors), WEIGHT}
         self._parameters = parameters
         self._recompute_every = recompute_every
         self._backend = backend
-        self._stepping = stepping or backend
-        self.radii: Sequence[str] = ()  # the leaves that say how far corners are rounded
-        self._corners: Sequence[Node] = ()
-        self._curvatures: dict[int, SumKernel] = {}
-        self._more: dict[str, Any] = {}
+        self._epoch_backend = stepping or backend
+        self.smoothing_radii: Sequence[str] = ()  # the leaves that say how far corners are rounded
+        self._kinks: Sequence[Node] = ()
+        self._hessian_kernels: dict[int, SumKernel] = {}
+        self._cache: dict[str, Any] = {}
 
-    def once(self, what: str, make: Callable[[], T]) -> T:
-        """What else the graphs come to, made ready once."""
-        if what not in self._more:
-            self._more[what] = make()
-        made: T = self._more[what]
+    def cached(self, what: str, make: Callable[[], T]) -> T:
+        """Return what `make` computes from the graphs, cached under a name."""
+        if what not in self._cache:
+            self._cache[what] = make()
+        made: T = self._cache[what]
         return made
 
     @cached_property
-    def without_corners(self) -> Kernels | None:
-        """The same of a loss with its corners rounded; None if it has none."""
+    def without_kinks(self) -> Kernels | None:
+        """The kernels of the loss with its kinks smoothed; None if it has no kinks."""
         graphs = self.graphs
-        found = rounded([graphs.weighted, graphs.loss], set(self._parameters))
-        if not found.corners:
+        smoothed = smooth_kinks([graphs.weighted_loss, graphs.loss], set(self._parameters))
+        if not smoothed.kinks:
             return None
-        weighted, loss = found.graphs
-        smooth = dataclasses.replace(graphs, weighted=weighted, loss=loss)
+        weighted, loss = smoothed.graphs
+        smooth = dataclasses.replace(graphs, weighted_loss=weighted, loss=loss)
         kernels = Kernels(smooth, self.columns, self._parameters, self._recompute_every, self._backend)
-        kernels.radii, kernels._corners = found.radii, found.corners
+        kernels.smoothing_radii, kernels._kinks = smoothed.radii, smoothed.kinks
         return kernels
 
     @cached_property
-    def corner_sizes(self) -> SumKernel:
-        """The sums of what has corners, each the mean over the elements of an array."""
-        shapes = RowGraphs(self._corners, self.columns, self.graphs.leaves).sizes
-        means = [mean(corner) if shape else corner for corner, shape in zip(self._corners, shapes, strict=True)]
-        return self._backend.sums(self._of(means))
+    def kink_sizes(self) -> SumKernel:
+        """The sums of the arguments of the kinks in absolute value; of an array, the mean over its elements."""
+        shapes = RowGraphs(self._kinks, self.columns, self.graphs.leaf_shapes).output_shapes
+        means = [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
+        return self._backend.sum_kernel(self._row_graphs(means))
 
     @property
-    def corners_of_parameters(self) -> list[int]:
-        """Which of the corners are those of a parameter alone."""
-        return [k for k, corner in enumerate(self._corners) if corner.inputs[0] in self._parameters]
+    def parameter_kinks(self) -> list[int]:
+        """The indices of the kinks whose argument is a single parameter."""
+        return [k for k, corner in enumerate(self._kinks) if corner.inputs[0] in self._parameters]
 
     @cached_property
     def loss(self) -> SumKernel:
-        """The sum of the rows' losses, with the penalty for each."""
-        return self._backend.sums(self._of([self.graphs.weighted]))
+        """The sum of the rows' losses, with the penalty for each row."""
+        return self._backend.sum_kernel(self._row_graphs([self.graphs.weighted_loss]))
 
     @cached_property
-    def loss_and_slopes(self) -> SumKernel:
-        """The same, and its derivative towards each free parameter."""
-        return self._backend.sums(self._loss_and_slopes, recompute_every=self._recompute_every)
+    def loss_and_gradient(self) -> SumKernel:
+        """The sum of the rows' losses with the penalty for each row, and its gradient."""
+        return self._backend.sum_kernel(self._gradient_graphs, recompute_every=self._recompute_every)
 
-    def epochs(self, update: Update, clip_norm: float | None = None) -> EpochKernel:
-        """The epochs of a gradient method on the loss."""
+    def epoch_kernel(self, update: Update, clip_norm: float | None = None) -> EpochKernel:
+        """Return a kernel that runs the epochs of a gradient method on the loss."""
         weight = WEIGHT if self.graphs.has_weight else None
         names = [leaf.text for leaf in self._parameters]
-        descent = Descent(self._loss_and_slopes, names, weight, update, clip_norm)
-        return self._stepping.epochs(descent, recompute_every=self._recompute_every)
+        descent = GradientDescent(self._gradient_graphs, names, weight, update, clip_norm)
+        return self._epoch_backend.epoch_kernel(descent, recompute_every=self._recompute_every)
 
     @cached_property
     def row_loss(self) -> RowKernel:
         """The loss of every row, without its weight."""
-        return self._backend.rows(self._of([self.graphs.loss]))
+        return self._backend.row_kernel(self._row_graphs([self.graphs.loss]))
 
     @property
-    def loss_and_its_slopes(self) -> list[Node]:
-        """The loss of a row, without its weight, and its derivative towards each free parameter, as graphs."""
-        return self._with_slopes(self.graphs.loss)
+    def row_gradient_graphs(self) -> list[Node]:
+        """The graphs of the loss of a row, without its weight, and of its gradient."""
+        return self._with_gradient(self.graphs.loss)
 
     @cached_property
-    def row_loss_and_slopes(self) -> RowKernel:
-        """The same, for every row."""
-        return self._backend.rows(self._of(self.loss_and_its_slopes, [(), *self._shapes]))
+    def row_loss_and_gradient(self) -> RowKernel:
+        """The loss of every row, without its weight, and its gradient."""
+        return self._backend.row_kernel(self._row_graphs(self.row_gradient_graphs, [(), *self._shapes]))
 
     @cached_property
-    def squares(self) -> SumKernel:
-        """The sum of the squares of each component of the residual, times the weight of the row."""
+    def squared_residuals(self) -> SumKernel:
+        """The sum over rows of the squares of each component of the residual, times the weight of the row."""
         weight = [variable(WEIGHT)] if self.graphs.has_weight else []
-        return self._backend.sums(self._of([_product([*weight, square(node)]) for node in self.graphs.residuals]))
+        return self._backend.sum_kernel(
+            self._row_graphs([_product([*weight, square(node)]) for node in self.graphs.residuals])
+        )
 
     @cached_property
     def residuals(self) -> RowKernel:
-        """Each component of the residual of a row."""
-        return self._backend.rows(self._of(self.graphs.residuals))
+        """Each component of the residual of every row."""
+        return self._backend.row_kernel(self._row_graphs(self.graphs.residuals))
 
     @cached_property
-    def residuals_and_slopes(self) -> RowKernel:
-        """For each component of the residual of a row: its derivative towards each free parameter, then itself."""
+    def residuals_and_jacobian(self) -> RowKernel:
+        """For each component of the residual of every row: its gradient, followed by the residual itself."""
         outputs = []
         for residual in self.graphs.residuals:
-            itself, *slopes = self._with_slopes(residual)
+            itself, *slopes = self._with_gradient(residual)
             outputs += [*slopes, itself]
-        return self._backend.rows(self._of(outputs, [*self._shapes, ()] * len(self.graphs.residuals)))
+        return self._backend.row_kernel(self._row_graphs(outputs, [*self._shapes, ()] * len(self.graphs.residuals)))
 
     @cached_property
-    def products(self) -> SumKernel | None:
-        """The sums of the products of every two columns of [J | r] (see `Objective.triangle`), column by column up to
-        the diagonal; None where these are too many to be worth it."""
-        if len(self._parameters) >= _PRODUCTS or any(self._shapes):
+    def jacobian_products(self) -> SumKernel | None:
+        """The sums of products of every two columns of [J | r], column by column up to the diagonal. See
+        `Objective.triangle`.
+
+        It is None if there are so many columns that QR factorization is as fast.
+        """
+        if len(self._parameters) >= _MAX_PRODUCT_COLUMNS or any(self._shapes):
             return None
-        columns = [_slopes_first(self._with_slopes(residual)) for residual in self.graphs.residuals]
+        columns = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
         weight = [variable(WEIGHT)] if self.graphs.has_weight else []
         outputs = []
         for j in range(len(self._parameters) + 1):
             for i in range(j + 1):
                 pairs = [own[i] * own[j] if i != j else square(own[j]) for own in columns]
                 outputs.append(_product([*weight, functools.reduce(operator.add, pairs)]))
-        return self._backend.sums(self._of(outputs, [()] * len(outputs)))
+        return self._backend.sum_kernel(self._row_graphs(outputs, [()] * len(outputs)))
 
     @cached_property
-    def residuals_and_slopes_of_groups(self) -> RowKernel:
-        """The same where every row has parameters of its own: the free ones, all numbers, are columns."""
-        outputs = [part for residual in self.graphs.residuals for part in _slopes_first(self._with_slopes(residual))]
+    def grouped_residuals_and_jacobian(self) -> RowKernel:
+        """For each component of the residual of every row: its gradient, then itself, with parameters that differ
+        between rows.
+
+        The free parameters, which must be numbers, are columns.
+        """
+        outputs = [
+            part for residual in self.graphs.residuals for part in _gradient_first(self._with_gradient(residual))
+        ]
         columns = {*self.columns, *(leaf.text for leaf in self._parameters)}
-        return self._backend.rows(RowGraphs(outputs, columns, self.graphs.leaves))
+        return self._backend.row_kernel(RowGraphs(outputs, columns, self.graphs.leaf_shapes))
 
     @cached_property
     def target(self) -> RowKernel:
-        """What stands left of `~`, a column as a rule: nothing that would be worth compiling."""
+        """The target of every row. It is usually a column, so it is not worth compiling."""
         assert self.graphs.target is not None
-        return backend().rows(self._of([self.graphs.target]))
+        return make_backend().row_kernel(self._row_graphs([self.graphs.target]))
 
     @cached_property
     def target_and_prediction(self) -> RowKernel:
-        """Both sides of `~`."""
+        """The target and the prediction of every row."""
         assert self.graphs.target is not None
-        return self._backend.rows(self._of([self.graphs.target, self.graphs.prediction]))
+        return self._backend.row_kernel(self._row_graphs([self.graphs.target, self.graphs.prediction]))
 
-    def curvatures(self, which: int) -> SumKernel:
-        """The derivatives of the summed loss's gradient, parameter by parameter, as one parameter moves.
+    def hessian_rows(self, which: int) -> SumKernel:
+        """Return the kernel for the derivatives of the summed loss's gradient along one parameter.
 
         Args:
-            which: its position. A number moves by 1, an array by the leaf `DIRECTION`, which has its shape.
+            which: the index of the parameter. A number moves by 1, an array by the leaf `DIRECTION` of the same shape.
         """
-        if which not in self._curvatures:
-            self._curvatures[which] = self._curvature(which)
-        return self._curvatures[which]
+        if which not in self._hessian_kernels:
+            self._hessian_kernels[which] = self._hessian_kernel(which)
+        return self._hessian_kernels[which]
 
-    def _curvature(self, which: int) -> SumKernel:
-        loss, *leaves = share([self.graphs.weighted, *self._parameters])
+    def _hessian_kernel(self, which: int) -> SumKernel:
+        loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
         leaf = leaves[which]
-        shapes = dict(self.graphs.leaves)
-        moved = ONE
+        shapes = dict(self.graphs.leaf_shapes)
+        direction = ONE
         if leaf.text in shapes:
             shapes[DIRECTION] = shapes[leaf.text]
-            moved = variable(DIRECTION)
+            direction = variable(DIRECTION)
         slopes = gradient_nodes(loss, leaves, shapes)
-        outputs = simplify([tangent(slope, {leaf: moved}, shapes) for slope in slopes])
-        return self._backend.sums(RowGraphs(outputs, self.columns, shapes, self._shapes))
+        outputs = simplify([tangent(slope, {leaf: direction}, shapes) for slope in slopes])
+        return self._backend.sum_kernel(RowGraphs(outputs, self.columns, shapes, self._shapes))
 
-    def _with_slopes(self, output: Node) -> list[Node]:
+    def _with_gradient(self, output: Node) -> list[Node]:
         shared, *leaves = share([output, *self._parameters])
-        return simplify([shared, *gradient_nodes(shared, leaves, self.graphs.leaves)])
+        return simplify([shared, *gradient_nodes(shared, leaves, self.graphs.leaf_shapes)])
 
     @cached_property
-    def _loss_and_slopes(self) -> RowGraphs:
-        return self._of(self._with_slopes(self.graphs.weighted), [(), *self._shapes])
+    def _gradient_graphs(self) -> RowGraphs:
+        return self._row_graphs(self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes])
 
     @property
     def _shapes(self) -> list[Shape]:
         """The shapes of the free parameters."""
-        return [self.graphs.leaves.get(leaf.text, ()) for leaf in self._parameters]
+        return [self.graphs.leaf_shapes.get(leaf.text, ()) for leaf in self._parameters]
 
-    def _of(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> RowGraphs:
-        return RowGraphs(outputs, self.columns, self.graphs.leaves, filled)
+    def _row_graphs(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> RowGraphs:
+        return RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, filled)
 
 
-def _slopes_first(value_and_slopes: Sequence[Node]) -> list[Node]:
+def _gradient_first(value_and_slopes: Sequence[Node]) -> list[Node]:
     value, *slopes = value_and_slopes
     return [*slopes, value]
 

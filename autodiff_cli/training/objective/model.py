@@ -1,58 +1,358 @@
-"""A model: its text, read against the columns that the data have."""
+"""Models: the text of a model, parsed for the columns of given data.
+
+`Model` knows which names are columns and which are parameters, and the shapes of arrays. A parameter may have one value
+per level of a column: `a[group]` becomes the sum, over all levels, of a parameter `a[A]` times an indicator of that
+level. An indicator, also written `group == 'A'`, is a column of 1 and 0. So parameters, starting values, bounds and
+standard errors work as in any other model.
+
+`ambiguity_warnings` and the checks beside it find parts of a model that its author may not have intended.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+import difflib
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autodiff_cli.algebra.subtraction import subtracted
-from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.algebra.table import with_subtraction
+from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeError, Shapes, in_words
-from autodiff_cli.graph.tape import rebuild, topological
-from autodiff_cli.language.columns import Match
-from autodiff_cli.language.errors import ExpressionError, UnknownNameError, in_brief, shape_error, suggest
-from autodiff_cli.language.lexer import written_name
-from autodiff_cli.language.lowering import Program, read
-from autodiff_cli.language.printer import to_text
-from autodiff_cli.ops.structural import dot, matmul, softmax, stack
-from autodiff_cli.training.levels.expansion import (
-    base_of,
-    by_level,
-    check_levels,
-    column_names,
-    columns_of,
-    columns_read,
-    expanded,
-    levels_in_backticks,
-    name_of,
-    parameter_names,
+from autodiff_cli.graph.shapes import ShapeError, ShapeInference, format_shape
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.language.errors import (
+    ExpressionError,
+    UnknownNameError,
+    format_names,
+    is_quotable,
+    shape_error,
+    suggest,
 )
-from autodiff_cli.training.objective.meanings import check_not_bound, doubts
+from autodiff_cli.language.lexer import quote_name
+from autodiff_cli.language.names import (
+    CONSTANTS,
+    NO_COLUMNS,
+    ColumnNames,
+    LevelParameter,
+    TextMatch,
+    names_compared_with_text,
+)
+from autodiff_cli.language.parser import parse
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import Program, read
+from autodiff_cli.ops.structural import dot, matmul, softmax, stack
+from autodiff_cli.training.options import OptionError
 
 if TYPE_CHECKING:
     from autodiff_cli.training.options import ParameterOptions
 
-_READABLE = 100  # numbers, at most, that a formula shows
+
+Levels = Mapping[str, Sequence[Any]]
+
+_QUOTES = ("'", '"')
+
+
+def model_column_names(text: str, names: Collection[str]) -> ColumnNames:
+    """Return how the text of a model uses columns.
+
+    Columns that it compares with quoted text hold text; any column may have levels for which a parameter has values.
+    """
+    if "[" not in text and not any(mark in text for mark in _QUOTES):
+        return NO_COLUMNS
+    texts = names_compared_with_text(parse(text).lexemes) if any(mark in text for mark in _QUOTES) else set()
+    return ColumnNames({name for name in names if name in texts}, names)
+
+
+def level_parameter(parameter: str, level: Any) -> str:
+    """Return the name of a parameter's value for a level.
+
+    >>> level_parameter("a", "north")
+    'a[north]'
+    """
+    return f"{parameter}[{level}]"
+
+
+def check_levels(program: Program, columns: Collection[str]) -> dict[str, LevelParameter]:
+    """Return the column of levels of each parameter that has levels.
+
+    Raises:
+        ExpressionError: for a parameter with levels of two columns, or that is also used as a single number.
+    """
+    levels: dict[str, LevelParameter] = {}
+    for leaf in program.column_leaves.values():
+        if not isinstance(leaf, LevelParameter):
+            continue
+        if leaf.parameter in columns:
+            raise ExpressionError(f"`{leaf.parameter}` is a column; only parameters have a value for each level")
+        other = levels.setdefault(leaf.parameter, leaf)
+        if other.column != leaf.column:
+            message = f"`{leaf.parameter}` has levels of `{other.column}` already, so not of `{leaf.column}`"
+            raise ExpressionError(message, suggestion=f"{leaf.parameter}2[{leaf.column}]")
+        if leaf.parameter in program.leaves:
+            raise ExpressionError(
+                f"`{leaf.parameter}` is used as a single number and with levels of `{leaf.column}`: "
+                "use two names for them"
+            )
+    return levels
+
+
+def expand_levels(program: Program, levels: Levels) -> Program:
+    """Return the program with one parameter for each level, in place of the leaves that stand for all levels.
+
+    Args:
+        levels: the levels of each column that has some.
+    """
+    if not any(isinstance(leaf, LevelParameter) for leaf in program.column_leaves.values()):
+        return program
+    _check_level_names(program, levels)
+    nodes = {**program.leaves, **program.bound}  # levels tied to others are bound to expressions
+    order: dict[str, Node] = {}
+    replaced: dict[Node, Node] = {}
+    matches: dict[str, LevelParameter | TextMatch] = {}
+    for text, node in program.leaves.items():
+        leaf = program.column_leaves.get(text)
+        if not isinstance(leaf, LevelParameter):
+            order[text] = node
+            continue
+        terms = []
+        for level in levels[leaf.column]:
+            match = TextMatch(leaf.column, str(level))
+            name = level_parameter(leaf.parameter, level)
+            matches[str(match)] = match
+            value = nodes.setdefault(name, variable(name))
+            if name not in program.bound:
+                order[name] = value
+            terms.append(value * nodes.setdefault(str(match), variable(str(match))))
+        replaced[node] = _sum_nodes(terms)
+    order |= {text: nodes[text] for text in matches}
+    indicators = {text: leaf for text, leaf in program.column_leaves.items() if isinstance(leaf, TextMatch)}
+    output, *target = substitute([program.output, *([] if program.target is None else [program.target])], replaced)
+    return dataclasses.replace(
+        program,
+        output=output,
+        target=target[0] if target else None,
+        leaves=order,
+        column_leaves={**indicators, **matches},
+        bound=dict(zip(program.bound, substitute([*program.bound.values()], replaced), strict=True)),
+    )
+
+
+def _check_level_names(program: Program, levels: Levels) -> None:
+    """Raise UnknownNameError for the name of a level that does not exist."""
+    of_levels = {
+        leaf.parameter: [level_parameter(leaf.parameter, level) for level in levels[leaf.column]]
+        for leaf in program.column_leaves.values()
+        if isinstance(leaf, LevelParameter)
+    }
+    read = {*program.leaves, *program.bound} - program.column_leaves.keys() - of_levels.keys()
+    spread_over_levels(dict.fromkeys(sorted(read)), {name for own in of_levels.values() for name in own}, of_levels)
+
+
+def _sum_nodes(terms: Sequence[Node]) -> Node:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def iter_columns_read(program: Program, names: Collection[str]) -> Iterator[str]:
+    """Yield the columns that a program reads, as numbers or by levels, in order and possibly more than once."""
+    for text in program.leaves:
+        leaf = program.column_leaves.get(text)
+        if leaf is not None:
+            yield leaf.column
+        elif text in names:
+            yield text
+
+
+def columns_in_graphs(nodes: Sequence[Node], program: Program, names: Collection[str]) -> tuple[str, ...]:
+    """Return the columns that graphs read."""
+    columns: dict[str, None] = {}
+    for leaf in topological_order(nodes):
+        if leaf.is_input and leaf.text in program.column_leaves:
+            columns[program.column_leaves[leaf.text].column] = None
+        elif leaf.is_input and leaf.text in names:
+            columns[leaf.text] = None
+    return tuple(columns)
+
+
+def parameter_names(program: Program, names: Collection[str]) -> tuple[str, ...]:
+    """Return the names that are not columns; of a parameter with levels, the name without a level."""
+    parameters: dict[str, None] = {}
+    for text in program.leaves:
+        leaf = program.column_leaves.get(text)
+        if isinstance(leaf, LevelParameter):
+            parameters[leaf.parameter] = None
+        elif leaf is None and text not in names:
+            parameters[text] = None
+    return tuple(parameters)
+
+
+def quote_level_names(text: str, parameters: Collection[str]) -> str:
+    """Return a text in which names of levels' parameters are in backticks, so that it can be parsed.
+
+    >>> quote_level_names("a[A] - a[B]", ["a[A]", "a[B]", "c"])
+    '`a[A]` - `a[B]`'
+    """
+    names = [name for name in parameters if name.endswith("]")]
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w`]){re.escape(name)}", lambda match: f"`{match.group()}`", text)
+    return text
+
+
+def quote_unknown_levels(text: str, parameters: Collection[str]) -> str:
+    """Return a text in which names of levels' parameters are in backticks, when the levels are not known yet.
+
+    >>> quote_unknown_levels("2*a[A] - w[0]", ["a"])
+    '2*`a[A]` - w[0]'
+    """
+    for name in parameters:
+        text = re.sub(rf"(?<![\w`]){re.escape(name)}\[[^\]`]*\]", lambda match: f"`{match.group()}`", text)
+    return text
+
+
+def base_parameter(name: str, parameters: Collection[str]) -> str:
+    """Return the parameter to which a name such as `a[A]` belongs; for other names, the name itself.
+
+    >>> base_parameter("a[A]", {"a", "b"}), base_parameter("b", {"a", "b"})
+    ('a', 'b')
+    """
+    base = name.partition("[")[0]
+    return base if name.endswith("]") and base in parameters else name
+
+
+def spread_over_levels(
+    values: Mapping[str, Any], parameters: Collection[str], of_levels: Mapping[str, Sequence[str]]
+) -> Any:
+    """Return values of parameters, with a value for all levels (`a`) copied to each level (`a[A]`) without its own.
+
+    Args:
+        parameters: the names of all parameters, including those of levels.
+        of_levels: the names of the levels' parameters, by the name of the parameter.
+
+    Raises:
+        UnknownNameError: for a level that does not exist.
+    """
+    spread: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in of_levels:
+            spread |= {each: value for each in of_levels[name] if each not in values}
+            continue
+        base = base_parameter(name, of_levels)
+        if base != name and name not in parameters:
+            known = format_names(of_levels[base], "`")
+            words = f"there is no `{name}`; the levels are {known}"
+            raise UnknownNameError(words, suggestion=suggest(name, of_levels[base]))
+        spread[name] = value
+    return spread
+
+
+def check_level_count(name: str, levels: Sequence[Any], most: int) -> None:
+    """Raise OptionError if a column has more levels than a model can have parameters for."""
+    if len(levels) > most:
+        raise OptionError(
+            f"column `{name}` has {len(levels)} levels; the maximum is {most}; --by {name} fits each separately"
+        )
+
+
+_SIMILARITY_CUTOFF = 0.8  # of difflib: a parameter so similar to a column may be a misspelling of it
+_MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
+_AMBIGUOUS_CONSTANTS = ("tau", "e")  # constants that users mistake for names of parameters
+
+
+def ambiguity_warnings(
+    program: Program, parameters: Sequence[str], names: Sequence[str], given: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence for each part of a model that may not be intended.
+
+    Args:
+        names: the columns of the data.
+        given: names to which the user gives values.
+    """
+    roots = [program.output] if program.target is None else [program.target, program.output]
+    constants = {node.text for node in topological_order(roots) if node.is_constant}
+    for name in _AMBIGUOUS_CONSTANTS:
+        if name in constants:
+            value = float(CONSTANTS[name])
+            yield f"`{name}` is the constant {value:.6g} here; to make it a parameter, give it a start: --{name} 1"
+    for parameter in parameters:
+        if parameter in given:
+            continue
+        close = [name for name in names if name.casefold() == parameter.casefold()]
+        if len(parameter) >= _MIN_COMPARED_LENGTH:
+            close += difflib.get_close_matches(parameter, names, n=1, cutoff=_SIMILARITY_CUTOFF)
+        if close:
+            yield f"the data have no column `{parameter}`, so it is a parameter; did you mean the column `{close[0]}`?"
+
+
+def check_columns_not_bound(program: Program, names: Sequence[str]) -> None:
+    """Raise ExpressionError for `y = a*x` if `y ~ a*x` is meant: as a loss it would ignore the column `y`."""
+    if program.target is not None:
+        return
+    for name in names:
+        if name in program.bound:
+            text = program.text
+            suggestion = text.replace("=", "~") if text.count("=") == 1 and is_quotable(text) else None
+            message = f"`{name}` is a column of the data; write its prediction after `~`, not after `=`"
+            raise ExpressionError(message, suggestion=suggestion)
+
+
+def check_reads_data(model: Model, names: Sequence[str], named: Collection[str], given: Collection[str]) -> None:
+    """Raise ExpressionError for a prediction that uses no column although the data have unused ones.
+
+    Args:
+        names: the columns of the data.
+        named: the columns that the options name.
+        given: parameters to which the user gives values.
+    """
+    others = [name for name in names if name not in model.columns and name not in named]
+    if model.program.target is None or not others or model.predictors():
+        return
+    unknown = [name for name in model.parameters if name not in given]
+    candidate = next(((name, close) for name in unknown if (close := suggest(name, others))), None)
+    if candidate is None and len(others) == 1 and unknown:
+        candidate = unknown[-1], others[0]
+    listed = format_names(others, "`")
+    message = f"the prediction uses no column of the data ({listed}); if this is intended, add --no-columns"
+    if candidate is None:
+        raise ExpressionError(message)
+    name, close = candidate
+    text, leaf = model.text, model.program.leaves[name]
+    raise ExpressionError(f"{message}. `{name}` is not one of them", text, model.program.source.start(leaf), close)
+
+
+def unbounded_loss_hint(model: Model) -> str:
+    """Return what may be wrong with a model whose loss decreases without bound, as a sentence; empty if nothing is
+    known."""
+    if model.program.target is not None:
+        return ""
+    column = next((name for name in model.unused_columns), None)
+    if column is None or not is_quotable(model.text):
+        return "A model without `~` is itself the loss of a row"
+    return f"A model without `~` is itself the loss of a row; did you mean `{column} ~ {model.text}`?"
+
+
+_MAX_FORMULA_NUMBERS = 100  # a formula with more numbers is not shown
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a model's text means for given data.
+    """The text of a model, parsed for given data.
 
     Attributes:
-        program: the graph, with `target` (left of `~`; None where the text is itself the loss of a row) and `output`.
+        program: the graph, with `target` (the left side of `~`; None if the text is itself the loss of a row) and
+            `output`.
         columns: the names in the text that are columns.
-        parameters: the other names, in order of appearance; once the levels are known, one for each of these.
-        warnings: what a reader may not have meant.
-        shapes: of the parameters that are arrays, by name; all of them once the model is `resolved`.
-        others: the columns of the data that are not in the text.
-        labelled: of the columns, those that are read by their labels, for `a[group]` or `group == 'A'`.
-        levels: of each column that has them for parameters, once they are known.
+        parameters: the other names, in order of appearance. Once levels are known, there is one name for each.
+        warnings: parts of the text that may not be intended.
+        shapes: the shapes of array parameters, by name; complete once the model is resolved.
+        unused_columns: the columns of the data that are not in the text.
+        label_columns: the columns that are read by their labels, for `a[group]` or `group == 'A'`.
+        levels: the levels of each column that has parameters for them, once they are known.
     """
 
     text: str
@@ -61,74 +361,74 @@ class Model:
     parameters: tuple[str, ...]
     warnings: tuple[str, ...]
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    others: tuple[str, ...] = ()
-    labelled: tuple[str, ...] = ()
+    unused_columns: tuple[str, ...] = ()
+    label_columns: tuple[str, ...] = ()
     levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, text: str, names: Sequence[str], given: Collection[str] = ()) -> Model:
-        """Read a model.
+    def parse(cls, text: str, names: Sequence[str], given: Collection[str] = ()) -> Model:
+        """Parse a model.
 
         Args:
-            names: of the columns that the data have.
-            given: names to which the user gives values: they are parameters, also if they look like a misspelt column.
+            names: the columns of the data.
+            given: names to which the user gives values: they are parameters, even if they resemble a column.
 
         Raises:
-            ExpressionError: if the text is not a model, if a parameter stands left of `~`, if a column is given a value
-                instead of a prediction, or if there is no parameter.
+            ExpressionError: if the text is not a model, if a parameter is left of `~`, if a column is bound to an
+                expression, or if there is no parameter.
         """
-        program = read(text, variables=(*names, *given), columns=column_names(text, names))
-        check_not_bound(program, names)
-        columns = tuple(dict.fromkeys(columns_read(program, names)))
+        program = read(text, variables=(*names, *given), columns=model_column_names(text, names))
+        check_columns_not_bound(program, names)
+        columns = tuple(dict.fromkeys(iter_columns_read(program, names)))
         parameters = parameter_names(program, names)
         check_levels(program, names)
         if program.target is not None:
-            for leaf in topological([program.target]):
-                match = program.of_columns.get(leaf.text)
-                if leaf.is_input and leaf.text not in names and not isinstance(match, Match):
+            for leaf in topological_order([program.target]):
+                match = program.column_leaves.get(leaf.text)
+                if leaf.is_input and leaf.text not in names and not isinstance(match, TextMatch):
                     raise ExpressionError(
-                        f"`{leaf.text}`, left of `~`, is not a column of the data ({in_brief(names)})",
+                        f"`{leaf.text}`, left of `~`, is not a column of the data ({format_names(names)})",
                         suggestion=suggest(leaf.text, names),
                     )
         for name in columns:
             if name in program.shapes:
-                message = f"`{name}` is a column of the data, one number per row; no shape is declared for it"
+                message = f"`{name}` is a column of the data, with one number per row; its shape cannot be declared"
                 raise ExpressionError(message, text, program.source.start(program.leaves[name]))
         if not parameters:
             raise ExpressionError("there is nothing to fit: every name of the model is a column of the data")
-        bases = {base_of(name, parameters) for name in given}
-        warnings = (*program.notes, *doubts(program, parameters, names, bases))
+        bases = {base_parameter(name, parameters) for name in given}
+        warnings = (*program.notes, *ambiguity_warnings(program, parameters, names, bases))
         others = tuple(name for name in names if name not in columns)
-        labelled = tuple(dict.fromkeys(leaf.column for leaf in program.of_columns.values()))
+        labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
         return cls(text, program, columns, parameters, warnings, dict(program.shapes), others, labelled)
 
     def with_levels(self, levels: Mapping[str, Sequence[Any]]) -> Model:
-        """The model with a parameter for each level.
+        """Return the model with one parameter for each level.
 
         Args:
-            levels: of each column of `leveled`.
+            levels: the levels of each of `level_columns`.
         """
-        program = expanded(self.program, levels)
+        program = expand_levels(self.program, levels)
         return dataclasses.replace(
             self, program=program, parameters=parameter_names(program, self.columns), levels=dict(levels)
         )
 
-    def takes(self, name: str) -> bool:
-        """Whether a value can be given for a name: a parameter, one that has levels, or what may be a level of one."""
+    def accepts(self, name: str) -> bool:
+        """Whether a value can be given for a name: a parameter, one with levels, or the name of a level."""
         leveled = {*check_levels(self.program, self.columns)}
         leveled |= {known.partition("[")[0] for known in self.parameters if known.endswith("]")}
-        return name in self.parameters or name in leveled or base_of(name, leveled) != name
+        return name in self.parameters or name in leveled or base_parameter(name, leveled) != name
 
     @property
-    def leveled(self) -> tuple[str, ...]:
-        """The columns whose levels have parameters, where these are not known yet."""
+    def level_columns(self) -> tuple[str, ...]:
+        """The columns with levels for which parameters have values, while the levels are unknown."""
         return tuple(dict.fromkeys(level.column for level in check_levels(self.program, self.columns).values()))
 
-    def parameters_by_level(self, options: ParameterOptions) -> ParameterOptions:
-        """The options with what is given for a parameter given for all of its levels.
+    def expand_options(self, options: ParameterOptions) -> ParameterOptions:
+        """Return the options with values for all levels copied to each level.
 
         Raises:
-            UnknownNameError: for a level that is not there.
+            UnknownNameError: for a level that does not exist.
         """
         if not self.levels:
             return options
@@ -136,204 +436,209 @@ class Model:
             level.parameter: [
                 name
                 for each in self.levels[level.column]
-                if (name := name_of(level.parameter, each)) not in self.program.bound
+                if (name := level_parameter(level.parameter, each)) not in self.program.bound
             ]
-            for level in check_levels(self._read_anew(None), self.columns).values()
+            for level in check_levels(self._reparse(None), self.columns).values()
         }
-        given = {"start": options.start, "fixed": options.fixed, "bounds": options.bounds}
-        spread = {kind: by_level(values, self.parameters, of_levels) for kind, values in given.items()}
-        # A bound for all levels says nothing of those that are fixed.
-        own = {n: limits for n, limits in spread["bounds"].items() if n in options.bounds or n not in spread["fixed"]}
-        return dataclasses.replace(options, **{**spread, "bounds": own})
+        values_by_kind = {"start": options.start, "fixed": options.fixed, "bounds": options.bounds}
+        spread = {
+            kind: spread_over_levels(values, self.parameters, of_levels) for kind, values in values_by_kind.items()
+        }
+        # A bound for all levels does not apply to fixed ones.
+        bounds = {
+            n: limits for n, limits in spread["bounds"].items() if n in options.bounds or n not in spread["fixed"]
+        }
+        return dataclasses.replace(options, **{**spread, "bounds": bounds})
 
-    def _read_anew(self, classes: int | None) -> Program:
+    def _reparse(self, classes: int | None) -> Program:
         names = (*self.columns, *self.parameters)
-        return read(self.text, names, classes, column_names(self.text, self.columns))
+        return read(self.text, names, classes, model_column_names(self.text, self.columns))
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """Of the columns, those that are read as numbers."""
+        """The columns that are read as numbers."""
         return tuple(name for name in self.columns if name in self.program.leaves)
 
     @property
-    def of_rows(self) -> tuple[str, ...]:
-        """The names of the leaves that have a value of their own in each row."""
+    def row_leaves(self) -> tuple[str, ...]:
+        """The names of the leaves that have a value in each row."""
         return (*self.columns, *self.matches)
 
     @property
-    def matches(self) -> dict[str, Match]:
-        """The leaves that are 1 where a column has a label, else 0."""
-        return {name: leaf for name, leaf in self.program.of_columns.items() if isinstance(leaf, Match)}
+    def matches(self) -> dict[str, TextMatch]:
+        """The indicators: leaves that are 1 where a column has a label, else 0."""
+        return {name: leaf for name, leaf in self.program.column_leaves.items() if isinstance(leaf, TextMatch)}
 
     @property
     def class_column(self) -> str | None:
-        """The column of classes, if the model tells them apart: `column ~ softmax(…)`."""
+        """The column of classes, if the model is a classification, `column ~ softmax(…)`; else None."""
         target, output = self.program.target, self.program.output
         is_class = target is not None and target.is_input and output.op is softmax
         return target.text if target is not None and is_class else None
 
-    def resolved(self, values: Mapping[str, Any] | None = None, classes: int | None = None) -> Model:
-        """The model with all shapes known, and found to fit together.
+    def resolve(self, values: Mapping[str, Any] | None = None, classes: int | None = None) -> Model:
+        """Return the model with all shapes determined and checked.
 
-        An array's shape is declared (`W: 3x2`), or that of a value given for it. An array that is multiplied with one
-        whose shape is known, by `@` or `dot`, is a vector of the length that fits.
+        The shape of an array is declared (`W: 3x2`), or that of a value given for it. An array that is multiplied by
+        one of known shape, with `@` or `dot`, becomes a vector of the matching length.
 
         Args:
-            values: those that are given for parameters.
-            classes: how many there are, for a model that tells classes apart.
+            values: the values given for parameters.
+            classes: the number of classes, for a classification.
 
         Raises:
-            ExpressionError: where shapes do not fit, or are not known.
+            ExpressionError: if shapes do not fit or cannot be determined.
         """
         program = self.program
         if classes is not None:
-            program = expanded(self._read_anew(classes), self.levels)
+            program = expand_levels(self._reparse(classes), self.levels)
         model = dataclasses.replace(self, program=program, shapes=program.shapes)
         shapes = {name: np.shape(value) for name, value in (values or {}).items()}
         for name, shape in shapes.items():
             if len(shape) > 2:
                 raise model._error(f"the value of `{name}` has {len(shape)} dimensions; an array has at most two", name)
             if name in program.shapes and shape != program.shapes[name]:
-                needed = _described(program.shapes[name])
-                raise model._error(f"the value of `{name}` is {_described(shape)}; {needed} is needed", name)
+                needed = _describe_shape(program.shapes[name])
+                raise model._error(f"the value of `{name}` is {_describe_shape(shape)}; {needed} is needed", name)
         known = {**program.shapes, **{name: shape for name, shape in shapes.items() if name in self.parameters}}
-        model = dataclasses.replace(model, shapes=model._with_inferred(known))
+        model = dataclasses.replace(model, shapes=model._infer_shapes(known))
         try:
             model._check(classes)
         except ShapeError as error:
             raise shape_error(error, program.source) from None
         return dataclasses.replace(model, shapes={name: shape for name, shape in model.shapes.items() if shape})
 
-    def _with_inferred(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-        """These shapes, and those of the arrays that are multiplied with something of a known shape."""
+    def _infer_shapes(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+        """Return the given shapes, and those of arrays that are multiplied by something of known shape."""
         program = self.program
-        order = topological([program.output] if program.target is None else [program.target, program.output])
+        order = topological_order([program.output] if program.target is None else [program.target, program.output])
         known = dict(shapes)
         unknown = {name for name in program.arrays if name not in known and name not in self.columns}
         while unknown:
-            found = next(_fitting(order, Shapes(known, unknown), unknown), None)
-            if found is None:
+            inferred = next(_inferable_shapes(order, ShapeInference(known, unknown), unknown), None)
+            if inferred is None:
                 name = next(name for name in self.parameters if name in unknown)
-                message = f"`{name}` is an array whose shape is not known here: declare it"
+                message = f"the shape of the array `{name}` cannot be determined: declare it"
                 raise self._error(message, name, f"{name}: 3")
-            name, known[name] = found
+            name, known[name] = inferred
             unknown.remove(name)
         return known
 
     def _check(self, classes: int | None) -> None:
-        """Raise ShapeError, or ExpressionError, where shapes do not fit."""
+        """Raise ShapeError or ExpressionError if shapes do not fit."""
         program = self.program
-        shapes = Shapes(self.shapes)
-        output = shapes.of(program.output) or ()
+        shapes = ShapeInference(self.shapes)
+        output = shapes.infer(program.output) or ()
         if program.target is None:
             if output:
-                raise ShapeError(f"the loss of a row is a number; this is {_described(output)}", program.output)
+                raise ShapeError(f"the loss of a row must be a number, not {_describe_shape(output)}", program.output)
             return
         if classes is not None:
             if output != (classes,):
-                words = f"there are {classes} classes, but the softmax is over {_described(output)}"
+                words = f"there are {classes} classes, but the softmax is over {_describe_shape(output)}"
                 raise ShapeError(words, program.output)
             return
-        target = shapes.of(program.target) or ()
+        target = shapes.infer(program.target) or ()
         if len(target) > 1:
-            raise ShapeError(f"a target is a number or a vector; this one is {_described(target)}", program.target)
+            raise ShapeError(f"a target must be a number or a vector, not {_describe_shape(target)}", program.target)
         if target != output:
-            words = f"the target is {_described(target)}, but the prediction {_described(output)}"
+            words = f"the target is {_describe_shape(target)}, but the prediction {_describe_shape(output)}"
             raise ShapeError(words, program.output)
 
     def _error(self, message: str, name: str, suggestion: str | None = None) -> ExpressionError:
-        """An error at a name in the text."""
+        """Return an error at a name in the text."""
         leaf = self.program.leaves.get(name)
         start = None if leaf is None else self.program.source.start(leaf)
         return ExpressionError(message, self.text if start is not None else "", start, suggestion)
 
     @property
     def array_parameters(self) -> dict[str, Shape]:
-        """The parameters that are arrays, in order of appearance, and their shapes."""
+        """The array parameters and their shapes, in order of appearance."""
         return {name: self.shapes[name] for name in self.parameters if name in self.shapes}
 
     @property
     def target_shape(self) -> Shape:
-        """The shape of the left side of `~`: that of a number, or of a vector."""
+        """The shape of the target: that of a number or a vector."""
         target = self.program.target
-        return () if target is None else Shapes(self.shapes).of(target) or ()
+        return () if target is None else ShapeInference(self.shapes).infer(target) or ()
 
     def formula(self, values: Mapping[str, Any]) -> str:
-        """The prediction (the loss, if there is no target) with numbers for the parameters, at full precision.
+        """Return the prediction (the loss, without a target) as a formula with numbers for the parameters, at full
+        precision.
 
-        Empty if these are more than anyone reads: 100.
+        It is empty if there are more than 100 numbers, which nobody would read.
         """
-        if sum(np.size(value) for value in values.values()) > _READABLE:
+        if sum(np.size(value) for value in values.values()) > _MAX_FORMULA_NUMBERS:
             return ""
-        numbers = {self.program.leaves[name]: _written(value) for name, value in values.items()}
-        return to_text(subtracted(rebuild([self.program.output], numbers)[0]))
+        numbers = {self.program.leaves[name]: _value_node(value) for name, value in values.items()}
+        return to_text(with_subtraction(substitute([self.program.output], numbers)[0]))
 
     def predictors(self) -> tuple[str, ...]:
-        """The columns that the prediction reads."""
-        return columns_of([self.program.output], self.program, self.columns)
+        """Return the columns that the prediction uses."""
+        return columns_in_graphs([self.program.output], self.program, self.columns)
 
     def targets(self) -> tuple[str, ...]:
-        """The left side of `~` as text, each part of an array by itself; empty without one."""
+        """Return the left side of `~` as text, one text for each component; empty without a target."""
         target = self.program.target
         if target is None:
             return ()
         return tuple(map(to_text, target.inputs if target.op is stack else (target,)))
 
 
-def tied(text: str, ties: Mapping[str, str], names: Collection[str]) -> str:
-    """The text of a model in which parameters are expressions of others: `b = 2*a` stands in front of it.
+def tie_parameters(text: str, ties: Mapping[str, str], names: Collection[str]) -> str:
+    """Return the text of a model with parameters tied to others, by definitions such as `b = 2*a` in front of it.
 
     Args:
-        ties: the expressions, by canonical names; these may be names of levels, as may those in the expressions.
-        names: of the columns that the data have.
+        ties: the expressions by canonical names. Names and expressions may refer to levels.
+        names: the columns of the data.
 
     Raises:
-        ExpressionError: for a name that is no parameter, and for an expression that reads a column.
+        ExpressionError: for a name that is not a parameter, and for an expression that reads a column.
 
-    >>> tied("y ~ a*x + b", {"b": "2*a"}, ["x", "y"])
+    >>> tie_parameters("y ~ a*x + b", {"b": "2*a"}, ["x", "y"])
     'b = 2*a; y ~ a*x + b'
-    >>> tied("y ~ a[g]*x", {"a[B]": "2*a[A]"}, ["x", "y", "g"])
+    >>> tie_parameters("y ~ a[g]*x", {"a[B]": "2*a[A]"}, ["x", "y", "g"])
     '`a[B]` = 2*`a[A]`; y ~ a[g]*x'
     """
     if not ties:
         return text
-    program = read(text, variables=(*names, *ties), columns=column_names(text, names))
+    program = read(text, variables=(*names, *ties), columns=model_column_names(text, names))
     leveled = check_levels(program, names)
     leaves = {*parameter_names(program, names)} - {*leveled}
-    bound = []
+    definitions = []
     for name, expression in ties.items():
-        if name not in leaves and base_of(name, leveled) == name:
+        if name not in leaves and base_parameter(name, leveled) == name:
             raise UnknownNameError(f"the model has no parameter `{name}` to tie", suggestion=suggest(name, leaves))
-        written = levels_in_backticks(expression, leveled)
-        own = read(written, variables=[*leaves, *names])
-        if own.target is not None:
+        quoted = quote_unknown_levels(expression, leveled)
+        expression_program = read(quoted, variables=[*leaves, *names])
+        if expression_program.target is not None:
             raise ExpressionError(f"`{name}` is tied to an expression, without `~`", expression)
-        column = next((leaf for leaf in own.leaves if leaf in names), None)
+        column = next((leaf for leaf in expression_program.leaves if leaf in names), None)
         if column is not None:
             raise ExpressionError(f"`{name}` is tied to other parameters; `{column}` is a column", expression)
-        bound.append(f"{written_name(name)} = {written}")
-    return "; ".join([*bound, text])
+        definitions.append(f"{quote_name(name)} = {quoted}")
+    return "; ".join([*definitions, text])
 
 
-def _described(shape: Shape) -> str:
-    return ("a number", f"a vector of {in_words(shape)}", f"a matrix of {in_words(shape)}")[len(shape)]
+def _describe_shape(shape: Shape) -> str:
+    return ("a number", f"a vector of {format_shape(shape)}", f"a matrix of {format_shape(shape)}")[len(shape)]
 
 
-def _written(value: Any) -> Node:
-    """A number, or an array, as a text would have it."""
+def _value_node(value: Any) -> Node:
+    """Return a number or an array as nodes."""
     if np.ndim(value):
-        return stack(*map(_written, value))
+        return stack(*map(_value_node, value))
     return constant(float(value))
 
 
-def _fitting(order: Sequence[Node], shapes: Shapes, unknown: Collection[str]) -> Any:
-    """Names of unknown shape that are multiplied with something of a known one, and the shape that fits."""
+def _inferable_shapes(order: Sequence[Node], shapes: ShapeInference, unknown: Collection[str]) -> Any:
+    """Yield names of unknown shape that are multiplied by something of known shape, with the shape that fits."""
     for node in order:
         if node.op not in (matmul, dot):
             continue
-        for own, other in ((0, 1), (1, 0)):
-            leaf = node.inputs[own]
+        for index, other_index in ((0, 1), (1, 0)):
+            leaf = node.inputs[index]
             if leaf.is_input and leaf.text in unknown:
-                shape = shapes.of(node.inputs[other])
+                shape = shapes.infer(node.inputs[other_index])
                 if shape:
-                    yield leaf.text, shape if node.op is dot else (shape[0] if own == 0 else shape[-1],)
+                    yield leaf.text, shape if node.op is dot else (shape[0] if index == 0 else shape[-1],)

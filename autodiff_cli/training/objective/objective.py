@@ -1,100 +1,397 @@
-"""The objective: what a fit makes small, as a function of the parameters alone.
+"""The objective of a fit: the mean loss over the rows, as a function of the parameters alone.
 
-A (weighted) mean over rows is a sum of terms per row, so everything a fit asks for is computed per block of rows and
-combined by a fold: the loss and its gradient by adding, least squares by the QR factorization of stacked triangles.
+A (weighted) mean over rows is a sum of terms per row. So everything that a fit needs is computed per block of rows and
+combined by a fold: the loss and its gradient by addition, least squares by QR factorization of stacked triangular
+factors.
+
+`ModelOverRows` evaluates kernels over rows; `Objective` adds the loss. `find_undefined` explains where a loss is not
+finite.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.backends.protocol import State, Tell
-from autodiff_cli.backends.update import Update
-from autodiff_cli.data.table import Dataset
-from autodiff_cli.numbers.arrays.table import quiet
-from autodiff_cli.training.errors import plain_value
-from autodiff_cli.training.keeping.answers import Answers
-from autodiff_cli.training.objective.kernels import DIRECTION
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.protocol import OptimizerState, ProgressCallback, RowGraphs, RowKernel, SumKernel, Update
+from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.data.table import DataError, Dataset, Table
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import Tape, topological_order
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.conversion import as_float_array
+from autodiff_cli.training.checkpoint import EvaluationLog
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
+from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, Kernels, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
-from autodiff_cli.training.objective.losses import L1, L2, LOSSES, SCALE, LossKind
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.over_rows import ModelOverRows
-from autodiff_cli.training.objective.parameters import by_canonical_name
-from autodiff_cli.training.objective.preparing import Prepared, prepare
-from autodiff_cli.training.objective.structure import LINKS, is_generalised_linear
-from autodiff_cli.training.objective.undefined import check_target
-from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
-from autodiff_cli.training.rows.products import factor_of_products
-from autodiff_cli.training.rows.protocol import EpochRun
-from autodiff_cli.training.rows.reductions import (
-    Confusion,
-    TriangleOf,
+from autodiff_cli.training.objective.parameters import ParameterLayout, canonicalize_names
+from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
+from autodiff_cli.training.options import (
+    DataOptions,
+    LossOptions,
+    MethodOptions,
+    Options,
+    ParameterOptions,
+    convert_plain_value,
+)
+from autodiff_cli.training.rows import (
+    WEIGHT,
+    ColumnArrays,
+    ColumnTask,
+    ConfusionCounts,
+    EpochRun,
+    FoldTask,
+    NonFiniteRows,
+    RowIndex,
+    Rows,
+    SingleColumn,
+    SumTask,
+    TriangleReduction,
+    ValueTask,
+    cholesky_factor,
+    concatenate_rows,
+    extremes,
+    find_non_finite,
     join_moments,
+    join_non_finite,
     join_triangles,
     moments,
-    triangle_of_scores,
-    triangular,
+    score_triangle,
+    triangular_factor,
 )
 
-Array = NDArray[np.float64]
+T = TypeVar("T")
 
-_MANY = 16_384  # rows from which on products of columns are so much faster than reflections that they are tried
+
+class ModelOverRows:
+    """A model, its rows, and the kernels that evaluate it over them. See `Objective` for the attributes."""
+
+    model: Model
+    data: Rows
+    layout: ParameterLayout
+    fixed: dict[str, Any]
+    is_weighted: bool
+    kernels: Kernels
+    settings: dict[str, float]
+    evaluation_log: EvaluationLog | None
+    _triangle_cache: dict[bytes, Array]
+    _row_cache: dict[str, Any]  # results that depend on the rows alone
+    _point_cache: tuple[bytes, dict[Hashable, Any]]  # the last point, and results at it
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the free parameters, in order of appearance."""
+        return self.layout.names
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.data.rows
+
+    @property
+    def table(self) -> Table:
+        """The rows in memory; for few rows, or if they are there already."""
+        return self.data.to_table()
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights; the number of rows if there are no weights."""
+        if not self.is_weighted:
+            return float(self.rows)
+        total: float = self._cached("total weight", lambda: self.fold_columns({WEIGHT}, _sum_weights, operator.add))
+        return total
+
+    @property
+    def weighted_rows(self) -> int:
+        """The number of rows with a weight other than 0."""
+        if not self.is_weighted:
+            return self.rows
+        count: int = self._cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add))
+        return count
+
+    @property
+    def components(self) -> int:
+        """The number of components of the target of a row."""
+        return self._cached("components", lambda: math.prod(self.model.target_shape))
+
+    def select_rows(self, rows: RowIndex) -> Self:
+        """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""
+        return self.with_rows(self.data.select_rows(rows))
+
+    def with_rows(self, rows: Rows) -> Self:
+        """Return the objective over other rows."""
+        other = copy.copy(self)
+        other.data = rows
+        other._triangle_cache, other._row_cache, other._point_cache = {}, {}, (b"", {})
+        other.settings = dict(self.settings)  # a scale that is estimated on some rows holds for these only
+        other.evaluation_log = None
+        return other
+
+    def point(self, theta: ArrayLike) -> dict[str, Any]:
+        """Return the value of every parameter by name, including fixed ones. Arrays are views of `theta`."""
+        values = self.layout.views(theta if type(theta) is np.ndarray else as_float_array(theta))
+        values |= self.fixed
+        values |= self.settings
+        return values
+
+    def sum_rows(self, kernel: SumKernel, theta: ArrayLike, more: Mapping[str, Any] | None = None) -> Array:
+        """Return the sums of a kernel over all rows.
+
+        Args:
+            more: values of leaves other than parameters.
+        """
+        point = self.point(theta)
+        if more:
+            point |= more
+        return self.data.fold(SumTask(kernel, point), np.add)
+
+    def evaluate_rows(self, kernel: RowKernel, theta: ArrayLike) -> Array:
+        """Return the values of a kernel for all rows, of shape (values, rows). All of it is in memory.
+
+        >>> from autodiff_cli import Objective
+        >>> objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
+        >>> objective.evaluate_rows(objective.kernels.residuals, [2])
+        array([[0., 1.]])
+        """
+        return self.data.fold(ValueTask(kernel, self.point(theta)), concatenate_rows)
+
+    def fold_rows(
+        self,
+        kernel: RowKernel,
+        theta: ArrayLike,
+        reduce: Callable[[Array, ColumnArrays], T],
+        combine: Callable[[T, T], T],
+    ) -> T:
+        """Return the values of a kernel for each block, of shape (values, rows of the block), reduced and combined.
+
+        Args:
+            reduce: is called with these values, which it may modify but not keep, and with the columns of the block:
+                those that the kernel reads, and the weights. It can be pickled, as can `combine`.
+
+        >>> from autodiff_cli.backends.selection import backend
+        >>> from autodiff_cli.backends.protocol import RowGraphs
+        >>> from autodiff_cli import Objective
+        >>> objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
+        >>> graphs = RowGraphs([objective.model.program.output], {"x"})
+        >>> objective.fold_rows(backend().rows(graphs), [3], lambda values, _: values.max(), max)
+        np.float64(6.0)
+        """
+        more = frozenset({WEIGHT} if self.is_weighted else ())
+        return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine, more), combine)
+
+    def fold_columns(self, names: Set[str], reduce: Callable[[ColumnArrays], T], combine: Callable[[T, T], T]) -> T:
+        """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
+        return self.data.fold(ColumnTask(frozenset(names), reduce, combine), combine)
+
+    def cached_at(self, key: Hashable, theta: Array, compute: Callable[[], T]) -> T:
+        """Return the result of `compute` for a point; results are cached for the last point only."""
+        point = np.array([*self.settings.values(), *theta]).tobytes()
+        if self._point_cache[0] != point:
+            self._point_cache = (point, {})
+        cache = self._point_cache[1]
+        if key not in cache:
+            cache[key] = compute()
+        result: T = cache[key]
+        return result
+
+    def column(self, name: str) -> Array:
+        """Return a column of all rows in memory; for few rows."""
+        return self.fold_columns({name}, SingleColumn(name), concatenate_rows)
+
+    def _cached(self, key: str, compute: Callable[[], T]) -> T:
+        """Return the result of `compute`, which depends on the rows alone, and cache it."""
+        if key not in self._row_cache:
+            self._row_cache[key] = compute()
+        result: T = self._row_cache[key]
+        return result
+
+
+def _count_weighted(columns: ColumnArrays) -> int:
+    return int(np.count_nonzero(columns[WEIGHT]))
+
+
+def _sum_weights(columns: ColumnArrays) -> float:
+    return float(np.sum(columns[WEIGHT]))
+
+
+_HUGE_TARGET = 1e150  # the squares of larger numbers nearly overflow
+_MAX_TEXT_LENGTH = 80  # characters; a longer formula is not shown in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class UndefinedValue:
+    """A part of a formula that is not a finite number.
+
+    Attributes:
+        text: the part, whose own parts are finite; empty if it is too long to be read.
+        value: its value: nan or infinite.
+        row: the row, counted from 1, with its cells in words.
+        other_rows: the number of further rows where this happens.
+        parameters: the parameters in the part, with their values in words; empty if there are none.
+        is_from_target: whether the cause is a target whose square overflows.
+    """
+
+    text: str
+    value: float
+    row: str
+    other_rows: int
+    parameters: str
+    is_from_target: bool
+
+    def __str__(self) -> str:
+        what = f"`{self.text}`" if self.text else "a part of the formula"
+        rows = f"{self.row}{f' and {self.other_rows} more' if self.other_rows else ''}"
+        return f"{what} is {self.value} in {rows}{f', where {self.parameters}' if self.parameters else ''}"
+
+    @property
+    def advice(self) -> str:
+        """A sentence that suggests what to do about it."""
+        if self.is_from_target:
+            return "numbers of this size are too large for their loss: leave such rows out, or divide the column"
+        if self.parameters:
+            return "other starting values are needed"
+        return "no parameter changes that: leave such rows out, or write the model so that it is defined there"
+
+
+def find_undefined(objective: Objective, theta: ArrayLike) -> UndefinedValue | None:
+    """Return where the loss, or else its gradient, is not finite first; None if all is finite.
+
+    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> print(find_undefined(Objective("y ~ a*log(t)", {"t": [1, 0], "y": [1, 2]}), [1.0]))
+    `log(t)` is -inf in row 2 (y = 2, t = 0)
+    """
+    for kernel, graphs in (
+        (objective.kernels.row_loss, [objective.kernels.graphs.loss]),
+        (objective.kernels.row_loss_and_gradient, objective.kernels.row_gradient_graphs),
+    ):
+        bad_rows = objective.fold_rows(kernel, theta, find_non_finite, join_non_finite)
+        if bad_rows.count:
+            return _locate_undefined(objective, graphs, theta, bad_rows)
+    return None
+
+
+def check_target(objective: Objective) -> None:
+    """Raise DataError if the target is not finite, too small, or outside of the range of the loss."""
+    zeros = np.zeros(objective.layout.size)
+    extreme_values = objective.fold_rows(objective.kernels.target, zeros, extremes, np.minimum)
+    least, most = extreme_values[0], -extreme_values[1]
+    if not np.isfinite(extreme_values).all():
+        row = _describe_row(
+            objective, objective.fold_rows(objective.kernels.target, zeros, find_non_finite, join_non_finite).first
+        )
+        raise DataError(f"the left side of `~` is not finite in {row}")
+    loss = LOSSES[objective.loss]
+    size = float(max(-least, most))
+    if loss.kind is LossKind.SQUARES and size > 0 and size * size == 0:
+        raise DataError(f"the left side of `~` is at most {size:g} in size, and squares of this vanish: multiply it")
+    if least < loss.min_target or most > loss.max_target or (loss.is_min_excluded and least <= loss.min_target):
+        low = f"above {loss.min_target:g}" if loss.is_min_excluded else f"not below {loss.min_target:g}"
+        needed = low if math.isinf(loss.max_target) else f"between {loss.min_target:g} and {loss.max_target:g}"
+        raise DataError(f"the loss {objective.loss} needs a target {needed}; this one goes from {least:g} to {most:g}")
+
+
+def _locate_undefined(
+    objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad_rows: NonFiniteRows
+) -> UndefinedValue:
+    model, row = objective.model, bad_rows.first
+    tape = Tape(graphs)
+    kernel = make_backend().row_kernel(
+        RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
+    )
+    values = objective.select_rows(slice(row, row + 1)).evaluate_rows(kernel, theta)
+    finite = [bool(np.isfinite(values[place]).all()) for place in kernel.output_slices]
+    first = next(
+        i for i, inputs in enumerate(tape.inputs) if not finite[i] and all(finite[j] for j in inputs if tape.inputs[i])
+    )
+    node = tape.nodes[first]
+    target = objective.kernels.graphs.target
+    targets = values[kernel.output_slices[tape.index[target]]].ravel().tolist() if target in tape.index else []
+    text = to_text(node)
+    value = values[kernel.output_slices[first]]
+    point = objective.point(theta)
+    read = [leaf.text for leaf in topological_order([node]) if leaf.is_input and leaf.text in model.parameters]
+    named = [f"{name} = {point[name]:.6g}" for name in read if not np.ndim(point[name])]
+    return UndefinedValue(
+        text if len(text) <= _MAX_TEXT_LENGTH else "",
+        float(value[~np.isfinite(value)][0]) if len(value) else math.nan,
+        _describe_row(objective, row),
+        bad_rows.count - 1,
+        ", ".join(named) or ("the parameters are arrays" if read else ""),
+        math.isinf(float(value.max())) and any(abs(size) > _HUGE_TARGET for size in targets),
+    )
+
+
+def _describe_row(objective: Objective, row: int) -> str:
+    classes = objective.model.class_column
+    columns = (name for name in objective.model.numeric if name != classes)
+    its = objective.data.select_rows(slice(row, row + 1)).to_table().columns
+    cells = ", ".join(f"{name} = {its[name][0]:g}" for name in columns)
+    return f"row {row + 1} ({cells})"
+
+
+_MIN_PRODUCT_ROWS = 16_384  # from this many rows on, Cholesky factorization of products is much faster than QR
 
 
 class Objective(ModelOverRows):
     """The mean loss of a model over data, `Σ w·ℓ / Σ w`, and its gradient.
 
-    The loss of a row whose target is a vector is the mean over its components. A model `column ~ softmax(…)` tells
-    classes apart: the column holds whole numbers or texts, and the loss is the cross-entropy.
+    If the target of a row is a vector, the loss of the row is the mean over its components. A model `column ~
+    softmax(…)` is a classification: the column holds whole numbers or texts, and the loss is the cross-entropy.
 
     Args:
         model: `target ~ prediction`, or an expression that is itself the loss of a row.
-        data: the columns by name, the path of a file, or a Dataset. Names of the model that it lacks are parameters.
-            Arrays are read where they lie, float32 and whole numbers too, so what is changed there is changed here.
-        loss: what a row costs, by the names of `losses.LOSSES`: by default `mse`. Without a `~` there is no choice; for
-            classes it is `cross_entropy`.
-        weights: one per row, or the name of the column that holds them; 1 by default.
+        data: the columns by name, the path of a file, or a Dataset. Names in the model that are not columns are
+            parameters. Arrays, also of float32 and integers, are not copied, so later changes to them change the
+            objective.
+        loss: the loss of a row, one of `LOSSES`; by default `mse`, for classes `cross_entropy`. Without a `~` there is
+            no choice.
+        weights: one weight per row, or the name of a column; 1 by default.
         sigma: standard deviations of the target instead: the weights are 1/sigma².
-        fixed: parameters that keep a value; None keeps the one that they start with.
-        bounds: the least and the greatest value of parameters, as pairs by name; None where there is none.
+        fixed: parameters that are not fitted, with their values; None keeps the starting value.
+        bounds: lower and upper bounds by name, as pairs; None means unbounded.
         drop_missing: leave out rows with a missing cell, which are an error otherwise.
-        no_columns: that the prediction reads no column is meant, though the data have some that it could read.
-        start: where parameters begin. Numbers that are not named begin at 1, arrays as `initial_arrays` draws them.
-        seed: of what is drawn.
-        recompute_every: compute again what lies within so many layers, instead of keeping it for the gradient.
-        scale: what robust losses (huber, logcosh, soft_l1, cauchy) measure residuals by.
-        huber_delta: where the loss huber bends, in such scales: 1.345 by default.
-        backend: `numpy`, `llvm` (compiled kernels), or `auto`: the one that is faster for the work.
-        threads: the most that compiled kernels use; by default all cores. The results have the same bits.
+        no_columns: allow a model whose prediction uses no column of the data.
+        start: starting values. The default is 1 for numbers; arrays are drawn as `initial_arrays` does.
+        seed: of the random number generator.
+        recompute_every: recompute intermediate values within this many layers instead of storing them for the gradient.
+        scale: the residual scale of robust losses (huber, logcosh, soft_l1, cauchy).
+        huber_delta: the threshold of the loss huber, in scales; 1.345 by default.
+        backend: `numpy`, `llvm` (compiled kernels), or `auto`: the faster one for the work at hand.
+        threads: the maximum number of threads of compiled kernels; all cores by default. The results have the same
+            bits.
 
     Attributes:
-        model: resolved: all shapes are known.
+        model: the model with all shapes resolved.
         parameters: the names of the free parameters, in order of appearance.
-        layout: where their numbers lie in every `theta`, a vector of shape (P,).
-        fixed: the values of the others.
-        start: the `theta` to begin with.
-        given: the parameters whose start was given.
-        bounds: the box that `theta` is kept in by fits; values and gradients are what they are outside of it too.
-        limits: the bounds that were given, by name.
+        layout: where their numbers are in every `theta`, a vector of shape (P,).
+        fixed: the values of the other parameters.
+        start: the starting point.
+        given_starts: the parameters whose starting value the user gave.
+        bounds: the box to which fits keep `theta`; values and gradients are defined outside of it too.
+        bounds_by_name: the bounds that the user gave.
         kernels: what is evaluated over rows.
-        family: the distribution of the target, where one was named.
-        is_likelihood: whether the model itself is minus a log-likelihood.
-        is_scale_estimated: whether the scale of a robust loss is for a fit to find.
-        loss: the name of the loss; empty where the model is its own.
-        classes: the labels, sorted, of a model that tells classes apart; else None.
-        data: the rows, wherever they are. A class column has positions among `classes`.
+        family: the distribution of the target, if one was named.
+        is_likelihood: whether the model itself is a negative log-likelihood.
+        is_scale_estimated: whether a fit estimates the scale of a robust loss.
+        loss: the name of the loss; empty if the model itself is the loss.
+        classes: the labels of a classification, sorted; else None.
+        data: the rows. A class column holds positions in `classes`.
 
     Raises:
-        ExpressionError: if the model cannot be read, if shapes do not fit, or if it lacks a name that has a value.
+        ExpressionError: if the model cannot be parsed, if shapes do not fit, or if it lacks a parameter that is named.
         DataError: if the data cannot be used.
-        OptionError: for an unknown loss, or one that does not go with the model.
+        OptionError: for an unknown loss, or one that does not suit the model.
 
     >>> objective = Objective("y ~ a*x + b", {"x": [0, 1, 2], "y": [1, 3, 5]})
     >>> objective.parameters, objective.start
@@ -121,74 +418,74 @@ class Objective(ModelOverRows):
         backend: str = "auto",
         threads: int | None = None,
     ) -> None:
-        scale = plain_value(scale, "float", "scale")
+        scale = convert_plain_value(scale, "float", "scale")
         options = Options(
-            ParameterOptions(by_canonical_name(start), by_canonical_name(fixed), by_canonical_name(bounds)),
+            ParameterOptions(canonicalize_names(start), canonicalize_names(fixed), canonicalize_names(bounds)),
             DataOptions(weights, sigma, drop_missing=drop_missing, no_columns=no_columns),
             LossOptions(loss, None if scale == 1 else scale, huber_delta),
             MethodOptions(seed=seed, recompute_every=recompute_every, backend=backend, threads=threads),
         )
-        self._take(prepare(model, as_dataset(data), options), scale)
+        self._initialize(prepare(model, as_dataset(data), options), scale)
 
     @classmethod
     def of(cls, model: str | Model, dataset: Dataset, options: Options) -> Objective:
-        """The objective for the options of a fit. Raises as making one does."""
+        """Return the objective for the options of a fit. Raises the exceptions of the constructor."""
         objective = cls.__new__(cls)
-        objective._take(prepare(model, dataset, options), options.loss.scale)
+        objective._initialize(prepare(model, dataset, options), options.loss.scale)
         return objective
 
-    def _take(self, prepared: Prepared, scale: float | None) -> None:
+    def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
         self.model = prepared.model
         self.loss = prepared.loss
         self.classes = prepared.classes
-        self.weighted = prepared.weighted
+        self.is_weighted = prepared.is_weighted
         self.data = prepared.data
         self.layout = prepared.layout
         self.fixed = prepared.fixed
         self.start = prepared.start
-        self.given = prepared.given
+        self.given_starts = prepared.given_starts
         self.bounds = prepared.bounds
-        self.limits = prepared.limits
+        self.bounds_by_name = prepared.bounds_by_name
         self.kernels = prepared.kernels
         self.family = prepared.family
-        self.is_likelihood = prepared.likelihood
-        # Of leaves that are nothing in the model.
-        self.settings = {SCALE: 1.0 if scale is None else scale, **prepared.penalties}
+        self.is_likelihood = prepared.is_likelihood
+        # Values of leaves that are neither columns nor parameters.
+        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None
-        self._triangles: dict[bytes, Array] = {}  # the last one, by its theta
-        self._of_rows, self._of_point = {}, (b"", {})
-        self.answers: Answers | None = None  # of a fit that is kept
+        self._triangle_cache: dict[bytes, Array] = {}  # the last triangular factor, by its theta
+        self._row_cache, self._point_cache = {}, (b"", {})
+        self.evaluation_log: EvaluationLog | None = None  # set during a fit with a checkpoint
         if self.has_residuals:
             check_target(self)
 
     @property
     def has_target(self) -> bool:
-        """Whether the model is `target ~ prediction`."""
+        """Whether the model has the form `target ~ prediction`."""
         return self.model.program.target is not None
 
     @property
     def kind(self) -> LossKind:
-        """What the loss is."""
+        """The kind of the loss."""
         if not self.loss:
             return LossKind.LIKELIHOOD if self.is_likelihood else LossKind.OTHER
         return LOSSES[self.loss].kind
 
     @property
     def scale(self) -> float:
-        """What robust losses measure residuals by."""
-        return self.settings[SCALE]
+        """The residual scale of robust losses."""
+        return self.settings[RESIDUAL_SCALE]
 
     def set_scale(self, scale: float) -> None:
-        """Let robust losses measure residuals by another scale."""
-        self.settings[SCALE] = scale
+        """Set the residual scale of robust losses."""
+        self.settings[RESIDUAL_SCALE] = scale
 
     @property
     def is_penalised(self) -> bool:
-        """Whether the loss has a penalty on the size of the parameters."""
-        return any(self.settings[name] for name in (L1, L2))
+        """Whether the loss includes an l1 or l2 penalty."""
+        return any(self.settings[name] for name in (L1_FACTOR, L2_FACTOR))
 
     def without_penalty(self) -> Self:
-        """The same, of the data alone.
+        """Return the objective without its penalties.
 
         >>> Objective("y ~ a", {"y": [1, 2]}).without_penalty().value([1])
         0.5
@@ -196,192 +493,205 @@ class Objective(ModelOverRows):
         if not self.is_penalised:
             return self
         plain = copy.copy(self)
-        plain.settings = {**self.settings, L1: 0.0, L2: 0.0}
-        plain._triangles = {}
+        plain.settings = {**self.settings, L1_FACTOR: 0.0, L2_FACTOR: 0.0}
+        plain._triangle_cache = {}
         return plain
 
     @cached_property
     def is_generalised_linear(self) -> bool:
-        """Whether the prediction is a function of something that is linear in all free parameters, so that the usual
-        losses have one minimum."""
+        """Whether the prediction is a link function of something linear in all free parameters.
+
+        The usual losses of such a model have a single minimum.
+        """
         leaves = [self.model.program.leaves[name] for name in self.parameters]
         return self.has_target and is_generalised_linear(self.model.program.output, leaves, self.model.shapes)
 
     @cached_property
     def is_linear(self) -> bool:
         """Whether the prediction itself is linear in all free parameters together."""
-        return self.is_generalised_linear and self.model.program.output.op not in LINKS
+        return self.is_generalised_linear and self.model.program.output.op not in LINK_FUNCTIONS
 
     @cached_property
     def is_network(self) -> bool:
-        """Whether a parameter is free that belongs to a layer, below another one."""
-        has_layers = any(name in self.model.program.initial for name in self.parameters)
+        """Whether a parameter of a hidden layer is free."""
+        has_layers = any(name in self.model.program.layer_parameters for name in self.parameters)
         return has_layers and not self.is_generalised_linear
 
     @property
     def has_residuals(self) -> bool:
-        """Whether a target minus a prediction says something: not of classes."""
+        """Whether residuals, target minus prediction, are meaningful: not for classes."""
         return self.has_target and self.classes is None
 
-    def epochs(self, update: Update, clip_norm: float | None = None) -> Callable[..., float]:
-        """A function that runs an epoch of a gradient method over the rows: see `EpochKernel.run`.
+    def epoch_runner(self, update: Update, clip_norm: float | None = None) -> Callable[..., float]:
+        """Return a function that runs one epoch of a gradient method over the rows. See `EpochKernel.run`.
 
-        Its arguments are where the method stands, the learning rate, the rows of a batch, the generator that draws
-        them, and perhaps what is told how far a long epoch is; it returns the mean of the batches' losses.
+        Its arguments are the state of the method, the learning rate, the rows of a batch, the generator that draws
+        them, and optionally a progress callback. It returns the mean loss of the batches.
 
-        >>> from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+        >>> from autodiff_cli.training.options import OPTIMIZERS
         >>> objective = Objective("y ~ a", {"y": [1, 1, 1, 1]}, start={"a": 0})
-        >>> state = State.begun(objective.start, OPTIMIZERS["sgd"])
+        >>> state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
         >>> objective.epochs(OPTIMIZERS["sgd"])(state, 0.25, 2, np.random.default_rng(0))  # losses of 1 and of 1/4
         0.625
-        >>> state.theta, state.steps
+        >>> state.theta, state.step_count
         (array([0.75]), 2)
         """
-        kernel = self.kernels.epochs(update, clip_norm)
+        kernel = self.kernels.epoch_kernel(update, clip_norm)
 
         def run(
-            state: State, rate: float, batch_rows: int, generator: np.random.Generator, tell: Tell | None = None
+            state: OptimizerState,
+            rate: float,
+            batch_rows: int,
+            generator: np.random.Generator,
+            on_progress: ProgressCallback | None = None,
         ) -> float:
             point = {**self.fixed, **self.settings}
-            return self.data.descend(EpochRun(kernel, state, rate, point, batch_rows, generator, tell))
+            return self.data.run_epoch(EpochRun(kernel, state, rate, point, batch_rows, generator, on_progress))
 
         return run
 
-    def without_corners(self) -> Objective | None:
-        """The same objective with its corners rounded, by no radius to begin with; None if it has none.
+    def without_kinks(self) -> Objective | None:
+        """Return the objective with its kinks smoothed, at first with radius 0; None if it has no kinks.
 
-        >>> rounded = Objective("y ~ a", {"y": [0, 2]}, loss="mae").without_corners()
-        >>> rounded.value([1]), rounded.with_radii(1.0, [1]).value([1])
+        >>> rounded = Objective("y ~ a", {"y": [0, 2]}, loss="mae").without_kinks()
+        >>> rounded.value([1]), rounded.with_smoothing(1.0, [1]).value([1])
         (1.0, 1.4142135623730951)
         """
-        kernels = self.kernels.without_corners
+        kernels = self.kernels.without_kinks
         if kernels is None:
             return None
         smooth = copy.copy(self)
         smooth.kernels = kernels
-        smooth.settings = {**self.settings, **dict.fromkeys(kernels.radii, 0.0)}
+        smooth.settings = {**self.settings, **dict.fromkeys(kernels.smoothing_radii, 0.0)}
         return smooth
 
-    def with_radii(self, part: float, theta: ArrayLike) -> Objective:
-        """The same with every corner rounded by a part of the mean size of what has the corner, at `theta`.
+    def with_smoothing(self, share: float, theta: ArrayLike) -> Objective:
+        """Return the objective with each kink smoothed by a share of the mean size of its argument at `theta`.
 
-        >>> rounded = Objective("y ~ a", {"y": [0, 2]}, loss="mae").without_corners()
-        >>> rounded.with_radii(0.1, [1]).value([1])
+        >>> rounded = Objective("y ~ a", {"y": [0, 2]}, loss="mae").without_kinks()
+        >>> rounded.with_smoothing(0.1, [1]).value([1])
         1.004987562112089
         """
-        sizes = self.sums(self.kernels.corner_sizes, theta) / self.rows
-        alone = self.kernels.corners_of_parameters  # of a penalty; it measures all of them by one measure
-        sizes[alone] = sizes[alone].max(initial=0.0) or 1.0
+        sizes = self.sum_rows(self.kernels.kink_sizes, theta) / self.rows
+        parameter_kinks = (
+            self.kernels.parameter_kinks
+        )  # a penalty treats all parameters alike, so they share one radius
+        sizes[parameter_kinks] = sizes[parameter_kinks].max(initial=0.0) or 1.0
         smooth = copy.copy(self)
-        smooth.settings = {**self.settings, **dict(zip(self.kernels.radii, (part * sizes).tolist(), strict=True))}
+        smooth.settings = {
+            **self.settings,
+            **dict(zip(self.kernels.smoothing_radii, (share * sizes).tolist(), strict=True)),
+        }
         return smooth
 
-    @quiet()  # entered in half of the time that `with` takes
+    @ignore_float_errors()  # entered in half of the time that `with` takes
     def value_and_grad(self, theta: ArrayLike) -> tuple[float, Array]:
-        """The mean loss, with the penalty on parameters if there is one, and its gradient.
+        """Return the mean loss, including penalties, and its gradient.
 
         Args:
-            theta: values of the free parameters, of shape (P,).
+            theta: the values of the free parameters, of shape (P,).
 
         Returns:
-            The loss, and an array of shape (P,). Where the loss is not defined they are nan; nothing is raised.
+            The loss, and an array of shape (P,). They are nan where the loss is undefined; no exception is raised.
 
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value_and_grad([2])
         (2.0, array([4.]))
         """
-        total = self._answer("slopes", theta, lambda: self.sums(self.kernels.loss_and_slopes, theta))
+        total = self._logged("slopes", theta, lambda: self.sum_rows(self.kernels.loss_and_gradient, theta))
         total /= self.total_weight
         return float(total[0]), total[1:]
 
     def value(self, theta: ArrayLike) -> float:
-        """The mean loss alone.
+        """Return the mean loss, including penalties.
 
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
         2.0
         """
-        total = self._answer("loss", theta, lambda: self.sums(self.kernels.loss, theta))
+        total = self._logged("loss", theta, lambda: self.sum_rows(self.kernels.loss, theta))
         return float(total[0]) / self.total_weight
 
     def rss(self, theta: ArrayLike) -> float:
-        """The (weighted) sum of squared residuals over all components. Only with residuals."""
-        return float(np.sum(self.sums(self.kernels.squares, theta)))
+        """Return the (weighted) sum of squared residuals over all components. Requires residuals."""
+        return float(np.sum(self.sum_rows(self.kernels.squared_residuals, theta)))
 
     def triangle(self, theta: ArrayLike) -> Array:
-        """The triangular factor R of the matrix [J | r], whose rows are those of the data times the root of the weight.
+        """Return the triangular factor R of the matrix [J | r], with each row multiplied by the square root of its
+        weight.
 
-        r is target minus prediction, J its derivative; a row with a vector has a row of the matrix for each component.
-        R, of shape (P+1, P+1), holds all that least squares needs: `Rᵀ·R = [J | r]ᵀ·[J | r]`. Its last column has the
-        length of the residuals. Only with residuals. A penalty by squares has a row for each parameter.
+        r is target minus prediction, J its Jacobian; a vector target has a row of the matrix for each component. R, of
+        shape (P+1, P+1), has all that least squares needs: `Rᵀ·R = [J | r]ᵀ·[J | r]`. The norm of its last column is
+        that of the residuals. An l2 penalty adds a row for each parameter. Requires residuals.
         """
         key = np.asarray(theta, dtype=np.float64).tobytes()
-        if key not in self._triangles:
-            triangle = self._answer("triangle", theta, lambda: self._factorized(theta))
-            triangle.setflags(write=False)  # it is kept
-            self._triangles = {key: triangle}
-        return self._triangles[key]
+        if key not in self._triangle_cache:
+            triangle = self._logged("triangle", theta, lambda: self._factorize(theta))
+            triangle.setflags(write=False)  # because it is cached
+            self._triangle_cache = {key: triangle}
+        return self._triangle_cache[key]
 
-    def _factorized(self, theta: ArrayLike) -> Array:
+    def _factorize(self, theta: ArrayLike) -> Array:
         width = self.layout.size + 1
-        products = self.kernels.products if self.rows > _MANY else None
-        found = None if products is None else factor_of_products(self.sums(products, theta))
-        if found is None:
-            factor = TriangleOf(self.components, width)
-            found = self.fold_rows(self.kernels.residuals_and_slopes, theta, factor, join_triangles)
-        if self.settings[L2]:
-            weight = math.sqrt(self.settings[L2] * self.total_weight * self.components)
+        products = self.kernels.jacobian_products if self.rows > _MIN_PRODUCT_ROWS else None
+        factor = None if products is None else cholesky_factor(self.sum_rows(products, theta))
+        if factor is None:
+            reduction = TriangleReduction(self.components, width)
+            factor = self.fold_rows(self.kernels.residuals_and_jacobian, theta, reduction, join_triangles)
+        if self.settings[L2_FACTOR]:
+            weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
-            found = triangular(np.vstack((found, rows)))
+            factor = triangular_factor(np.vstack((factor, rows)))
         triangle = np.zeros((width, width))
-        triangle[: len(found)] = found
+        triangle[: len(factor)] = factor
         return triangle
 
-    def _answer(self, question: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
-        """What is computed over all rows, or remembered."""
-        if self.answers is None:
+    def _logged(self, name: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
+        """Return the result of a computation over all rows, from the evaluation log if there is one."""
+        if self.evaluation_log is None:
             return compute()
-        asked = np.asarray([*self.settings.values(), *np.asarray(theta, dtype=np.float64)])
-        return self.answers.to(question.encode() + asked.tobytes(), compute)
+        key = np.asarray([*self.settings.values(), *np.asarray(theta, dtype=np.float64)])
+        return self.evaluation_log.evaluate(name.encode() + key.tobytes(), compute)
 
-    def mean_of_squares(self, rss: float) -> float:
-        """The mean loss that belongs to a weighted sum."""
+    def mean_square(self, rss: float) -> float:
+        """Return the mean loss that corresponds to a weighted sum of squares."""
         return rss / (self.total_weight * self.components)
 
     def target_variation(self) -> float:
-        """The (weighted) sum of squares of the target about its mean, component by component: what R² compares the
-        residuals with."""
+        """Return the (weighted) sum of squares of the target about its mean, the reference of R²."""
 
-        def found() -> float:
-            nowhere = np.zeros(self.layout.size)
-            return float(np.sum(self.fold_rows(self.kernels.target, nowhere, moments, join_moments)[2]))
+        def compute() -> float:
+            zeros = np.zeros(self.layout.size)
+            return float(np.sum(self.fold_rows(self.kernels.target, zeros, moments, join_moments)[2]))
 
-        return self._known("variation of the target", found)
+        return self._cached("variation of the target", compute)
 
     def hessian(self, theta: ArrayLike) -> Array:
-        """The second derivatives of the (weighted) sum of the rows' losses, of shape (P, P)."""
-        return self._answer("curvature", theta, lambda: self._curved(theta))
+        """Return the Hessian of the (weighted) sum of the rows' losses, of shape (P, P)."""
+        return self._logged("curvature", theta, lambda: self._compute_hessian(theta))
 
-    def _curved(self, theta: ArrayLike) -> Array:
+    def _compute_hessian(self, theta: ArrayLike) -> Array:
         layout = self.layout
         hessian = np.empty((layout.size, layout.size))
-        for which, (name, shape) in enumerate(layout.shapes.items()):
-            kernel = self.kernels.curvatures(which)
-            place = layout.places[name]
-            for row, unit in zip(range(place.start, place.stop), np.eye(place.stop - place.start), strict=True):
-                moved = {DIRECTION: unit.reshape(shape)} if shape else {}
-                hessian[row] = self.sums(kernel, theta, moved)
+        for index, (name, shape) in enumerate(layout.shapes.items()):
+            kernel = self.kernels.hessian_rows(index)
+            positions = layout.slices[name]
+            for row, unit in zip(
+                range(positions.start, positions.stop), np.eye(positions.stop - positions.start), strict=True
+            ):
+                direction = {DIRECTION: unit.reshape(shape)} if shape else {}
+                hessian[row] = self.sum_rows(kernel, theta, direction)
         return (hessian + hessian.T) / 2
 
-    def scores(self, theta: ArrayLike) -> Array:
-        """The triangular factor, of shape (P, P), of the matrix whose rows are the gradients of the rows' losses."""
+    def score_triangle(self, theta: ArrayLike) -> Array:
+        """Return the triangular factor, of shape (P, P), of the matrix of the gradients of the rows' losses."""
         width = self.layout.size
 
-        found = self.fold_rows(self.kernels.row_loss_and_slopes, theta, triangle_of_scores, join_triangles)
+        factor = self.fold_rows(self.kernels.row_loss_and_gradient, theta, score_triangle, join_triangles)
         triangle = np.zeros((width, width))
-        triangle[: len(found)] = found
+        triangle[: len(factor)] = factor
         return triangle
 
     def curvature(self, theta: ArrayLike) -> Array:
-        """The second derivatives of the mean loss, of shape (P, P).
+        """Return the Hessian of the mean loss, of shape (P, P).
 
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).curvature([2])
         array([[5.]])
@@ -389,7 +699,10 @@ class Objective(ModelOverRows):
         return self.hessian(theta) / self.total_weight
 
     def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:
-        """How many rows of each class (a row of the table) are taken for which (a column). Only with classes."""
+        """Return the confusion matrix: rows are classes of the data, columns are predicted classes.
+
+        Requires classes.
+        """
         assert self.classes is not None
-        counts = Confusion(len(self.classes))
+        counts = ConfusionCounts(len(self.classes))
         return self.fold_rows(self.kernels.target_and_prediction, theta, counts, np.add)

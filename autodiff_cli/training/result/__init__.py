@@ -1,1 +1,1 @@
-"""What a fit says of its parameters, and models on disk."""
+"""The result of a fit: the fitted model, its statistics, diagnosis, predictions, and model files."""

@@ -1,4 +1,9 @@
-"""Is a network healthy? Units that do nothing, and gradients that vanish or explode on their way through the layers."""
+"""Diagnosis of fits: problems of a network, and the reasons why a fit failed.
+
+`diagnose` examines the units and gradients of a network: dead and saturated units, vanishing and exploding gradients.
+`explain_failure` and `explain_divergence` say in words which parameters diverged, where the model is not defined, which
+parameters the data do not distinguish, and what to try next.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +15,44 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.choice import backend
+from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import topological
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows.protocol import Columns
-
-Array = NDArray[np.float64]
-
-VANISHING = 1e-3  # the least that the gradient of a layer may be beside that of the last, per weight
-EXPLODING = 1e3  # and the most; also the most that any gradient may be where inputs and targets are of the size of 1
-SATURATED = 0.98  # how near its ends (0 and 1 of the way between them) a unit is flat: its slope is below a tenth
-MOSTLY = 0.95  # of the rows
+from autodiff_cli.training.objective.objective import Objective, find_undefined
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
+from autodiff_cli.training.rows import ColumnArrays
 
 
-class Units(NamedTuple):
-    """The units of one layer, over all rows.
+@dataclass(frozen=True, slots=True)
+class NetworkLimits:
+    """Limits beyond which units and gradients of a network count as problems."""
+
+    vanishing_ratio: float = 1e-3  # gradient per weight, relative to the last layer's: smaller ones vanish
+    exploding_ratio: float = 1e3  # gradient per weight, absolute or relative to the last layer's: larger ones explode
+    saturation_level: float = 0.98  # position between the limits of an activation, beyond which its slope is below 1/10
+    saturated_row_share: float = 0.95  # share of the rows in which a saturated unit is flat
+
+
+NETWORK_LIMITS = NetworkLimits()
+
+
+class LayerUnits(NamedTuple):
+    """The units of a layer, over all rows.
 
     Attributes:
-        layer: its name (`mlp.0`).
-        dead: rectified units that are 0 in every row, so that nothing can change them any more.
-        saturated: sigmoid and tanh units that are near one of their ends in nearly all rows, where they hardly learn.
+        layer: the name of the layer, such as `mlp.0`.
+        activation: the name of the activation.
+        units: the number of units.
+        dead: the number of rectified units that are 0 in every row, so that their gradient is always 0.
+        saturated: the number of sigmoid and tanh units that are near a limit in nearly all rows, where they hardly
+            learn.
     """
 
     layer: str
@@ -44,7 +63,7 @@ class Units(NamedTuple):
 
 
 class LayerGradients(NamedTuple):
-    """How large the gradient towards a layer is at both ends of a fit: the root of the mean square of its numbers."""
+    """The root mean square of the gradient with respect to the parameters of a layer, at the start and end of a fit."""
 
     layer: str
     start: float
@@ -53,31 +72,31 @@ class LayerGradients(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found in a network.
+    """The diagnosis of a network.
 
     Attributes:
-        units: of every layer with an activation that can die or saturate.
-        gradients: of every layer with parameters, the first first.
+        units: the units of every hidden layer whose activation can die or saturate.
+        gradients: the gradients of every layer with parameters, in the order of the layers.
     """
 
-    units: tuple[Units, ...]
+    units: tuple[LayerUnits, ...]
     gradients: tuple[LayerGradients, ...]
 
     @property
     def problems(self) -> list[Problem]:
-        """What is not as it should be; empty for a healthy network."""
+        """All problems; empty for a healthy network."""
         return [*_unit_problems(self.units), *_gradient_problems(self.gradients)]
 
 
 class Problem(NamedTuple):
-    """Something that is not as it should be.
+    """A problem of a layer.
 
     Attributes:
         kind: `dead`, `saturated`, `vanishing` or `exploding`.
-        layer: where.
-        amount: how many units; of a gradient, its size.
-        of: how many units there are; the size of the last layer's gradient.
-        when: at the `start` or at the `end` of the fit.
+        layer: the name of the layer.
+        amount: the number of units, or the size of the gradient.
+        of: the number of all units, or the size of the last layer's gradient.
+        when: `start` or `end` of the fit.
     """
 
     kind: str
@@ -88,94 +107,98 @@ class Problem(NamedTuple):
 
 
 def diagnose(objective: Objective, start: Array, end: Array) -> Diagnosis:
-    """Examine a network over the rows of an objective.
+    """Return the diagnosis of a network over the rows of an objective.
 
     Args:
         start, end: the free parameters before and after a fit, of shape (P,).
     """
-    return Diagnosis(tuple(_units(objective, end)), tuple(_gradients(objective, start, end)))
+    return Diagnosis(tuple(_examine_units(objective, end)), tuple(_examine_gradients(objective, start, end)))
 
 
-# --- units
+# --- Units of networks
 
 
-def _units(objective: Objective, theta: Array) -> Iterator[Units]:
+def _examine_units(objective: Objective, theta: Array) -> Iterator[LayerUnits]:
+    """Yield the units of each hidden layer at `theta`."""
     model = objective.model
-    hidden = [*_hidden(model)]
+    hidden = [*_hidden_activations(model)]
     if not hidden:
         return
-    graphs = RowGraphs([node for node, *_ in hidden], {*model.of_rows}, model.shapes)
-    ends = [(*_ends(op), op.dies) for _, op, _ in hidden]
-    counts = FlatRows(tuple((*end, place) for end, place in zip(ends, graphs.places, strict=True)))
-    total = objective.fold_rows(backend().rows(graphs), theta, counts, np.add)
-    for (_, op, layer), place in zip(hidden, graphs.places, strict=True):
-        flat = total[place]
+    graphs = RowGraphs([node for node, *_ in hidden], {*model.row_leaves}, model.shapes)
+    ranges = [(*_activation_range(op), op.can_die) for _, op, _ in hidden]
+    counts = FlatRowCounts(tuple((*end, units) for end, units in zip(ranges, graphs.output_slices, strict=True)))
+    total = objective.fold_rows(make_backend().row_kernel(graphs), theta, counts, np.add)
+    for (_, op, layer), units in zip(hidden, graphs.output_slices, strict=True):
+        flat = total[units]
         always = int(np.count_nonzero(flat == objective.rows))
-        mostly = int(np.count_nonzero(flat >= MOSTLY * objective.rows))
-        dead, saturated = (always, 0) if op.dies else (0, mostly)
-        yield Units(layer, op.name, flat.size, dead, saturated)
+        mostly = int(np.count_nonzero(flat >= NETWORK_LIMITS.saturated_row_share * objective.rows))
+        dead, saturated = (always, 0) if op.can_die else (0, mostly)
+        yield LayerUnits(layer, op.name, flat.size, dead, saturated)
 
 
-def _hidden(model: Model) -> Iterator[tuple[Node, Op, str]]:
-    """The activations that can die or saturate, but not the output itself: node, operation and layer of each."""
-    for node in topological([model.program.output]):
+def _hidden_activations(model: Model) -> Iterator[tuple[Node, Op, str]]:
+    """Yield the node, operation and layer of each hidden activation that can die or saturate."""
+    for node in topological_order([model.program.output]):
         op = node.op
-        if op is not None and op.ends is not None and node is not model.program.output:
-            layer = _layer(node, model.parameters)
+        if op is not None and op.saturation_values is not None and node is not model.program.output:
+            layer = _layer_of_activation(node, model.parameters)
             if layer:
                 yield node, op, layer
 
 
-def _layer(node: Node, parameters: Sequence[str]) -> str:
-    """The name of the layer whose activation a node is: of the parameters between it and the activations below."""
+def _layer_of_activation(node: Node, parameters: Sequence[str]) -> str:
+    """Return the name of the layer of an activation: that of the parameters between it and the activations below."""
     names: set[str] = set()
-    waiting, seen = [*node.inputs], {node}
-    while waiting:
-        below = waiting.pop()
-        if below in seen:
+    pending, visited = [*node.inputs], {node}
+    while pending:
+        below = pending.pop()
+        if below in visited:
             continue
-        seen.add(below)
+        visited.add(below)
         if below.is_input:
             names.add(below.text)
-        elif below.op is None or below.op.ends is None:
-            waiting += below.inputs
-    return ", ".join(dict.fromkeys(layer_of(name) for name in parameters if name in names))
+        elif below.op is None or below.op.saturation_values is None:
+            pending += below.inputs
+    return ", ".join(dict.fromkeys(layer_name(name) for name in parameters if name in names))
 
 
-def _ends(op: Op) -> tuple[float, float]:
-    assert op.ends is not None
-    return op.ends
+def _activation_range(op: Op) -> tuple[float, float]:
+    """Return the limits of an activation."""
+    assert op.saturation_values is not None
+    return op.saturation_values
 
 
 @dataclass(frozen=True, slots=True)
-class FlatRows:
-    """In how many rows of a block each unit is flat: it does nothing, or hardly anything, with its input.
+class FlatRowCounts:
+    """Counts the rows of a block in which each unit is flat, so that it hardly reacts to its input.
 
     Attributes:
-        layers: of each, the ends of its activation, whether it is exactly flat there, and which values are its units'.
+        layers: for each layer, the limits of its activation, whether its slope is exactly 0 at a limit, and the slice
+            of its units.
     """
 
     layers: tuple[tuple[float, float, bool, slice], ...]
 
-    def __call__(self, values: Array, _: Columns) -> NDArray[np.intp]:
-        """Of values of shape (units, rows)."""
-        found = []
-        for low, high, dies, part in self.layers:
-            if dies:
+    def __call__(self, values: Array, _: ColumnArrays) -> NDArray[np.intp]:
+        """Return the counts for values of shape (units, rows)."""
+        counts = []
+        for low, high, can_die, part in self.layers:
+            if can_die:
                 flat = np.less_equal(values[part], low)
             else:
-                place = (values[part] - low) / (high - low)
-                flat = np.maximum(place, 1 - place) > SATURATED
-            found.append(np.asarray(np.count_nonzero(flat, axis=-1)))
-        return np.concatenate(found)
+                level = (values[part] - low) / (high - low)
+                flat = np.maximum(level, 1 - level) > NETWORK_LIMITS.saturation_level
+            counts.append(np.asarray(np.count_nonzero(flat, axis=-1)))
+        return np.concatenate(counts)
 
 
-def layer_of(name: str) -> str:
-    """The layer that a parameter belongs to: `mlp.0` of `mlp.0.weight`; itself if it was written by hand."""
+def layer_name(name: str) -> str:
+    """Return the layer of a parameter: `mlp.0` for `mlp.0.weight`. A parameter without a layer is its own."""
     return name.rpartition(".")[0] or name
 
 
-def _unit_problems(units: Sequence[Units]) -> Iterator[Problem]:
+def _unit_problems(units: Sequence[LayerUnits]) -> Iterator[Problem]:
+    """Yield the problems of units."""
     for layer in units:
         if layer.dead:
             yield Problem("dead", layer.layer, layer.dead, layer.units, "end")
@@ -183,28 +206,29 @@ def _unit_problems(units: Sequence[Units]) -> Iterator[Problem]:
             yield Problem("saturated", layer.layer, layer.saturated, layer.units, "end")
 
 
-# --- gradients
+# --- Gradients of networks
 
 
-def _gradients(objective: Objective, start: Array, end: Array) -> Iterator[LayerGradients]:
-    first = _sizes(objective, start)
-    last = _sizes(objective, end)
+def _examine_gradients(objective: Objective, start: Array, end: Array) -> Iterator[LayerGradients]:
+    """Yield the size of the gradient of each layer at the start and end."""
+    first = _layer_gradient_sizes(objective, start)
+    last = _layer_gradient_sizes(objective, end)
     for layer, size in first.items():
         yield LayerGradients(layer, size, last[layer])
 
 
-def _sizes(objective: Objective, theta: Array) -> dict[str, float]:
-    """The root of the mean square of the gradient towards each layer, in the order of the text."""
+def _layer_gradient_sizes(objective: Objective, theta: Array) -> dict[str, float]:
+    """Return the root mean square of the gradient of each layer, in the order of the model."""
     gradient, layout = objective.value_and_grad(theta)[1], objective.layout
     parts: dict[str, list[Array]] = {}
     for name, shape in layout.shapes.items():
         if shape:
-            parts.setdefault(layer_of(name), []).append(gradient[layout.places[name]])
-    return {layer: _root_mean_square(np.concatenate(own)) for layer, own in parts.items()}
+            parts.setdefault(layer_name(name), []).append(gradient[layout.slices[name]])
+    return {layer: _root_mean_square(np.concatenate(gradients)) for layer, gradients in parts.items()}
 
 
 def _root_mean_square(values: Array) -> float:
-    """Scaled by the largest, so that no square overflows or vanishes."""
+    """Return the root mean square of values, scaled by the largest so that no square overflows or underflows."""
     largest = float(np.max(np.abs(values)))
     if not 0 < largest < math.inf:
         return largest
@@ -212,11 +236,166 @@ def _root_mean_square(values: Array) -> float:
 
 
 def _gradient_problems(gradients: Sequence[LayerGradients]) -> Iterator[Problem]:
+    """Yield the problems of gradients."""
     for when in ("start", "end"):
         sizes = {layer.layer: getattr(layer, when) for layer in gradients}
         last = [*sizes.values()][-1] if sizes else 0.0
         for layer, size in sizes.items():
-            if not size <= EXPLODING or (last and size > EXPLODING * last):
+            if not size <= NETWORK_LIMITS.exploding_ratio or (last and size > NETWORK_LIMITS.exploding_ratio * last):
                 yield Problem("exploding", layer, size, last, when)
-            elif size < VANISHING * last:
+            elif size < NETWORK_LIMITS.vanishing_ratio * last:
                 yield Problem("vanishing", layer, size, last, when)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLimits:
+    """Limits for the explanation of a fit that failed."""
+
+    diverging_ratio: float = 100.0  # change, relative to the starting value or 1, beyond which a parameter has diverged
+    vanished_ratio: float = 1e-12  # value relative to the starting value: smaller parameters have diverged to 0
+    high_condition: float = 1e6  # condition number from which on it is reported
+    min_direction_share: float = 0.3  # component of the worst-determined direction from which on a parameter is named
+    max_names: int = 5  # parameters named in a sentence
+
+
+FAILURE_LIMITS = FailureLimits()
+
+
+_PROBE_STEPS = tuple(10.0**-k for k in range(12))  # fractions of a step that are tried for the edge of a domain
+
+
+def explain_divergence(error: Diverged, objective: Objective) -> str:
+    """Return why a loss is not finite, as the end of a sentence; empty if the reason is unknown."""
+    theta = error.theta
+    if theta is None:
+        return ""
+    infinite = [
+        name for name, value in zip(_element_names(objective), theta.tolist(), strict=True) if not math.isfinite(value)
+    ]
+    if infinite:
+        return f": {_join_names(infinite)} diverged to infinity"
+    with ignore_float_errors():
+        undefined = find_undefined(objective, theta)
+    return "" if undefined is None else f": {undefined}"
+
+
+def explain_failure(objective: Objective, outcome: Outcome, losses: list[float]) -> list[str]:
+    """Return sentences on why a fit failed; the last one says what to try.
+
+    Args:
+        losses: the loss after each epoch.
+    """
+    if outcome.converged or outcome.failure == "interrupted":
+        return []
+    with ignore_float_errors():
+        diverging = _describe_runaways(objective, outcome.theta)
+        sentences = [*diverging.values()]
+        if losses and losses[-1] > losses[0]:
+            sentences.append(
+                f"the loss rose from {losses[0]:.6g} to {losses[-1]:.6g}; try a smaller --lr or --clip-norm"
+            )
+        if not outcome.failure:
+            return sentences
+        has_squares = (
+            objective.kind is LossKind.SQUARES
+            and objective.layout.size <= MAX_COVARIANCE_SIZE
+            and not objective.is_network
+        )
+        dependent: list[str] = []
+        if has_squares and losses:
+            sentences += _describe_domain_edge(objective, outcome.theta)
+            conditioning, dependent = _describe_conditioning(objective, outcome.theta)
+            sentences += conditioning
+    if losses and not objective.is_network and not outcome.is_unbounded:
+        sentences.append(_advice([*diverging], dependent))
+    return sentences
+
+
+def _element_names(objective: Objective) -> tuple[str, ...]:
+    """Return a name for each element of the free parameters."""
+    layout = objective.layout
+    return (
+        layout.element_names
+        if layout.size <= MAX_COVARIANCE_SIZE
+        else tuple(f"parameter {k + 1}" for k in range(layout.size))
+    )
+
+
+def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:
+    """Return a sentence for each element that moved far from its starting value, the farthest first."""
+    if objective.layout.size > MAX_COVARIANCE_SIZE or objective.is_network:
+        return {}
+    start = objective.start
+    distance = np.abs(theta - start) / np.maximum(np.abs(start), 1.0)
+    distance[(theta != 0) & (np.abs(theta) < FAILURE_LIMITS.vanished_ratio * np.abs(start))] = math.inf
+    names = objective.layout.element_names
+    order = [
+        k for k in np.argsort(-distance)[: FAILURE_LIMITS.max_names] if distance[k] > FAILURE_LIMITS.diverging_ratio
+    ]
+    return {names[k]: f"`{names[k]}` went from {start[k]:g} to {theta[k]:.6g}" for k in order}
+
+
+def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:
+    """Yield what is undefined next to the end of a fit, in the direction in which the squares would fall."""
+    triangle = objective.triangle(theta)
+    if not np.isfinite(triangle).all():
+        return
+    step = -np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=1e-10)[0]
+    nearest = None
+    for part in _PROBE_STEPS:
+        undefined = find_undefined(objective, objective.bounds.clip(theta + part * step))
+        if undefined is None:
+            break
+        nearest = undefined
+    if nearest is not None:
+        yield f"the loss falls towards the edge of the model's domain: {nearest}"
+
+
+def _describe_conditioning(objective: Objective, theta: Array) -> tuple[list[str], list[str]]:
+    """Return a sentence on parameters that the data do not distinguish, and their names."""
+    jacobian = objective.triangle(theta)[:, :-1]
+    if not np.isfinite(jacobian).all():
+        return [], []
+    names = objective.layout.element_names
+    lengths = np.sqrt(np.sum(np.square(jacobian), axis=0))
+    without_effect = [name for name, length in zip(names, lengths, strict=True) if not length > 0]
+    if without_effect:
+        return [f"{_join_names(without_effect)} has no effect on the prediction there"], without_effect
+    _, singular_values, directions = np.linalg.svd(jacobian / lengths)
+    condition = math.inf if singular_values[-1] == 0 else float(singular_values[0] / singular_values[-1])
+    if condition < FAILURE_LIMITS.high_condition:
+        return [], []
+    dependent = [
+        name
+        for name, share in zip(names, np.abs(directions[len(names) - 1]), strict=True)
+        if share > FAILURE_LIMITS.min_direction_share
+    ]
+    sentence = f"the condition number at the last point is {condition:.0e} (with scaled parameters)"
+    if len(dependent) > 1:
+        sentence += f": changing {_join_names(dependent, 'and')} together hardly changes the prediction"
+    return [sentence], dependent
+
+
+def _advice(diverging: list[str], dependent: list[str]) -> str:
+    """Return a sentence on what to try."""
+    options = ["other starting values (--starts 20)"]
+    if diverging:
+        options.append(f"bounds for the diverging parameter (--bounds {_array_name(diverging[0])}=LOW:HIGH)")
+    if len(dependent) > 1:
+        options.append(f"fixing one of the dependent parameters (--fix {_array_name(dependent[0])}=VALUE)")
+    *first_options, final = [*options, "a simpler model"]
+    return f"what to try: {', '.join(first_options)}, or {final}"
+
+
+def _array_name(number: str) -> str:
+    """Return the parameter of an element. Options name elements of arrays by their array."""
+    return number.partition("[")[0]
+
+
+def _join_names(names: list[str], last: str = "and") -> str:
+    """Return a list of names in words."""
+    quoted = [f"`{name}`" for name in names[: FAILURE_LIMITS.max_names]]
+    if len(names) > FAILURE_LIMITS.max_names:
+        return f"{', '.join(quoted)} {last} {len(names) - FAILURE_LIMITS.max_names} more"
+    *first_names, final = quoted
+    return f"{', '.join(first_names)} {last} {final}" if first_names else final

@@ -1,11 +1,11 @@
-"""Fitted models on disk: one JSON document of text and numbers, so that loading one runs nothing.
+"""The format of model files: one JSON document of texts and numbers, so that loading a file runs no code.
 
     {"format": "autodiff model", "version": 1, "autodiff": "0.1.0", "model": "y ~ a*x", "columns": ["y", "x"],
      "parameters": {"a": 2.0}, "fixed": {}, "loss": 0.1, …}
 
-The other keys are the attributes of a `Fit`, which say how well it fits. A number that is not finite is a text
-(`"nan"`), an array a list of its rows. A later release adds keys, and reads files that lack them; one that changes what
-a key means raises the version.
+The other keys are attributes of a `Fit`. A number that is not finite is a text (`"nan"`), an array is a list of its
+rows. Later releases may add keys and accept files without them; a release that changes the meaning of a key raises the
+version.
 """
 
 from __future__ import annotations
@@ -14,79 +14,110 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from autodiff_cli.data.writing import replacing
-from autodiff_cli.training.objective.losses import LOSSES
-from autodiff_cli.training.prediction.terms import Terms
-from autodiff_cli.training.result.figures import Figures
+from autodiff_cli.data.writing import open_atomic_text
+from autodiff_cli.training.losses import LOSSES
+from autodiff_cli.training.result.goodness import GoodnessOfFit
 from autodiff_cli.version import __version__
 
 if TYPE_CHECKING:
-    from autodiff_cli.training.result.fit import FittedModel
-
-FORMAT = "autodiff model"
-VERSION = 1
+    from autodiff_cli.training.result.fitted_model import FittedModel
 
 
-def save(fit: FittedModel, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file, as a whole or not at all. Raises OSError if that fails."""
-    head = {"format": FORMAT, "version": VERSION, "autodiff": __version__, "columns": [*fit.columns]}
-    figures = {name: getattr(fit, name) for name in KEYS}
+@dataclass(frozen=True, slots=True)
+class FitSettings:
+    """The settings of a fit that matter for predictions.
+
+    Attributes:
+        likelihood: whether the model is itself a negative log-likelihood.
+        weighted: whether rows had weights or standard deviations.
+        weights, sigma: the column with the weights or standard deviations; None if they were given as arrays.
+        absolute_sigma: whether standard deviations are absolute, not relative.
+    """
+
+    likelihood: bool = False
+    weighted: bool = False
+    weights: str | None = None
+    sigma: str | None = None
+    absolute_sigma: bool = False
+
+    @property
+    def weighting_column(self) -> str | None:
+        """The column with the weights or standard deviations of the rows."""
+        return self.weights if self.sigma is None else self.sigma
+
+
+MODEL_FORMAT = "autodiff model"
+MODEL_FORMAT_VERSION = 1
+
+
+def save_model(fit: FittedModel, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, completely or not at all. Raises OSError if that fails."""
+    header = {
+        "format": MODEL_FORMAT,
+        "version": MODEL_FORMAT_VERSION,
+        "autodiff": __version__,
+        "columns": [*fit.columns],
+    }
+    values = {name: getattr(fit, name) for name in VALUE_READERS}
     if not fit.definition:
-        figures["covariance"] = None  # nothing but nan, for every pair of parameters
-    with replacing(path) as stream:
-        json.dump({**head, **_plain(figures)}, stream, ensure_ascii=False, allow_nan=False)
+        values["covariance"] = None  # all elements are nan
+    with open_atomic_text(path) as stream:
+        json.dump({**header, **_to_json(values)}, stream, ensure_ascii=False, allow_nan=False)
         stream.write("\n")
 
 
-# --- values to what JSON can say, and back. What a reader raises means that the value cannot be.
+# --- Conversion of values to JSON and back. A reader raises an exception if the value is invalid.
 
-Reader: TypeAlias = Callable[[Any], Any]
+ValueReader: TypeAlias = Callable[[Any], Any]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Figures | Terms):
-        return _plain(dataclasses.asdict(value))
+def _to_json(value: Any) -> Any:
+    """Return a value as JSON can represent it."""
+    if isinstance(value, GoodnessOfFit | FitSettings):
+        return _to_json(dataclasses.asdict(value))
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _to_json(item) for name, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return _to_json(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     return value
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
+    """Return a text. Raises for other values, as all readers here."""
     if not isinstance(value, str):
         raise TypeError
-    value.encode()  # half of a surrogate pair is no text
+    value.encode()  # raises for half of a surrogate pair
     return value
 
 
-def texts(value: Any) -> list[str]:
-    """A list of texts."""
-    return _list(value, _text)
+def read_texts(value: Any) -> list[str]:
+    """Return a list of texts."""
+    return _read_list(value, _read_text)
 
 
-def _truth(value: Any) -> bool:
+def _read_bool(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError
     return value
 
 
-def _whole(value: Any) -> int:
+def _read_int(value: Any) -> int:
     if type(value) is not int:
         raise TypeError
     return value
 
 
-def _number(value: Any) -> float:
+def _read_number(value: Any) -> float:
     if isinstance(value, str) and value not in ("nan", "inf", "-inf"):
         raise ValueError
     if isinstance(value, bool):
@@ -94,124 +125,126 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _list(value: Any, read: Reader) -> list[Any]:
+def _read_list(value: Any, read: ValueReader) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError
     return [read(item) for item in value]
 
 
-def _array(value: Any) -> Any:
-    """A number, or an array of floats from lists of equal lengths."""
+def _read_array(value: Any) -> Any:
+    """Return a number, or an array of floats from nested lists of equal lengths."""
     if not isinstance(value, list):
-        return _number(value)
+        return _read_number(value)
     if not value:
         raise ValueError
-    return np.array([_array(item) for item in value], dtype=np.float64)
+    return np.array([_read_array(item) for item in value], dtype=np.float64)
 
 
-def _counts(value: Any) -> Any:
-    return np.array(_list(value, lambda row: _list(row, _whole)), dtype=np.int64)
+def _read_counts(value: Any) -> Any:
+    return np.array(_read_list(value, lambda row: _read_list(row, _read_int)), dtype=np.int64)
 
 
-def _labels(value: Any, least: int = 2) -> tuple[Any, ...]:
+def _read_labels(value: Any, least: int = 2) -> tuple[Any, ...]:
     texts = isinstance(value, list) and all(isinstance(label, str) for label in value)
-    labels = tuple(_list(value, _text if texts else _whole))
+    labels = tuple(_read_list(value, _read_text if texts else _read_int))
     if len({*labels}) < len(labels) or len(labels) < least:
         raise ValueError
     return labels
 
 
-def _by_name(read: Reader) -> Reader:
+def _mapping_of(read: ValueReader) -> ValueReader:
     return lambda value: {name: read(item) for name, item in value.items()}
 
 
-def _pair(read: Reader) -> Reader:
+def _pair_of(read: ValueReader) -> ValueReader:
     def pair(value: Any) -> tuple[Any, Any]:
-        low, high = _list(value, read)
+        low, high = _read_list(value, read)
         return low, high
 
     return pair
 
 
-def _moment(value: Any) -> str:
-    return datetime.fromisoformat(_text(value)).isoformat()
+def _read_datetime(value: Any) -> str:
+    return datetime.fromisoformat(_read_text(value)).isoformat()
 
 
-def _quantity(value: Any) -> dict[str, float | None]:
-    return {"value": _number(value["value"]), "stderr": _or_none(_number)(value["stderr"])}
+def _read_quantity(value: Any) -> dict[str, float | None]:
+    return {"value": _read_number(value["value"]), "stderr": _optional(_read_number)(value["stderr"])}
 
 
-def _or_none(read: Reader) -> Reader:
+def _optional(read: ValueReader) -> ValueReader:
     return lambda value: None if value is None else read(value)
 
 
-def _figures(value: Any) -> Figures:
+def _read_goodness(value: Any) -> GoodnessOfFit:
     figures: dict[str, Any] = {
-        name: tuple(_list(item, _number)) if isinstance(item, list) else _or_none(_number)(item)
+        name: tuple(_read_list(item, _read_number)) if isinstance(item, list) else _optional(_read_number)(item)
         for name, item in value.items()
     }
-    return Figures(**figures)
+    return GoodnessOfFit(**figures)
 
 
-def _loss(value: Any) -> str:
+def _read_loss_name(value: Any) -> str:
     if value and value not in LOSSES:
         raise ValueError
-    return _text(value)
+    return _read_text(value)
 
 
-def _terms(value: Any) -> Terms:
-    said: dict[str, Any] = {name: None if item is None else _TERMS[type(item)](item) for name, item in value.items()}
-    return Terms(**said)
+def _read_settings(value: Any) -> FitSettings:
+    settings: dict[str, Any] = {
+        name: None if item is None else _SETTING_READERS[type(item)](item) for name, item in value.items()
+    }
+    return FitSettings(**settings)
 
 
-_TERMS: dict[type, Reader] = {str: _text, bool: _truth}
+_SETTING_READERS: dict[type, ValueReader] = {str: _read_text, bool: _read_bool}
 
 
-def _history(value: Any) -> list[dict[str, float]]:
-    return _list(value, lambda record: {name: _step(name, item) for name, item in record.items()})
+def _read_history(value: Any) -> list[dict[str, float]]:
+    return _read_list(value, lambda record: {name: _read_history_value(name, item) for name, item in record.items()})
 
 
-def _step(name: str, value: Any) -> float:
-    return _whole(value) if name == "epoch" else _number(value)
+def _read_history_value(name: str, value: Any) -> float:
+    return _read_int(value) if name == "epoch" else _read_number(value)
 
 
-# What a file says of a fit, by the names of its attributes, and how each is read.
-KEYS: dict[str, Reader] = {
-    "model": _text,
-    "rows": _whole,
-    "parameters": _by_name(_array),
-    "fixed": _by_name(_array),
-    "stderr": _by_name(_or_none(_array)),
-    "loss": _number,
-    "rss": _or_none(_number),
-    "dof": _whole,
-    "r_squared": _or_none(_number),
-    "optimizer": _text,
-    "epochs": _whole,
-    "converged": _truth,
-    "failure": _text,
-    "history": _history,
-    "covariance": _or_none(_array),
-    "definition": _text,
-    "formula": _text,
-    "warnings": texts,
-    "classes": _or_none(_labels),
-    "accuracy": _or_none(_number),
-    "confusion": _or_none(_counts),
-    "scale": _or_none(_number),
-    "loss_name": _or_none(_loss),
-    "huber_delta": _or_none(_number),
-    "penalty": _or_none(_number),
-    "figures": _figures,
-    "interval_dof": _or_none(_whole),
-    "confidence_level": _number,
-    "bounds": _by_name(_pair(_number)),
-    "intervals": _by_name(_by_name(_or_none(_pair(_array)))),
-    "origins": _by_name(_moment),
-    "derived": _by_name(_quantity),
-    "terms": _terms,
-    "levels": lambda value: {_text(name): _labels(levels, 1) for name, levels in value.items()},
-    "validation_rows": _whole,
-    "validation_loss": _or_none(_number),
-    "validation_accuracy": _or_none(_number),
+# The keys of a model file, which are attributes of a fit, and how each is read.
+VALUE_READERS: dict[str, ValueReader] = {
+    "model": _read_text,
+    "rows": _read_int,
+    "parameters": _mapping_of(_read_array),
+    "fixed": _mapping_of(_read_array),
+    "stderr": _mapping_of(_optional(_read_array)),
+    "loss": _read_number,
+    "rss": _optional(_read_number),
+    "dof": _read_int,
+    "r_squared": _optional(_read_number),
+    "optimizer": _read_text,
+    "epochs": _read_int,
+    "converged": _read_bool,
+    "failure": _read_text,
+    "history": _read_history,
+    "covariance": _optional(_read_array),
+    "definition": _read_text,
+    "formula": _read_text,
+    "warnings": read_texts,
+    "classes": _optional(_read_labels),
+    "accuracy": _optional(_read_number),
+    "confusion": _optional(_read_counts),
+    "scale": _optional(_read_number),
+    "loss_name": _optional(_read_loss_name),
+    "huber_delta": _optional(_read_number),
+    "penalty": _optional(_read_number),
+    "figures": _read_goodness,
+    "interval_dof": _optional(_read_int),
+    "confidence_level": _read_number,
+    "bounds": _mapping_of(_pair_of(_read_number)),
+    "intervals": _mapping_of(_mapping_of(_optional(_pair_of(_read_array)))),
+    "origins": _mapping_of(_read_datetime),
+    "derived": _mapping_of(_read_quantity),
+    "terms": _read_settings,
+    "levels": lambda value: {_read_text(name): _read_labels(levels, 1) for name, levels in value.items()},
+    "validation_rows": _read_int,
+    "validation_loss": _optional(_read_number),
+    "validation_accuracy": _optional(_read_number),
 }

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.blocks import Blocks
-from autodiff_cli.backends.llvm.kernel import Llvm
-from autodiff_cli.backends.llvm.target import host
+from autodiff_cli.backends.llvm.backend import LlvmBackend
+from autodiff_cli.backends.llvm.machine_code import host_processor
+from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 
 Array = NDArray[np.float64]
 
-WIDTHS = [width for width in (2, 4, 8) if width <= host().width]
+WIDTHS = [width for width in (2, 4, 8) if width <= host_processor().width]
 every_width = pytest.mark.parametrize("width", WIDTHS)
 
 
@@ -33,9 +33,9 @@ def _computed(
 ) -> Array:
     graphs, rows = RowGraphs(outputs, columns.keys(), leaves or {}), next(iter(columns.values())).shape[-1]
     if is_summed:
-        return backend.sums(graphs).sums(point or {}, columns, rows)
-    kernel = backend.rows(graphs)
-    out = np.full((kernel.numbers, rows), 12345.0)
+        return backend.sum_kernel(graphs).sums(point or {}, columns, rows)
+    kernel = backend.row_kernel(graphs)
+    out = np.full((kernel.value_count, rows), 12345.0)
     kernel.write(kernel.prepare(point or {}), columns, out)
     return out
 
@@ -46,8 +46,8 @@ summed = functools.partial(_computed, True)  # their sums over all rows
 
 def both_ways(*arguments: Any, width: int | None = None) -> None:
     """Compiled code and NumPy's blocks agree, by row and in sums."""
-    found, wanted = (by_row(backend, *arguments) for backend in (Llvm(1, width), Blocks()))
+    found, wanted = (by_row(backend, *arguments) for backend in (LlvmBackend(1, width), NumpyBackend()))
     np.testing.assert_allclose(found, wanted, rtol=2e-13, atol=1e-13)
     size = np.nansum(np.abs(wanted[np.isfinite(wanted).all(axis=1)]), axis=1).max(initial=0.0)  # of what is added up
-    found, wanted = (summed(backend, *arguments) for backend in (Llvm(1, width), Blocks()))
+    found, wanted = (summed(backend, *arguments) for backend in (LlvmBackend(1, width), NumpyBackend()))
     np.testing.assert_allclose(found, wanted, rtol=2e-13, atol=1e-13 + 1e-17 * size)

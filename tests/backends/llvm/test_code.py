@@ -9,29 +9,27 @@ from dataclasses import replace
 import pytest
 
 from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.backends.llvm import target
-from autodiff_cli.backends.llvm.machine.compile import assembly
-from autodiff_cli.backends.llvm.plans.layout import laid_out
-from autodiff_cli.backends.llvm.plans.nests import nests
-from autodiff_cli.backends.llvm.plans.plan import planned
-from autodiff_cli.backends.llvm.target import Processor, host
-from autodiff_cli.backends.llvm.writing.program import written
+from autodiff_cli.backends.llvm import machine_code as target
+from autodiff_cli.backends.llvm.codegen import kernel_module
+from autodiff_cli.backends.llvm.layout import lay_out, loop_nests
+from autodiff_cli.backends.llvm.machine_code import Processor, assembly, host_processor
+from autodiff_cli.backends.llvm.plan import plan_kernel
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import WIDTHS
 
-X86 = pytest.mark.skipif(not host().triple.startswith("x86_64"), reason="needs an x86 processor")
+X86 = pytest.mark.skipif(not host_processor().triple.startswith("x86_64"), reason="needs an x86 processor")
 
 
 def text_of(expression: str, processor: Processor) -> str:
     program = read(expression)
     leaves = [leaf for name, leaf in program.leaves.items() if name not in "xy"]
     graphs = RowGraphs(simplify([program.output, *gradient_nodes(program.output, leaves)]), {"x", "y"})
-    plan = planned(graphs, summed=True)
-    found = nests(plan)
-    layout = laid_out(plan, found, processor.width)
-    return written(processor, plan, found, layout, ("f8",) * len(plan.columns), 8192, summed=True)
+    plan = plan_kernel(graphs, is_summed=True)
+    found = loop_nests(plan)
+    layout = lay_out(plan, found, processor.width)
+    return kernel_module(processor, plan, found, layout, ("f8",) * len(plan.column_inputs), 8192, is_summed=True)
 
 
 def inner_loop(expression: str, processor: Processor) -> str:
@@ -48,27 +46,29 @@ def inner_loop(expression: str, processor: Processor) -> str:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_loop_over_rows_works_on_whole_vectors(width: int) -> None:
     register = {2: "xmm", 4: "ymm", 8: "zmm"}[width]
-    loop = inner_loop("(y - a - b*x)^2", host(width))
+    loop = inner_loop("(y - a - b*x)^2", host_processor(width))
     arithmetic = re.findall(r"\tv?(?:fn?m(?:add|sub)\d+|add|sub|mul)(p|s)d\t[^\n]*%(.)mm", loop)
     assert arithmetic
     assert set(arithmetic) == {("p", register[0])}
 
 
 @X86
-@pytest.mark.skipif(host().width < 4, reason="needs AVX2")
+@pytest.mark.skipif(host_processor().width < 4, reason="needs AVX2")
 def test_products_and_sums_are_fused() -> None:
-    loop = inner_loop("(y - a - b*x)^2", host(4))
+    loop = inner_loop("(y - a - b*x)^2", host_processor(4))
     assert len(re.findall(r"vfn?m(?:add|sub)", loop)) >= 3
     assert "call" not in loop
 
 
 @X86
-@pytest.mark.skipif(not target._has_library(), reason="needs glibc's library of vectors")
+@pytest.mark.skipif(not target._has_vector_library(), reason="needs glibc's library of vectors")
 def test_what_several_formulas_have_in_common_is_called_once() -> None:
     """For four vectors side by side, and for those that are left."""
 
     def called(expression: str) -> Counter[str]:
-        return Counter(re.findall(r"call .*@_ZGV\w+_(\w+)", text_of(expression, replace(host(), features=""))))
+        return Counter(
+            re.findall(r"call .*@_ZGV\w+_(\w+)", text_of(expression, replace(host_processor(), features="")))
+        )
 
     assert called("(y - a*exp(-b*x) - c*sin(d*x))^2") == {"cos": 5, "exp": 5, "sin": 5}
     # a tanh and its slope, a softplus of both signs and its slopes: one exponential each
@@ -77,24 +77,24 @@ def test_what_several_formulas_have_in_common_is_called_once() -> None:
 
 
 @X86
-@pytest.mark.skipif(not host().fuses, reason="needs fused multiply-adds")
+@pytest.mark.skipif(not host_processor().has_fma, reason="needs fused multiply-adds")
 @pytest.mark.parametrize("width", WIDTHS)
 def test_usual_functions_are_written_out_where_nothing_else_is_called(width: int) -> None:
-    assert "call" not in inner_loop("(y - a*exp(-b*x) - c*sin(d*x) - log(x))^2", host(width))
-    assert "call" in inner_loop("(y - a*exp(-b*x) - c*erf(d*x))^2", host(width))
+    assert "call" not in inner_loop("(y - a*exp(-b*x) - c*sin(d*x) - log(x))^2", host_processor(width))
+    assert "call" in inner_loop("(y - a*exp(-b*x) - c*erf(d*x))^2", host_processor(width))
 
 
 @X86
 def test_one_division_by_each_divisor() -> None:
     """Others stand apart, in a loop for divisors near the ends of the range."""
-    loop = inner_loop("(y - (a + b*x + c*x^2)/(1 + d*x + f*x^2))^2", host())
+    loop = inner_loop("(y - (a + b*x + c*x^2)/(1 + d*x + f*x^2))^2", host_processor())
     assert len(re.findall(r"\tv?divpd", loop)) == 1
-    loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", replace(host(), features=""))
+    loop = inner_loop("y*softplus(-a*x) + (1 - y)*softplus(a*x)", replace(host_processor(), features=""))
     assert len(re.findall(r"\tv?divpd", loop)) == 4  # of four vectors
 
 
 def test_no_flag_assumes_that_nothing_is_nan_or_infinite() -> None:
-    text = text_of("(y - a*exp(-b*x)/x - max(a, x))^2", host())
+    text = text_of("(y - a*exp(-b*x)/x - max(a, x))^2", host_processor())
     assert not re.search(r"\b(nnan|ninf|nsz|arcp|afn|fast)\b", text)
 
 
@@ -113,4 +113,4 @@ def test_other_processors_get_code_too() -> None:
 
 def test_a_width_that_the_processor_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
-        host(16)
+        host_processor(16)

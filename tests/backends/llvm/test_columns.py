@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width, summed
 
 PAGE = mmap.PAGESIZE
@@ -52,12 +52,12 @@ def test_no_byte_beyond_a_column_is_touched(fenced: Fenced, rows: int, at_end: b
     generator = np.random.default_rng(rows)
     plain = {"x": generator.normal(size=rows), "y": generator.normal(size=rows).astype("f4")}
     columns = {name: fenced.array(values, at_end=at_end) for name, values in plain.items()}
-    kernel = Llvm(1, width).rows(RowGraphs([OUTPUT, read("y").output], {"x", "y"}))
+    kernel = LlvmBackend(1, width).row_kernel(RowGraphs([OUTPUT, read("y").output], {"x", "y"}))
     out = fenced.array(np.empty((2, rows)), at_end=at_end)
     kernel.write(kernel.prepare({"a": 2.0}), columns, out)
     np.testing.assert_allclose(out[0], 2 * np.exp(-(plain["x"] ** 2)) + plain["y"], rtol=1e-14, atol=1e-14)
     np.testing.assert_array_equal(out[1], plain["y"])
-    (total,) = summed(Llvm(1, width), [OUTPUT], columns, {"a": 2.0})
+    (total,) = summed(LlvmBackend(1, width), [OUTPUT], columns, {"a": 2.0})
     assert total == pytest.approx(out[0].sum(), rel=1e-13)
 
 
@@ -70,7 +70,7 @@ def test_no_byte_beyond_a_column_of_vectors_is_touched(fenced: Fenced, rows: int
     program = read("W: 4x3; v: 3; sum(tanh(W @ v)) + v[1]")
     outputs = [program.output, *gradient_nodes(program.output, [program.leaves["W"]], sizes)]
     columns = {"v": fenced.array(v, at_end=at_end)}
-    found = summed(Llvm(1), outputs, columns, {"W": w}, sizes)
+    found = summed(LlvmBackend(1), outputs, columns, {"W": w}, sizes)
     slopes = (1 / np.cosh(w @ v) ** 2) @ v.T
     np.testing.assert_allclose(found, [np.tanh(w @ v).sum() + v[1].sum(), *slopes.ravel()], rtol=1e-12, atol=1e-13)
 
@@ -88,7 +88,7 @@ def test_numbers_of_every_type_are_read_as_they_are(letters: str, rows: int, wid
         x[-1] = limits.max
     else:
         x = (100 * generator.normal(size=rows)).astype(dtype)
-    found = by_row(Llvm(1, width), [read("x + 0.5*a").output], {"x": x}, {"a": 0.0})
+    found = by_row(LlvmBackend(1, width), [read("x + 0.5*a").output], {"x": x}, {"a": 0.0})
     np.testing.assert_array_equal(found[0], x.astype(np.float64))
 
 
@@ -107,7 +107,7 @@ def test_arrays_that_lie_unusually_are_read_all_the_same() -> None:
         "half a float": x.astype("f2"),
     }
     for way, column in ways.items():
-        found = by_row(Llvm(1), [read("2*x").output], {"x": column})
+        found = by_row(LlvmBackend(1), [read("2*x").output], {"x": column})
         np.testing.assert_array_equal(found[0], 2 * column.astype(np.float64), way)
 
 
@@ -116,7 +116,7 @@ def test_columns_of_vectors_that_lie_unusually() -> None:
     ways = [v, v[:, ::2], v[::-1], v.T.copy().T, np.asfortranarray(v)[:, 3:9], v.astype("f4"), np.vstack((v, v))[::2]]
     output = read("v: 3; v[0] + 10*v[1] + 100*v[2]").output
     for column in ways:
-        found = by_row(Llvm(1), [output], {"v": column}, {}, {"v": (3,)})
+        found = by_row(LlvmBackend(1), [output], {"v": column}, {}, {"v": (3,)})
         np.testing.assert_array_equal(found[0], np.array([1, 10, 100]) @ column)
 
 
@@ -130,13 +130,13 @@ def test_columns_of_vectors_that_lie_unusually() -> None:
     ],
 )
 def test_columns_that_do_not_fit_are_named(columns: dict[str, Any], rows: int, words: str) -> None:
-    kernel = Llvm(1).sums(RowGraphs([read("x").output], {"x"}))
+    kernel = LlvmBackend(1).sum_kernel(RowGraphs([read("x").output], {"x"}))
     with pytest.raises(ValueError, match=words):
         kernel.sums({}, columns, rows)
 
 
 def test_values_are_written_to_what_has_room_for_them() -> None:
-    kernel = Llvm(1).rows(RowGraphs([read("x").output], {"x"}))
+    kernel = LlvmBackend(1).row_kernel(RowGraphs([read("x").output], {"x"}))
     for out in (np.empty((2, 5)), np.empty((1, 5), "f4"), np.empty((5, 1)).T[:, ::2], np.empty((1, 9))[:, ::2]):
         rows = 5 if out.shape[-1] == 5 else out.shape[-1]
         with pytest.raises(ValueError, match="values are written to an array of 1x"):
@@ -144,7 +144,7 @@ def test_values_are_written_to_what_has_room_for_them() -> None:
 
 
 def test_the_same_column_changed_in_place_is_read_anew() -> None:
-    kernel = Llvm(1).sums(RowGraphs([read("x").output], {"x"}))
+    kernel = LlvmBackend(1).sum_kernel(RowGraphs([read("x").output], {"x"}))
     x = np.ones(10)
     assert kernel.sums({}, {"x": x}, 10) == [10]
     x[0] = 5
@@ -152,7 +152,7 @@ def test_the_same_column_changed_in_place_is_read_anew() -> None:
 
 
 def test_a_copied_column_changed_in_place_is_read_anew() -> None:
-    kernel = Llvm(1).sums(RowGraphs([read("x").output], {"x"}))
+    kernel = LlvmBackend(1).sum_kernel(RowGraphs([read("x").output], {"x"}))
     x = np.ones(20)[::2]
     assert kernel.sums({}, {"x": x}, 10) == [10]
     x[0] = 5

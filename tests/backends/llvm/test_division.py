@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.llvm.functions import division
-from autodiff_cli.backends.llvm.functions.vectors import Lane, VectorCode
-from autodiff_cli.backends.llvm.kernel import Llvm
-from autodiff_cli.language.lowering import read
-from autodiff_cli.numbers.arrays.table import quiet
+from autodiff_cli.backends.llvm import vectors as division
+from autodiff_cli.backends.llvm.backend import LlvmBackend
+from autodiff_cli.backends.llvm.vectors import LaneType, VectorCode
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from tests.backends.llvm.compiled import by_row, every_width, summed
 
 GRAPHS = [read(text).output for text in ("a/d", "b/d", "1/d")]
@@ -27,8 +27,8 @@ SIGNED = [*EDGES, *(-x for x in EDGES)]
 
 
 def compared(a: NDArray[np.float64], b: NDArray[np.float64], d: NDArray[np.float64], width: int | None = None) -> None:
-    found = by_row(Llvm(1, width), GRAPHS, {"a": a, "b": b, "d": d})
-    with quiet():
+    found = by_row(LlvmBackend(1, width), GRAPHS, {"a": a, "b": b, "d": d})
+    with ignore_float_errors():
         wanted = np.array([a / d, b / d, 1 / d])
         normal = np.abs(wanted) >= np.finfo(float).tiny
         np.testing.assert_allclose(found[normal], wanted[normal], rtol=4.5e-16)  # 2 units in the last place
@@ -58,7 +58,7 @@ def test_sums_that_are_begun_again_count_every_row_once(width: int, count: int, 
     rows = 3001  # three strips and a tail
     d = np.where(np.arange(rows) % 1500 == 1400, far, 2.0)
     graphs = [read(f"{k}*a/({text})").output for k in range(1, count + 1)]
-    found = summed(Llvm(1, width), graphs, {"a": d, "d": d})
+    found = summed(LlvmBackend(1, width), graphs, {"a": d, "d": d})
     # exp(log(d)) is off by 700 units in the last place
     np.testing.assert_allclose(found, rows * np.arange(1.0, count + 1), rtol=1e-11 if "exp" in text else 1e-15)
 
@@ -77,25 +77,25 @@ def test_sums_that_are_begun_again_count_every_row_once(width: int, count: int, 
     ],
 )
 def test_where_a_divisor_cannot_get_to_the_ends(text: str, is_moderate: bool) -> None:
-    from autodiff_cli.backends.llvm.functions.table import applied
-    from autodiff_cli.graph.tape import topological
+    from autodiff_cli.backends.llvm.functions import apply_to_vectors
+    from autodiff_cli.graph.tape import topological_order
 
     code = VectorCode()
     made = {}
-    for node in topological([read(text).output]):
+    for node in topological_order([read(text).output]):
         if node.op is not None:
-            made[node] = applied(node.op, *[made[each] for each in node.inputs])
+            made[node] = apply_to_vectors(node.op, *[made[each] for each in node.inputs])
         elif node.is_constant:
-            made[node] = code.vector(float(node.text))
+            made[node] = code.as_vector(float(node.text))
         else:
-            made[node] = code.make("load", Lane.FLOAT, detail=node.text, varies=True)
+            made[node] = code.make("load", LaneType.FLOAT, detail=node.text, is_varying=True)
         assert made[node] is not None
     d = made[node]
     assert d is not None
-    first, second = (code.make("load", Lane.FLOAT, detail=name, varies=True) / d for name in "ab")
-    found = division.with_shared_divisors([first, second], watching=True)
+    first, second = (code.make("load", LaneType.FLOAT, detail=name, is_varying=True) / d for name in "ab")
+    found = division.share_divisors([first, second], may_watch=True)
     assert [root.op for root in found.roots] == ["fmul", "fmul"]
     assert [each.op for each in found.watched] == ([] if is_moderate else [d.op])
-    cautious = division.with_shared_divisors([first, second], watching=False)
+    cautious = division.share_divisors([first, second], may_watch=False)
     assert cautious.roots[0].op == ("fmul" if is_moderate else "fdiv")
     assert not cautious.watched

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.backends import descent
-from autodiff_cli.backends.blocks import Blocks
-from autodiff_cli.backends.descent import orders
-from autodiff_cli.backends.llvm import epochs as compiled
-from autodiff_cli.backends.llvm.kernel import Llvm
-from autodiff_cli.backends.protocol import Backend, Descent, State
-from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.backends import gradient_descent as descent
+from autodiff_cli.backends.gradient_descent import epoch_orders
+from autodiff_cli.backends.llvm import backend as compiled
+from autodiff_cli.backends.llvm.backend import LlvmBackend
+from autodiff_cli.backends.numpy_backend import NumpyBackend
+from autodiff_cli.backends.protocol import Backend, GradientDescent, OptimizerState
+from autodiff_cli.training.options import OPTIMIZERS
 from tests.backends.llvm.compiled import every_width
 from tests.backends.llvm.test_columns import Fenced
 
@@ -36,17 +36,17 @@ def data(rows: int, kind: Any = np.float64) -> dict[str, Any]:
     return {**{name: column.astype(kind) for name, column in columns.items()}, "w": weights}
 
 
-def descent_of(objective: Objective, method: str, longest: float | None = None) -> Descent:
+def descent_of(objective: Objective, method: str, longest: float | None = None) -> GradientDescent:
     """What an objective hands a backend."""
-    taken: list[Descent] = []
+    taken: list[GradientDescent] = []
 
-    class Taking(Blocks):
-        def epochs(self, descent: Descent, *, recompute_every: int | None = None) -> Any:
+    class Taking(NumpyBackend):
+        def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> Any:
             taken.append(descent)
-            return super().epochs(descent, recompute_every=recompute_every)
+            return super().epoch_kernel(descent, recompute_every=recompute_every)
 
-    objective.kernels._stepping = Taking()
-    objective.epochs(OPTIMIZERS[method], longest)
+    objective.kernels._epoch_backend = Taking()
+    objective.epoch_runner(OPTIMIZERS[method], longest)
     return taken[0]
 
 
@@ -58,21 +58,21 @@ def run(
     columns: Any = None,
     times: int = 3,
     longest: float | None = None,
-) -> tuple[list[float], State]:
+) -> tuple[list[float], OptimizerState]:
     """Some epochs: their losses, and the state after them."""
-    kernel = backend.epochs(descent_of(objective, method, longest))
-    state, generator = State.begun(objective.start, OPTIMIZERS[method]), np.random.default_rng(5)
+    kernel = backend.epoch_kernel(descent_of(objective, method, longest))
+    state, generator = OptimizerState.initial(objective.start, OPTIMIZERS[method]), np.random.default_rng(5)
     point = {**objective.fixed, **objective.settings}
     columns = objective.table.columns if columns is None else columns
     rows = next(iter(columns.values())).shape[-1]
-    drawn = (next(orders(generator, rows, batch)) for _ in range(times))
+    drawn = (next(epoch_orders(generator, rows, batch)) for _ in range(times))
     return [kernel.run(state, RATE, point, columns, batch, order) for order in drawn], state
 
 
-def assert_same(found: tuple[list[float], State], wanted: tuple[list[float], State]) -> None:
+def assert_same(found: tuple[list[float], OptimizerState], wanted: tuple[list[float], OptimizerState]) -> None:
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-11, atol=1e-15)
-    np.testing.assert_allclose(found[1].numbers, wanted[1].numbers, rtol=1e-9, atol=1e-12)
-    assert found[1].steps == wanted[1].steps
+    np.testing.assert_allclose(found[1].values, wanted[1].values, rtol=1e-9, atol=1e-12)
+    assert found[1].step_count == wanted[1].step_count
 
 
 def scaled(columns: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def scaled(columns: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("batch", [1, 7, 32, 1000])
 def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
     objective = Objective(MODEL, scaled(data(203)))
-    assert_same(run(Llvm(1), objective, method, batch), run(Blocks(), objective, method, batch))
+    assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
 @pytest.mark.parametrize("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"])
@@ -93,15 +93,15 @@ def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: b
     start: dict[str, Any] = {"v": [0.5, -0.25]} if model is VECTORS else {}
     objective = Objective(model, scaled(data(101)), weights="w" if weighted else None, start=start)
     for batch in (2, 16, 60):
-        assert_same(run(Llvm(1), objective, method, batch), run(Blocks(), objective, method, batch))
+        assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
 @pytest.mark.parametrize("longest", [1e-3, 0.3, 1e9])
 def test_gradients_are_shortened_as_in_the_loop(longest: float) -> None:
     objective = Objective(VECTORS, scaled(data(90)), weights="w", start={"v": [3, 1], "a": 2})
-    found, wanted = (run(each, objective, "momentum", 9, longest=longest) for each in (Llvm(1), Blocks()))
+    found, wanted = (run(each, objective, "momentum", 9, longest=longest) for each in (LlvmBackend(1), NumpyBackend()))
     assert_same(found, wanted)
-    assert (found[1].theta != run(Llvm(1), objective, "momentum", 9)[1].theta).any() == (longest < 1e9)
+    assert (found[1].theta != run(LlvmBackend(1), objective, "momentum", 9)[1].theta).any() == (longest < 1e9)
 
 
 @pytest.mark.parametrize("slope", [1e200, np.inf, np.nan, 0.0])
@@ -109,7 +109,8 @@ def test_gradients_of_any_size_are_shortened(slope: float) -> None:
     objective = Objective("a*x + b*y", {"x": [1.0], "y": [1.0]})
     columns = {"x": np.full(4, slope), "y": np.full(4, slope / 2)}
     found, wanted = (
-        run(each, objective, "sgd", 2, columns, times=1, longest=1.0)[1].theta for each in (Llvm(1), Blocks())
+        run(each, objective, "sgd", 2, columns, times=1, longest=1.0)[1].theta
+        for each in (LlvmBackend(1), NumpyBackend())
     )
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
@@ -117,28 +118,29 @@ def test_gradients_of_any_size_are_shortened(slope: float) -> None:
 @pytest.mark.parametrize("batch", [1, 13, 64, 600])
 def test_wide_layers_too(batch: int) -> None:
     objective = Objective("y ~ mlp([x, z], [40, 40], relu)", scaled(data(601)), weights="w")
-    assert_same(*(run(each, objective, "nesterov", batch, times=1) for each in (Llvm(1), Blocks())))
+    assert_same(*(run(each, objective, "nesterov", batch, times=1) for each in (LlvmBackend(1), NumpyBackend())))
 
 
 @every_width
 def test_on_every_width(width: int) -> None:
     objective = Objective(MODEL, scaled(data(77)), weights="w")
-    assert_same(run(Llvm(1, width), objective, "adamw", 10), run(Blocks(), objective, "adamw", 10))
+    assert_same(run(LlvmBackend(1, width), objective, "adamw", 10), run(NumpyBackend(), objective, "adamw", 10))
 
 
 def test_the_bits_are_the_same_for_any_number_of_threads_and_any_split(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = Objective(MODEL, scaled(data(3001)))
-    one = run(Llvm(1), objective, "adam", 8)
-    monkeypatch.setattr(compiled, "_LONG", 0.0)  # as many calls as can be
-    monkeypatch.setattr(compiled, "_DRAWN", 2000)
-    other = run(Llvm(2), objective, "adam", 8)
+    one = run(LlvmBackend(1), objective, "adam", 8)
+    change_settings(monkeypatch, call_seconds=0.0, gather_bytes=2000)  # as many calls as possible
+    other = run(LlvmBackend(2), objective, "adam", 8)
     assert one[0] == other[0]
-    np.testing.assert_array_equal(one[1].numbers, other[1].numbers)
+    np.testing.assert_array_equal(one[1].values, other[1].values)
 
 
 def test_batches_larger_than_a_kernel_takes_go_to_all_threads() -> None:
     objective = Objective(MODEL, scaled(data(20_000)))
-    assert_same(run(Llvm(2), objective, "adam", 9000, times=1), run(Blocks(), objective, "adam", 9000, times=1))
+    assert_same(
+        run(LlvmBackend(2), objective, "adam", 9000, times=1), run(NumpyBackend(), objective, "adam", 9000, times=1)
+    )
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
@@ -162,15 +164,15 @@ def test_columns_of_other_types_are_widened(kind: Any) -> None:
     columns = data(150, kind)
     objective = Objective("y ~ a*x + b", columns)
     wide = {name: np.asarray(column, np.float64) for name, column in columns.items()}
-    found, wanted = (run(Llvm(1), objective, "adagrad", 13, given) for given in (columns, wide))
+    found, wanted = (run(LlvmBackend(1), objective, "adagrad", 13, given) for given in (columns, wide))
     assert found[0] == wanted[0]
-    np.testing.assert_array_equal(found[1].numbers, wanted[1].numbers)
+    np.testing.assert_array_equal(found[1].values, wanted[1].values)
 
 
 def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
     objective = Objective("y ~ a*x + b", scaled(data(101)))
     plain = {name: np.array(objective.table.columns[name]) for name in ("x", "y")}
-    wanted = run(Llvm(1), objective, "sgd", 10, plain)
+    wanted = run(LlvmBackend(1), objective, "sgd", 10, plain)
 
     def between(column: Any, step: int) -> Any:
         space = np.full(3 * 101 * 3, np.nan)
@@ -180,10 +182,12 @@ def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
         return place
 
     for step in (1, 3):
-        found = run(Llvm(1), objective, "sgd", 10, {name: between(column, step) for name, column in plain.items()})
+        found = run(
+            LlvmBackend(1), objective, "sgd", 10, {name: between(column, step) for name, column in plain.items()}
+        )
         assert found[0] == wanted[0]
     swapped = {name: column.astype(column.dtype.newbyteorder()) for name, column in plain.items()}
-    assert run(Llvm(1), objective, "sgd", 10, swapped)[0] == wanted[0]
+    assert run(LlvmBackend(1), objective, "sgd", 10, swapped)[0] == wanted[0]
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1"])
@@ -194,7 +198,9 @@ def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:
     objective = Objective("y ~ a*x + b*[x, z]@[z, x]", given, weights="w", start={"a": 0.01, "b": 0.001})
     columns = {name: fenced.array(column, at_end=at_end) for name, column in objective.table.columns.items()}
     for batch in (3, 8, 32, rows):
-        found, wanted = (run(Llvm(1), objective, "adam", batch, each) for each in (columns, objective.table.columns))
+        found, wanted = (
+            run(LlvmBackend(1), objective, "adam", batch, each) for each in (columns, objective.table.columns)
+        )
         assert found[0] == wanted[0]
 
 
@@ -203,24 +209,25 @@ def test_columns_that_do_not_fit_are_an_error() -> None:
     for wrong in (np.zeros(19), np.zeros(21), np.zeros((2, 20))):
         columns = {"y": np.zeros(20), "x": wrong}
         with pytest.raises(ValueError, match=r"column `x` has .* numbers; 20 are needed"):
-            run(Llvm(1), objective, "sgd", 4, columns)
+            run(LlvmBackend(1), objective, "sgd", 4, columns)
 
 
-@pytest.mark.parametrize("backend", [Blocks(), Llvm(1)])
+@pytest.mark.parametrize("backend", [NumpyBackend(), LlvmBackend(1)])
 def test_no_rows_and_no_weights_take_no_step(backend: Backend) -> None:
     objective = Objective("y ~ a*x + b", scaled(data(20)), weights="w")
     for rows in (0, 5):
         losses, state = run(backend, objective, "sgd", 4, dict.fromkeys(("x", "y", ""), np.zeros(rows)), times=1)
         assert np.isnan(losses[0])
         np.testing.assert_array_equal(state.theta, objective.start)
-        assert state.steps == 0
+        assert state.step_count == 0
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
 def test_ctrl_c_is_heard_within_an_epoch() -> None:
     rows = 3_000_000
     objective = Objective("y ~ a*x + b", {"x": np.linspace(0, 1, rows), "y": np.zeros(rows)}, backend="llvm")
-    take, state = objective.epochs(OPTIMIZERS["adam"]), State.begun(objective.start, OPTIMIZERS["adam"])
+    adam = OPTIMIZERS["adam"]
+    take, state = objective.epoch_runner(adam), OptimizerState.initial(objective.start, adam)
     before = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
     take(state, RATE, 8_000, np.random.default_rng(0))  # compiled, by then
     try:
@@ -232,16 +239,15 @@ def test_ctrl_c_is_heard_within_an_epoch() -> None:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-    assert state.steps > 0
+    assert state.step_count > 0
 
 
 def test_a_long_epoch_says_how_far_it_is_and_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = Objective(MODEL, scaled(data(3001)))
-    monkeypatch.setattr(compiled, "_LONG", 0.0)
-    monkeypatch.setattr(compiled, "_DRAWN", 4000)
-    monkeypatch.setattr(descent, "_PAUSE", 0.0)
-    for backend in (Llvm(1), Blocks()):
-        kernel = backend.epochs(descent_of(objective, "sgd"))
+    change_settings(monkeypatch, call_seconds=0.0, gather_bytes=4000)
+    monkeypatch.setattr(descent, "_PROGRESS_SECONDS", 0.0)
+    for backend in (LlvmBackend(1), NumpyBackend()):
+        kernel = backend.epoch_kernel(descent_of(objective, "sgd"))
         told: list[tuple[float, float]] = []
 
         def tell(part: float, loss: float, told: list[tuple[float, float]] = told) -> None:
@@ -249,9 +255,9 @@ def test_a_long_epoch_says_how_far_it_is_and_can_be_interrupted(monkeypatch: pyt
             if len(told) == 5:
                 raise KeyboardInterrupt
 
-        state = State.begun(objective.start, OPTIMIZERS["sgd"])
+        state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
         with pytest.raises(KeyboardInterrupt):
-            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, tell=tell)
+            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, on_progress=tell)
         assert all(before[0] < after[0] < 1 and np.isfinite(after[1]) for before, after in pairwise(told))
-        assert state.steps == round(told[-1][0] * 3001 / 10)
+        assert state.step_count == round(told[-1][0] * 3001 / 10)
         assert (state.theta != objective.start).all()

@@ -7,13 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from autodiff_cli.backends.blocks import Blocks
-from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.llvm.backend import LlvmBackend
+from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import constant, variable
+from autodiff_cli.graph.node import constant, get_op, variable
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.registry import registered
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width
 from tests.numbers.test_arrays import ELEMENTWISE, by_arrays, inputs_of, same
 from tests.ops.table import ROWS, Row
@@ -28,9 +27,9 @@ def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
     chance = random.Random(row.name)
     points = [*every_point(row), *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(100))]
     leaves = [variable(name) for name in NAMES[: len(row.domain)]]
-    output = registered(row.name)(*leaves)
+    output = get_op(row.name)(*leaves)
     columns = dict(zip(NAMES, np.array(points).T, strict=False))
-    found = by_row(Llvm(1, width), [output, *gradient_nodes(output, leaves)], columns)
+    found = by_row(LlvmBackend(1, width), [output, *gradient_nodes(output, leaves)], columns)
     for point, numbers in zip(points, found.T.tolist(), strict=True):
         compare(row, point, numbers, max(row.bound, ULPS), f"vectors of {width}")
 
@@ -40,7 +39,7 @@ def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
 def test_edges_are_those_of_numpy(op: Op, width: int) -> None:
     points = inputs_of(op)
     leaves = [variable(name) for name in NAMES[: len(points[0])]]
-    found = by_row(Llvm(1, width), [op(*leaves)], dict(zip(NAMES, np.array(points).T, strict=False)))
+    found = by_row(LlvmBackend(1, width), [op(*leaves)], dict(zip(NAMES, np.array(points).T, strict=False)))
     wrong = [
         each for each in zip(points, found[0].tolist(), by_arrays(op, points), strict=True) if not same(op, *each[1:])
     ]
@@ -61,7 +60,7 @@ def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None
     points = [tuple(float(node.text) if node.is_constant else value for node in output.inputs) for value in x.tolist()]
     if any(node.op is not None for node in output.inputs):  # the sign of a negative number
         points = [(value, -float(output.inputs[1].inputs[0].text)) for value in x.tolist()]
-    found = by_row(Llvm(1, width), [output], {"x": x})[0].tolist()
+    found = by_row(LlvmBackend(1, width), [output], {"x": x})[0].tolist()
     for value, one, other in zip(EDGES, found, by_arrays(op, points), strict=True):
         assert same(op, one, other), (value, one, other)
 
@@ -71,7 +70,7 @@ def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None
 def test_a_slope_is_no_number_where_numpys_is_none(text: str, width: int) -> None:
     program, x = read(text), np.array(EDGES[1:])  # of -inf, NumPy has other powers in vectors than alone
     slopes = gradient_nodes(program.output, [program.leaves["x"]])
-    found, wanted = (by_row(backend, slopes, {"x": x}) for backend in (Llvm(1, width), Blocks()))
+    found, wanted = (by_row(backend, slopes, {"x": x}) for backend in (LlvmBackend(1, width), NumpyBackend()))
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
 
 
@@ -81,7 +80,7 @@ def test_signs_of_zero_survive(width: int) -> None:
     for text in ("x", "-x", "tanh(x)", "sinh(x)", "asinh(x)", "x^3", "cbrt(x)", "floor(x)", "1*x", "x*1", "x/1"):
         wanted = np.signbit(x) ^ text.startswith("-")
         np.testing.assert_array_equal(
-            np.signbit(by_row(Llvm(1, width), [read(text).output], {"x": x})[0]), wanted, text
+            np.signbit(by_row(LlvmBackend(1, width), [read(text).output], {"x": x})[0]), wanted, text
         )
 
 
@@ -91,22 +90,22 @@ def test_sine_and_cosine_keep_their_digits_next_to_their_zeros(width: int) -> No
     points = [float(k) * np.pi / 2 for k in range(1, 400)] + [355.0, 103993.0, 5419351.0, 1e22, 1e300]
     for name in ("sin", "cos", "tan"):
         a = variable("a")
-        output = registered(name)(a)
-        found = by_row(Llvm(1, width), [output, *gradient_nodes(output, [a])], {"a": np.array(points)})
+        output = get_op(name)(a)
+        found = by_row(LlvmBackend(1, width), [output, *gradient_nodes(output, [a])], {"a": np.array(points)})
         for point, numbers in zip(points, found.T.tolist(), strict=True):
             compare(row[name], (point,), numbers, ULPS, name)
 
 
 def test_a_library_without_vectors_gives_the_same_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autodiff_cli.backends.llvm import target
+    from autodiff_cli.backends.llvm import machine_code as target
 
-    monkeypatch.setattr(target, "_has_library", lambda: False)
+    monkeypatch.setattr(target, "_has_vector_library", lambda: False)
     x = np.linspace(0.1, 0.9, 11)
     names = ("sin", "exp", "log1p", "erf", "cbrt", "asinh", "tanh", "expm1", "atan", "pow", "hypot", "atan2")
     x_node, other = variable("x"), constant("1.7")
-    nodes = [op(x_node, other) if op.least == 2 else op(x_node) for op in map(registered, names)]
-    found = by_row(Llvm(1), nodes, {"x": x})
+    nodes = [op(x_node, other) if op.min_inputs == 2 else op(x_node) for op in map(get_op, names)]
+    found = by_row(LlvmBackend(1), nodes, {"x": x})
     for name, values in zip(names, found, strict=True):
-        op = registered(name)
-        wanted = by_arrays(op, [(v, 1.7) if op.least == 2 else (v,) for v in x.tolist()])
+        op = get_op(name)
+        wanted = by_arrays(op, [(v, 1.7) if op.min_inputs == 2 else (v,) for v in x.tolist()])
         np.testing.assert_allclose(values, wanted, rtol=1e-15, err_msg=name)

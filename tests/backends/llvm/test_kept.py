@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autodiff_cli.backends.llvm.kernel import Llvm
-from autodiff_cli.backends.llvm.machine import compile as compiling
+from autodiff_cli.backends.llvm import machine_code as compiling
+from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.protocol import RowGraphs
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.program import read
 
 X = np.arange(20.0)
 
@@ -28,19 +28,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that have been compiled, not loaded."""
     texts: list[str] = []
-    parsed = compiling.parsed
+    parsed = compiling.parse_assembly
 
     def recorded(text: str) -> object:
         texts.append(text)
         return parsed(text)
 
-    monkeypatch.setattr(compiling, "parsed", recorded)
+    monkeypatch.setattr(compiling, "parse_assembly", recorded)
     return texts
 
 
 def run(text: str = "3*x + a") -> float:
     graphs = RowGraphs([read(text).output], {"x"})
-    (found,) = Llvm(1).sums(graphs).sums({"a": 1.0}, {"x": X}, len(X))
+    (found,) = LlvmBackend(1).sum_kernel(graphs).sums({"a": 1.0}, {"x": X}, len(X))
     return float(found)
 
 

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodiff_cli.backends.blocks import Blocks
-from autodiff_cli.backends.llvm.kernel import Llvm
+from autodiff_cli.backends.llvm.backend import LlvmBackend
+from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.registry import registered
-from autodiff_cli.language.lowering import read
+from autodiff_cli.graph.node import Node, constant, get_op, variable
+from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import both_ways, by_row, every_width, summed
 from tests.backends.test_blocks import FORMULAS
 from tests.ops.test_structural import CASES, ROWS, Case, Setting, identity
@@ -48,7 +47,7 @@ def test_gradients_of_sums(text: str, width: int) -> None:
 def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
     """Of columns alone, of parameters alone, and of each mixture."""
     setting = Setting(case)
-    output = (case.build or registered(case.name))(*setting.leaves)
+    output = (case.build or get_op(case.name))(*setting.leaves)
     generator = np.random.default_rng(3)
     values = {name: generator.uniform(0.5, 1.5, (*shape, rows)) for name, shape in setting.sizes.items()}
     names = [leaf.text for leaf in setting.leaves]
@@ -63,12 +62,12 @@ def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
 @pytest.mark.parametrize("case", CASES, ids=identity)
 def test_operations_on_arrays_with_what_is_not_finite(case: Case) -> None:
     setting = Setting(case)
-    outputs = [(case.build or registered(case.name))(*setting.leaves), *setting.gradient(setting.total)]
+    outputs = [(case.build or get_op(case.name))(*setting.leaves), *setting.gradient(setting.total)]
     for bad in (np.nan, np.inf, -np.inf):
         columns = {name: value.copy() for name, value in setting.point.items()}
         columns["x0"][..., 1] = bad
-        found = by_row(Llvm(1), outputs, columns, {}, setting.sizes)
-        np.testing.assert_allclose(found, by_row(Blocks(), outputs, columns, {}, setting.sizes), rtol=1e-12)
+        found = by_row(LlvmBackend(1), outputs, columns, {}, setting.sizes)
+        np.testing.assert_allclose(found, by_row(NumpyBackend(), outputs, columns, {}, setting.sizes), rtol=1e-12)
         assert np.isfinite(found[:, [0, *range(2, ROWS)]]).all()
 
 
@@ -90,9 +89,9 @@ def test_wide_layers() -> None:
     """Their gradients are added up after every strip."""
     sizes = {"W": (70, 3), "b": (70,), "V": (33, 70), "x": (3,)}
     leaves = {name: variable(name) for name in sizes}
-    tanh, total, square = (registered(name) for name in ("tanh", "sum", "square"))
-    hidden = tanh(registered("matmul")(leaves["W"], leaves["x"]) + leaves["b"])
-    output = total(square(registered("matmul")(leaves["V"], hidden)))
+    tanh, total, square = (get_op(name) for name in ("tanh", "sum", "square"))
+    hidden = tanh(get_op("matmul")(leaves["W"], leaves["x"]) + leaves["b"])
+    output = total(square(get_op("matmul")(leaves["V"], hidden)))
     outputs = [output, *gradient_nodes(output, [leaves[name] for name in ("W", "b", "V")], sizes)]
     generator = np.random.default_rng(0)
     point = {name: generator.normal(size=sizes[name]) for name in ("W", "b", "V")}
@@ -104,18 +103,18 @@ def test_a_choice_not_taken_leaks_nothing() -> None:
     output = read("where(x > 0, sqrt(x), a*x)").output
     a = variable("a")
     outputs = [read("where(x > 0, log(x), x)").output, *gradient_nodes(output, [a])]
-    found = by_row(Llvm(1), outputs, {"x": np.array([-1.0, 0.0, 4.0])}, {"a": 2.0})
+    found = by_row(LlvmBackend(1), outputs, {"x": np.array([-1.0, 0.0, 4.0])}, {"a": 2.0})
     assert found[0].tolist() == [-1, 0, np.log(4)]
     assert np.isfinite(found).all()
 
 
 def test_no_rows_sum_to_nothing() -> None:
-    kernel = Llvm(1).sums(RowGraphs([read("a*x").output], {"x"}))
+    kernel = LlvmBackend(1).sum_kernel(RowGraphs([read("a*x").output], {"x"}))
     assert kernel.sums({"a": 1.0}, {"x": np.empty(0)}, 0).tolist() == [0]
 
 
 def test_what_reads_no_column_counts_once_for_every_row() -> None:
-    kernel = Llvm(1).sums(RowGraphs([read("a").output, read("7").output], {"x"}))
+    kernel = LlvmBackend(1).sum_kernel(RowGraphs([read("a").output, read("7").output], {"x"}))
     for rows in (1, 5, 8195):
         assert kernel.sums({"a": 0.5}, {"x": np.ones(rows)}, rows).tolist() == [rows / 2, 7 * rows]
 
@@ -124,7 +123,7 @@ def test_more_sums_than_registers() -> None:
     leaves = [variable(f"a{k}") for k in range(60)]
     total: Node = constant("0")
     for k, leaf in enumerate(leaves):
-        total = total + leaf * registered("sin")(constant(str(k)) * variable("x"))
+        total = total + leaf * get_op("sin")(constant(str(k)) * variable("x"))
     outputs = [total, *gradient_nodes(total, leaves)]
     point = {leaf.text: float(k) for k, leaf in enumerate(leaves)}
     both_ways(outputs, {"x": np.linspace(0, 1, 5003)}, point)
@@ -140,7 +139,7 @@ def test_thousands_of_operations() -> None:
 
 def test_sums_have_the_digits_of_sums_in_pairs() -> None:
     x = np.random.default_rng(1).normal(size=1_000_000) + 1e3
-    (found,) = summed(Llvm(1), [variable("x")], {"x": x})
+    (found,) = summed(LlvmBackend(1), [variable("x")], {"x": x})
     exact = float(np.sum(x.astype(np.longdouble)))
     assert abs(found - exact) <= 2e-15 * exact
 

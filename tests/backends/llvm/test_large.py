@@ -7,14 +7,14 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.backends.blocks import Blocks
-from autodiff_cli.backends.choice import suited
-from autodiff_cli.backends.llvm.kernel import Llvm
-from autodiff_cli.backends.llvm.plans.plan import planned
+from autodiff_cli.backends.llvm.backend import LlvmBackend
+from autodiff_cli.backends.llvm.plan import plan_kernel
+from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.program import read
 from autodiff_cli.training.objective.kernels import Kernels
 
 
@@ -28,11 +28,13 @@ def test_five_thousand_numbers_are_compiled() -> None:
     )
     nodes = len(Tape(graphs.outputs).nodes)
     assert 2500 < nodes <= 5000
-    assert suited("auto", None, graphs, 1_000_000).name == "llvm"
+    assert choose_backend("auto", None, graphs, 1_000_000).name == "llvm"
     x = np.linspace(-1, 1, 100)
     point = {name: 0.01 * k - 1 for k, name in enumerate(names)}
-    found = Llvm(1).sums(graphs).sums(point, {"x": x}, len(x))
-    np.testing.assert_allclose(found, Blocks().sums(graphs).sums(point, {"x": x}, len(x)), rtol=1e-12, atol=1e-11)
+    found = LlvmBackend(1).sum_kernel(graphs).sums(point, {"x": x}, len(x))
+    np.testing.assert_allclose(
+        found, NumpyBackend().sum_kernel(graphs).sums(point, {"x": x}, len(x)), rtol=1e-12, atol=1e-11
+    )
 
 
 def _kernels(columns: int, layers: list[int], rows: int, backend: str) -> ad.Objective:
@@ -55,11 +57,11 @@ def test_what_is_compiled_does_not_grow_with_the_width_of_layers() -> None:
     sizes = []
     for width in (32, 256):
         kernels: Kernels = _kernels(8, [width, width, 1], 64, "llvm").kernels
-        sizes.append(len(planned(kernels._loss_and_slopes, summed=True).items))
+        sizes.append(len(plan_kernel(kernels._gradient_graphs, is_summed=True).items))
     assert sizes[0] == sizes[1]
 
 
 def test_wide_layers_are_compiled_where_there_are_many_rows() -> None:
     kernels = _kernels(64, [256, 256, 10], 64, "auto").kernels
-    assert suited("auto", None, kernels._loss_and_slopes, 1_000_000).name == "llvm"
-    assert suited("auto", None, kernels._loss_and_slopes, 100).name == "numpy"
+    assert choose_backend("auto", None, kernels._gradient_graphs, 1_000_000).name == "llvm"
+    assert choose_backend("auto", None, kernels._gradient_graphs, 100).name == "numpy"

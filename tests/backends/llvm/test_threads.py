@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 import signal
 import subprocess
@@ -14,15 +15,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from autodiff_cli.backends.fold import fold, slices
-from autodiff_cli.backends.llvm.kernel import CompiledSums, Llvm
-from autodiff_cli.backends.llvm.machine import runner
-from autodiff_cli.backends.llvm.machine import threads as machine_threads
-from autodiff_cli.backends.llvm.machine.threads import Crew
-from autodiff_cli.backends.llvm.writing.sharing import TASK
+from autodiff_cli.backends.llvm import runtime
+from autodiff_cli.backends.llvm.backend import CompiledSumKernel, LlvmBackend
+from autodiff_cli.backends.llvm.runtime import TASK_FIELDS, ThreadPool
 from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.language.lowering import read
+from autodiff_cli.language.program import read
 
 PROGRAM = read("(y - a*exp(-b*x) - sin(c*x))^2")
 GRAPHS = RowGraphs(
@@ -34,45 +33,47 @@ X = np.random.default_rng(0).normal(size=ROWS)
 COLUMNS = {"x": X, "y": np.cos(X)}
 
 
+def change_scheduling(monkeypatch: pytest.MonkeyPatch, **settings: float) -> None:
+    monkeypatch.setattr(runtime, "SCHEDULING", dataclasses.replace(runtime.SCHEDULING, **settings))
+
+
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads are used however small the work, and whatever else the machine does."""
-    monkeypatch.setattr(runner, "_ALONE", 0.0)
-    monkeypatch.setattr(runner, "_ALONE_IF_NEAR", 0.0)
-    monkeypatch.setattr(runner, "_OFTEN", 0)
+    change_scheduling(monkeypatch, solo_seconds=0.0, solo_seconds_if_awake=0.0, max_solo_doublings=0)
 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("rows", [ROWS, 3 * 8192, 8193, 100])
 def test_the_same_bits_with_any_number_of_threads(rows: int) -> None:
     columns = {name: column[:rows] for name, column in COLUMNS.items()}
-    found = [Llvm(threads).sums(GRAPHS).sums(POINT, columns, rows).tobytes() for threads in (1, 2, 3, 8)]
+    found = [LlvmBackend(threads).sum_kernel(GRAPHS).sums(POINT, columns, rows).tobytes() for threads in (1, 2, 3, 8)]
     assert len(set(found)) == 1
 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("blocks", [1, 2, 8, 16])
 def test_the_same_bits_for_any_split_into_calls(blocks: int) -> None:
-    kernel = Llvm(2).sums(GRAPHS)
+    kernel = LlvmBackend(2).sum_kernel(GRAPHS)
     size = blocks * kernel.block_rows
     whole = kernel.sums(POINT, COLUMNS, ROWS)
     parts = (
         kernel.sums(POINT, {name: column[part] for name, column in COLUMNS.items()}, part.stop - part.start)
-        for part in slices(ROWS, size)
+        for part in block_slices(ROWS, size)
     )
     assert fold(parts, np.add).tobytes() == whole.tobytes()
 
 
 @pytest.mark.usefixtures("eager")
 def test_the_same_bits_however_many_blocks_go_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Llvm(2).sums(GRAPHS).sums(POINT, COLUMNS, ROWS)
-    monkeypatch.setattr(runner, "_LONG", 1e-9)
-    assert Llvm(2).sums(GRAPHS).sums(POINT, COLUMNS, ROWS).tobytes() == whole.tobytes()
+    whole = LlvmBackend(2).sum_kernel(GRAPHS).sums(POINT, COLUMNS, ROWS)
+    change_scheduling(monkeypatch, call_seconds=1e-9)
+    assert LlvmBackend(2).sum_kernel(GRAPHS).sums(POINT, COLUMNS, ROWS).tobytes() == whole.tobytes()
 
 
 @pytest.mark.usefixtures("eager")
 def test_values_by_row_from_several_threads() -> None:
-    kernel = Llvm(3).rows(RowGraphs([read("a*x + y").output], {"x", "y"}))
+    kernel = LlvmBackend(3).row_kernel(RowGraphs([read("a*x + y").output], {"x", "y"}))
     out = np.empty((1, ROWS))
     kernel.write(kernel.prepare({"a": 2.0}), COLUMNS, out)
     np.testing.assert_allclose(out[0], 2 * X + np.cos(X), rtol=1e-15, atol=1e-15)
@@ -80,15 +81,15 @@ def test_values_by_row_from_several_threads() -> None:
 
 @pytest.mark.usefixtures("eager")
 def test_functions_of_python_are_called_from_every_thread() -> None:
-    kernel = Llvm(3).sums(RowGraphs([read("gamma(1 + x^2)").output], {"x"}))
+    kernel = LlvmBackend(3).sum_kernel(RowGraphs([read("gamma(1 + x^2)").output], {"x"}))
     x = np.linspace(0, 2, 50_000)
     (found,) = kernel.sums({}, {"x": x}, len(x))
-    (alone,) = Llvm(1).sums(RowGraphs([read("gamma(1 + x^2)").output], {"x"})).sums({}, {"x": x}, len(x))
+    (alone,) = LlvmBackend(1).sum_kernel(RowGraphs([read("gamma(1 + x^2)").output], {"x"})).sums({}, {"x": x}, len(x))
     assert found == alone
 
 
 def test_one_kernel_serves_several_callers_at_once() -> None:
-    kernel = Llvm(1).sums(GRAPHS)
+    kernel = LlvmBackend(1).sum_kernel(GRAPHS)
     points = [{**POINT, "a": float(k)} for k in range(6)]
     wanted = [kernel.sums(point, COLUMNS, ROWS).tolist() for point in points]
     found: list[list[float]] = [[] for _ in points]
@@ -104,7 +105,7 @@ def test_one_kernel_serves_several_callers_at_once() -> None:
     assert found == wanted
 
 
-def _endless(kernel: CompiledSums, timer: threading.Timer) -> None:
+def _endless(kernel: CompiledSumKernel, timer: threading.Timer) -> None:
     timer.start()
     for _ in range(10_000):
         kernel.sums(POINT, COLUMNS, ROWS)
@@ -114,7 +115,7 @@ def _endless(kernel: CompiledSums, timer: threading.Timer) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("text", ["sin(x)*a", "gamma(2 + sin(x))*a"])
 def test_an_interrupt_comes_through_at_any_moment(text: str, threads: int) -> None:
-    kernel = Llvm(threads).sums(RowGraphs([read(text).output], {"x"}))
+    kernel = LlvmBackend(threads).sum_kernel(RowGraphs([read(text).output], {"x"}))
     whole = kernel.sums(POINT, COLUMNS, ROWS).tobytes()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     for seconds in np.linspace(0.001, 0.03, 25):
@@ -131,25 +132,25 @@ def test_where_no_thread_can_be_started_one_does_all(monkeypatch: pytest.MonkeyP
     def refuses(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    wanted = Llvm(1).sums(GRAPHS).sums(POINT, COLUMNS, ROWS)
-    monkeypatch.setattr(machine_threads, "_crew", None)
+    wanted = LlvmBackend(1).sum_kernel(GRAPHS).sums(POINT, COLUMNS, ROWS)
+    monkeypatch.setattr(runtime, "_pool", None)
     monkeypatch.setattr(threading.Thread, "start", refuses)
-    assert Llvm(4).sums(GRAPHS).sums(POINT, COLUMNS, ROWS).tobytes() == wanted.tobytes()
+    assert LlvmBackend(4).sum_kernel(GRAPHS).sums(POINT, COLUMNS, ROWS).tobytes() == wanted.tobytes()
 
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
-def _shared(crew: Crew, works: list[Callable[[], object]], patience: int = 0) -> None:
+def _shared(crew: ThreadPool, works: list[Callable[[], object]], patience: int = 0) -> None:
     functions = [_RUN(lambda _job, _memory, work=work: work()) for work in works]
     fields = [[ctypes.cast(each, ctypes.c_void_p).value, 0, 0, patience, 0, 0, 0] for each in functions]
-    tasks = (ctypes.c_uint64 * (len(TASK) * len(works)))(*[field for task in fields for field in task])
-    crew.share(ctypes.addressof(tasks), len(works), patience)
+    tasks = (ctypes.c_uint64 * (len(TASK_FIELDS) * len(works)))(*[field for task in fields for field in task])
+    crew.run_tasks(ctypes.addressof(tasks), len(works), patience)
 
 
 @pytest.mark.parametrize("seconds", [0, 1e-4])
 def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> None:
-    crew, under_way, done = Crew(), [], []
+    crew, under_way, done = ThreadPool(), [], []
 
     def work() -> None:
         under_way.append(threading.get_ident())
@@ -157,7 +158,7 @@ def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> No
         done.append(under_way[-1])
 
     for _ in range(50):
-        _shared(crew, [work, work, work], crew.looks(seconds))
+        _shared(crew, [work, work, work], crew.spins_for(seconds))
         assert len(done) == len(under_way)
         if len({*under_way}) == 3:
             return
@@ -165,7 +166,7 @@ def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> No
 
 
 def test_what_no_helper_has_begun_is_taken_back() -> None:
-    crew, begun, held, done = Crew(), threading.Event(), threading.Event(), []
+    crew, begun, held, done = ThreadPool(), threading.Event(), threading.Event(), []
 
     def holds() -> None:
         begun.set()
@@ -182,17 +183,16 @@ def test_what_no_helper_has_begun_is_taken_back() -> None:
 
 def test_helpers_who_come_in_vain_are_seldom_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that is busy with something else."""
-    shared, real = [], Crew.share
+    shared, real = [], ThreadPool.run_tasks
 
-    def late(crew: Crew, tasks: int, count: int, patience: int) -> None:
+    def late(crew: ThreadPool, tasks: int, count: int, patience: int) -> None:
         shared.append(count)
         real(crew, tasks, 1, patience)
         time.sleep(0.01)
 
-    monkeypatch.setattr(runner, "_ALONE", 0.0)
-    monkeypatch.setattr(runner, "_ALONE_IF_NEAR", 0.0)
-    monkeypatch.setattr(Crew, "share", late)
-    kernel, columns = Llvm(2).sums(GRAPHS), {name: column[:20_000] for name, column in COLUMNS.items()}
+    change_scheduling(monkeypatch, solo_seconds=0.0, solo_seconds_if_awake=0.0)
+    monkeypatch.setattr(ThreadPool, "run_tasks", late)
+    kernel, columns = LlvmBackend(2).sum_kernel(GRAPHS), {name: column[:20_000] for name, column in COLUMNS.items()}
     for _ in range(150):
         kernel.sums(POINT, columns, 20_000)
     assert 0 < len(shared) < 30
@@ -200,11 +200,11 @@ def test_helpers_who_come_in_vain_are_seldom_called(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("eager")
 def test_kernels_of_several_callers_share_helpers() -> None:
-    kernels = [Llvm(threads).sums(GRAPHS) for threads in (2, 3, 4, 8)]
+    kernels = [LlvmBackend(threads).sum_kernel(GRAPHS) for threads in (2, 3, 4, 8)]
     wanted = kernels[0].sums(POINT, COLUMNS, ROWS).tobytes()
     found: list[bytes] = []
 
-    def call(kernel: CompiledSums) -> None:
+    def call(kernel: CompiledSumKernel) -> None:
         found.extend(kernel.sums(POINT, COLUMNS, ROWS).tobytes() for _ in range(20))
 
     callers = [threading.Thread(target=call, args=(kernel,)) for kernel in kernels]
@@ -219,12 +219,12 @@ def test_kernels_of_several_callers_share_helpers() -> None:
 def test_a_process_ends_while_helpers_look_for_work(ends: str) -> None:
     program = f"""
 import ctypes, os, time
-from autodiff_cli.backends.llvm.machine.threads import crew
-from autodiff_cli.backends.llvm.writing.sharing import TASK
+from autodiff_cli.backends.llvm.runtime import TASK_FIELDS, thread_pool
 run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda *_: time.sleep(0.05))
 address = ctypes.cast(run, ctypes.c_void_p).value
-tasks = (ctypes.c_uint64 * (2 * len(TASK)))(*2 * [address, 0, 0, crew().looks(60), 0, 0, 0])
-crew().share(ctypes.addressof(tasks), 2, crew().looks(60))
+spins = thread_pool().spins_for(60)
+tasks = (ctypes.c_uint64 * (2 * len(TASK_FIELDS)))(*2 * [address, 0, 0, spins, 0, 0, 0])
+thread_pool().run_tasks(ctypes.addressof(tasks), 2, spins)
 {ends}
 """
     begun = time.monotonic()
@@ -236,7 +236,7 @@ crew().share(ctypes.addressof(tasks), 2, crew().looks(60))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.usefixtures("eager")
 def test_a_forked_process_has_threads_of_its_own() -> None:
-    kernel = Llvm(2).sums(GRAPHS)
+    kernel = LlvmBackend(2).sum_kernel(GRAPHS)
     wanted = kernel.sums(POINT, COLUMNS, ROWS).tobytes()
     child = os.fork()
     if not child:

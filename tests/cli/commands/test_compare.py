@@ -21,7 +21,7 @@ def test_models_are_listed_best_first() -> None:
     output = run_cli(["compare", DECAY, *MODELS])
     assert output.status == 0
     lines = output.splitlines()
-    assert lines[0] == "3 models of 40 rows, best first"
+    assert lines[0] == "3 models fitted to 40 rows, best first"
     assert lines[2].split("  ")[-1] == "y ~ a*exp(-b*x)"
     assert "1 within 2: F(1, 37)" in output
     document = run_cli(["compare", DECAY, *MODELS, "--json"]).json
@@ -50,7 +50,7 @@ def test_one_model_that_fails_does_not_stop_the_others() -> None:
 
 
 def test_bad_input_is_status_2() -> None:
-    expect_refusal(run_cli(["compare", DECAY]), "MODEL... missing")
+    expect_refusal(run_cli(["compare", DECAY]), "missing MODEL...")
     expect_refusal(run_cli(["compare", DECAY, MODELS[0]]), "takes two models")
     expect_refusal(run_cli(["compare", DECAY, MODELS[0], "y ~ a +"]), "")
     expect_refusal(run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--folds", "1"]), "2 folds or more")

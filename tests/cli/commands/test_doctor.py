@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autodiff_cli.backends import health
+from autodiff_cli.backends import selection as health
 from tests.support import run_cli
 
 
@@ -19,7 +19,7 @@ def test_it_says_what_computes_here() -> None:
 
 
 def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "compiles", lambda: False)
+    monkeypatch.setattr(health, "has_compiler", lambda: False)
     assert "numpy: llvmlite is not installed" in run_cli("doctor")
 
 
@@ -31,4 +31,4 @@ def test_it_says_that_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_values_are_refused() -> None:
     refused = run_cli("doctor --x 3")
     assert refused.status == 2
-    assert "it is about no point" in refused.stderr
+    assert "doctor takes no values" in refused.stderr

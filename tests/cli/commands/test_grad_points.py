@@ -84,7 +84,7 @@ def test_a_column_of_a_constants_name_is_a_variable() -> None:
 def test_points_that_are_not_finite_are_counted() -> None:
     output = run_cli("grad log(x) --at -", stdin="x\n1\n0\n-1\n")
     assert output.status == 0
-    assert output.stderr == "points where the value or a derivative is not a finite number: 2\n"
+    assert output.stderr == "points where the value or a derivative is not finite: 2\n"
 
 
 def test_more_rows_than_a_block_holds() -> None:
@@ -119,12 +119,12 @@ BAD = [
     ("x,y\n",              "there are no rows"),
     ("",                   "the file is empty"),
     ("x,y\n1,٣\n",         'column `y`: "٣" is not a number'),
-    ("1,2\n3,4\n",         "the first line holds numbers; it must hold the names of the columns"),
+    ("1,2\n3,4\n",         "the first line holds numbers, not column names"),
     ("a,b\n1,2\n",         "no column is a variable of the expression (`x`, `y`); the columns are a, b"),
     ("x\n1\n",             "no value for `y`"),
     ("x,x,y\n1,2,3\n",     "more than once"),
-    ("x,y,value\n1,2,3\n", "there is a column `value` already"),
-    ("x,y,d_x\n1,2,3\n",   "there is a column `d_x` already"),
+    ("x,y,value\n1,2,3\n", "there is already a column `value`"),
+    ("x,y,d_x\n1,2,3\n",   "there is already a column `d_x`"),
 ]
 # fmt: on
 
@@ -147,8 +147,8 @@ def test_what_is_wrong_with_the_points_is_named(data: str, message: str) -> None
 # fmt: off
 WRONG = [
     (["grad", "x*y", "--x", "2"],            "so it takes no value: leave --x out"),
-    (["grad", "x*y", "--x", "0:1:3"],        "--at is not"),
-    (["grad", "x*y", "--hessian"],           "--hessian is not"),
+    (["grad", "x*y", "--x", "0:1:3"],        "cannot be combined with --at"),
+    (["grad", "x*y", "--hessian"],           "cannot be combined with --hessian"),
     (["grad", "x*y", "--z", "2"],            "no variable `z`"),
     (["grad", "sum(v)*x", "--v", "[1,2]"],   "--wrt"),
     (["grad", "sum(x)"],                     "`x` is an array"),
@@ -202,15 +202,15 @@ def test_each_point_is_as_if_it_were_alone(start: float, stop: float, count: int
 
 # fmt: off
 RANGES = [
-    ("0:1",        "a range is START:STOP:COUNT, as --x 0:10:101, not `0:1`"),
+    ("0:1",        "a range is START:STOP:COUNT, such as --x 0:10:101, not `0:1`"),
     ("0:1:0",      "START:STOP:COUNT"),
     ("0:1:2.5",    "START:STOP:COUNT"),
     ("0:1:2:3",    "START:STOP:COUNT"),
-    ("0:inf:3",    "from one finite number to another"),
+    ("0:inf:3",    "the ends of a range are finite numbers"),
     ("0:y:3",      "must be a number"),
-    ("[1,2]:3:4",  "from one finite number to another"),
-    ("0:1:99999999999999999999", "combinations"),
-    ("0:1:" + 5000 * "1", "is the most that can be counted"),
+    ("[1,2]:3:4",  "the ends of a range are finite numbers"),
+    ("0:1:99999999999999999999", "the ranges give"),
+    ("0:1:" + 5000 * "1", "a range has at most"),
     ("0:1:٣",      "START:STOP:COUNT"),
 ]
 # fmt: on
@@ -238,8 +238,8 @@ def test_arrays_may_be_the_same_at_all_points() -> None:
     assert (output.status, output) == (0, "x,value,d_x\n0,0,3\n0.5,1.5,3\n1,3,3\n")
     for line, message in (
         ("grad sum(v*x) --v [1,2] --x 0:1:3", "choose variables that are numbers with --wrt"),
-        ("grad 'v: 2; sum(v)' --v 0:1:3", "there is one number per point"),
-        ("grad v[0] --v 0:1:3", "there is one number per point"),
+        ("grad 'v: 2; sum(v)' --v 0:1:3", "each point has one number for it"),
+        ("grad v[0] --v 0:1:3", "each point has one number for it"),
     ):
         refused = run_cli(line)
         assert (refused.status, refused) == (2, "")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from autodiff_cli.cli.environment import Environment
-from autodiff_cli.cli.running import run
-from autodiff_cli.explain.lessons.lesson import titles
+from autodiff_cli.cli.main import run
+from autodiff_cli.explain.lessons import lesson_titles
 from tests.support import expect_refusal, run_cli
 
 
@@ -35,7 +35,7 @@ def test_all_are_listed() -> None:
         assert lesson["title"] in output
 
 
-@pytest.mark.parametrize("name", [*titles()])
+@pytest.mark.parametrize("name", [*lesson_titles()])
 def test_each_runs_in_a_pipe_and_as_json(name: str) -> None:
     output = run_cli(f"lesson {name}")
     assert (output.status, output.stderr) == (0, "")
@@ -50,10 +50,10 @@ def test_each_runs_in_a_pipe_and_as_json(name: str) -> None:
 
 def test_questions_are_asked_with_hints_in_two_stages() -> None:
     shown = asked("fan-out", "1", "", "0.540", "-1.46", "x: -2")
-    assert "Not yet. It is about b = sin(x) alone" in shown
+    assert "Not yet. It concerns only b = sin(x)" in shown
     assert "cos(1): what is that?" in shown
     assert shown.count("Correct.") == 3
-    assert shown.rstrip().endswith("2 of 3 at the first try.")
+    assert shown.rstrip().endswith("2 of 3 correct at the first try.")
 
 
 def test_after_both_hints_comes_the_answer_and_q_ends() -> None:
@@ -67,7 +67,7 @@ def test_what_is_no_answer_costs_no_hint() -> None:
     shown = asked("fan-out", "half", "0,5", "0.54", "-1.46", "7", "x")
     assert shown.count("The answer is a number, rounded to two digits or more") == 2
     assert "The answer is a number from 1 to 4." in shown
-    assert shown.rstrip().endswith("3 of 3 at the first try.")
+    assert shown.rstrip().endswith("3 of 3 correct at the first try.")
 
 
 def test_a_page_is_one_file(tmp_path: Path) -> None:
@@ -81,4 +81,4 @@ def test_a_page_is_one_file(tmp_path: Path) -> None:
 def test_what_is_no_lesson() -> None:
     expect_refusal(run_cli("lesson chian"), "there is no lesson `chian`; did you mean `chain`?")
     expect_refusal(run_cli("lesson chain --x 2"), "a lesson has its own values")
-    expect_refusal(run_cli("lesson -o page.html"), "which lesson?")
+    expect_refusal(run_cli("lesson -o page.html"), "needs the name of a lesson")

@@ -99,7 +99,7 @@ def test_a_prediction_that_is_not_finite_is_pointed_out(tmp_path: Path) -> None:
     path = trained(tmp_path, "y ~ a*log(x + 1)", ROWS)
     output = run_cli(["predict", path, "-"], stdin="x\n1\n-1\n-2\n")
     assert [float(row["prediction"]) for row in table(output)][1:] == [-math.inf, pytest.approx(math.nan, nan_ok=True)]
-    assert "not a finite number: 2" in output.stderr
+    assert "prediction is not finite: 2" in output.stderr
     assert run_cli(["predict", path, "-", "--json"], stdin="x\n-1\n").json["prediction"] == ["-inf"]
 
 
@@ -160,8 +160,8 @@ def test_a_damaged_column_that_is_only_handed_through_is_known_before_rows_are_w
 def test_rows_that_quotes_make_more_than_one_of_are_known_before_they_are_written(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autodiff_cli.data.files.DataFile.rows", lambda _: iter([["1"]]))
-    assert "it has 2 rows or 1" in refused(run_cli(["predict", model, "-"], stdin="x\n1\n2\n"))
+    monkeypatch.setattr("autodiff_cli.data.files.DataFile.iter_rows", lambda _: iter([["1"]]))
+    assert "it has 2 or 1 rows" in refused(run_cli(["predict", model, "-"], stdin="x\n1\n2\n"))
 
 
 @pytest.mark.parametrize(
@@ -169,11 +169,11 @@ def test_rows_that_quotes_make_more_than_one_of_are_known_before_they_are_writte
     [
         ("", "the file is empty"),
         ("x\n", "there are no rows"),
-        ("z,w\n1,2\n", "the model needs `x`; the columns are z, w"),
+        ("z,w\n1,2\n", "the model needs the column `x`; the columns are z, w"),
         ("x,z\n1,2\n1\n", "line 3: 1 cell, but the header has 2"),
         ("x\n1\ntwo\n", 'line 3, column `x`: "two" is not a number'),
         ("x,z\n1,1\n,1\n", "line 3, column `x`: empty"),
-        ("x,prediction\n1,2\n", "there is a column `prediction` already"),
+        ("x,prediction\n1,2\n", "there is already a column `prediction`"),
     ],
 )
 def test_bad_data_is_status_2(data: str, message: str, model: str) -> None:
@@ -184,7 +184,7 @@ def test_bad_data_is_status_2(data: str, message: str, model: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("MODEL", "DATA missing"),
+        ("MODEL", "missing DATA"),
         ("/nowhere.json -", "/nowhere.json: no such file"),
         ("MODEL /nowhere.csv", "/nowhere.csv: no such file"),
         ("rows.csv -", "not a model file"),
@@ -236,7 +236,7 @@ def test_rows_with_missing_cells_are_left_out_and_counted(model: str) -> None:
     text = "note,x\nfirst,1\nsecond,\nthird,3\n"
     output = run_cli(["predict", model, "-", "--drop-missing"], stdin=text)
     assert [row["note"] for row in table(output)] == ["first", "third"]
-    assert "rows left out because a cell is missing: 1" in output.stderr
+    assert "rows left out because of missing cells: 1" in output.stderr
     assert "--drop-missing" in refused(run_cli(["predict", model, "-"], stdin=text))
 
 
@@ -255,4 +255,4 @@ def test_probabilities_of_classes_and_of_ones(tmp_path: Path) -> None:
 def test_what_a_model_cannot_say_is_refused(model: str) -> None:
     assert "probabilities" in refused(run_cli(["predict", model, "-", "--probabilities"], stdin="x\n1\n"))
     assert "between 0 and 1" in refused(run_cli(["predict", model, "-", "--interval", "0"], stdin="x\n1\n"))
-    assert "the target too: `y`" in refused(run_cli(["predict", model, "-", "--residuals"], stdin="x\n1\n"))
+    assert "--residuals needs the column `y`" in refused(run_cli(["predict", model, "-", "--residuals"], stdin="x\n1\n"))

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from autodiff_cli.cli.keys import Key, decoded
+from autodiff_cli.cli.terminal import Key, decode_keys
 from tests.support import run_cli
 
 AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
@@ -110,7 +110,7 @@ def test_keys_lead_through_both_passes(terminal: Terminal) -> None:
     terminal.until("sin scales by its slope, cos(2) = -0.416147")
     terminal.until("q quit")
     terminal.type(b"?")
-    terminal.until("the step before")
+    terminal.until("previous step")
     terminal.type(b"q")
     assert terminal.end() == 0
 
@@ -140,11 +140,11 @@ def test_a_signal_to_end_is_obeyed_with_the_terminal_in_order(terminal: Terminal
 def test_after_a_crash_the_terminal_is_in_order(terminal: Terminal) -> None:
     code = (
         "import sys\n"
-        "from autodiff_cli.render.characters.walk import Walk\n"
+        "from autodiff_cli.render.step_view import StepView\n"
         "from autodiff_cli.cli.main import main\n"
         f"sys.argv = ['autodiff', *{LINE!r}, '--step']\n"
-        "draw = Walk.screen\n"
-        "Walk.screen = lambda self, view, window: draw(self, view, window) if not view.at else 1 / 0\n"
+        "draw = StepView.screen\n"
+        "StepView.screen = lambda self, view, window: draw(self, view, window) if not view.position else 1 / 0\n"
         "sys.exit(main())\n"
     )
     terminal.start(sys.executable, "-c", code)
@@ -298,8 +298,8 @@ CODES = [
 
 @pytest.mark.parametrize(("data", "is_all", "keys", "rest"), CODES)
 def test_what_a_terminal_sends_is_read_as_keys(data: bytes, is_all: bool, keys: list[Key], rest: bytes) -> None:
-    assert decoded(data, is_all) == (keys, rest)
+    assert decode_keys(data, is_all) == (keys, rest)
     for k in range(len(data) if keys and not is_all else 0):  # and in two parts
-        first, begun = decoded(data[:k], is_all=False)
-        second, left = decoded(begun + data[k:], is_all=False)
+        first, begun = decode_keys(data[:k], is_all=False)
+        second, left = decode_keys(begun + data[k:], is_all=False)
         assert (first + second, left) == (keys, rest)

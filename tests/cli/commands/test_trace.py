@@ -22,7 +22,7 @@ def test_both_passes_in_words() -> None:
         "  3. x*y + sin(x) = 6 + 0.909297 = 6.9093\n"
         "\n"
         "backward pass: from the output to the inputs\n"
-        "  The output's adjoint is 1. A node waits until all its users have handed it their share.\n"
+        "  The output's adjoint is 1. A node is processed once all its users have contributed to its adjoint.\n"
         "  1. x*y + sin(x), adjoint 1: a sum distributes: each term gets the adjoint, unchanged\n"
         "       x*y: 1 × 1 = 1\n"
         "       sin(x): 1 × 1 = 1\n"
@@ -73,7 +73,7 @@ def test_a_long_trace_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
     line = ["trace", "sin(" * 3000 + "x" + ")" * 3000, "--x", "1"]
     drawn, piped = run_cli(line, terminal=80), run_cli(line)
     assert len(drawn.splitlines()) < 400
-    assert "2940 steps left out" in drawn
+    assert "2940 steps omitted" in drawn
     assert len(piped.splitlines()) > 9000
 
 

@@ -27,7 +27,7 @@ def test_paths_in_words() -> None:
         "       3 × 1 = 3\n"
         "  2. x → sin(x) → x*y + sin(x)\n"
         "       -0.416147 × 1 = -0.416147\n"
-        "  in all: 3 + (-0.416147) = 2.58385 = d/dx\n"
+        "  total: 3 + (-0.416147) = 2.58385 = d/dx\n"
         "\n"
         "value = 6.909297426825682\n"
         "\n"
@@ -94,7 +94,7 @@ def test_forward_mode_has_the_tangents_and_the_work() -> None:
 
 def test_forward_mode_in_words_follows_one_variable() -> None:
     output = run_cli([*LINE, "--mode", "forward", "--wrt", "y"])
-    assert "  2. sin(x) = sin(2) = 0.909297; no change with y arrives, tangent 0\n" in output
+    assert "  2. sin(x) = sin(2) = 0.909297; it does not depend on y, so its tangent is 0\n" in output
     assert "  3. x*y + sin(x) = 6 + 0.909297 = 6.9093; tangent 2\n       from x*y: 1 × 2 = 2\n" in output
     assert "forward mode, all 2 variables                6          1\n" in output
     assert "d/dy = 2" in output
@@ -104,14 +104,14 @@ def test_forward_mode_in_words_follows_one_variable() -> None:
 def test_the_tape_says_what_is_kept() -> None:
     output = run_cli([*LINE, "--tape"])
     assert "   2  mul        x, y         x*y           x, y         16 B\n" in output
-    assert "kept for the backward pass: 16 B; all results together: 24 B" in output
+    assert "saved for the backward pass: 16 B; all results together: 24 B" in output
     document = run_cli([*LINE, "--tape", "--json"]).json
     assert document["tape"][0] == {"node": 2, "op": "mul", "inputs": [0, 1], "output": 2, "saved": [0, 1], "bytes": 16}
 
 
 def test_several_views_stand_one_after_the_other() -> None:
     output = run_cli([*LINE, "--paths", "--tape", "--mode", "forward"])
-    positions = [output.index(part) for part in ("forward mode: how fast", "paths from x", "tape: what")]
+    positions = [output.index(part) for part in ("forward mode: how fast", "paths from x", "tape: the values")]
     assert positions == sorted(positions)
 
 
@@ -163,9 +163,9 @@ WRONG = [
     (["--paths", "y", "--wrt", "x"],           "--paths y"),
     (["--format", "svg", "--highlight", "z"],  "--highlight z: the expression has no variable `z`"),
     (["--format", "svg", "--paths"],           "--format svg draws the graph"),
-    (["--highlight", "x"],                     "are for drawings"),
-    (["--hide-constants", "--json"],           "are for drawings"),
-    (["--json", "--format", "dot"],            "exclude each other"),
+    (["--highlight", "x"],                     "need a drawing"),
+    (["--hide-constants", "--json"],           "need a drawing"),
+    (["--json", "--format", "dot"],            "cannot be combined with --format"),
     (["--format", "png"],                      "png"),
     (["--paths", "x", "--paths", "y"],         "--paths is given twice"),
     (["--paths=x", "--paths"],                 "--paths is given twice"),
@@ -207,14 +207,14 @@ def test_folding_is_for_drawings_and_draws_calls_as_one_node() -> None:
     assert 'label="f(x)\\n3 nodes inside' in run_cli([*line, "--format", "dot"])
     output = run_cli(line)
     assert (output.status, output) == (2, "")
-    assert "--fold and --find are for drawings" in output.stderr
+    assert "--fold and --find need a drawing" in output.stderr
 
 
 def test_finding_nothing_suggests_what_is_there() -> None:
     assert "sin(x)" in run_cli([*LINE, "--format", "dot", "--find", "sin"])
     output = run_cli([*LINE, "--format", "dot", "--find", "sinn"])
     assert (output.status, output) == (2, "")
-    assert "--find sinn: no operation and no part of the formula has `sinn` in it; did you mean `sin`?" in output.stderr
+    assert "--find sinn: no label in the drawing contains `sinn`; did you mean `sin`?" in output.stderr
     output = run_cli(["trace", "x + 0*2", "--x", "1", "--format", "dot", "--only", "x", "--find", "cos"])
     assert "no part of the formula has `cos` in it" in output.stderr
 
@@ -223,7 +223,7 @@ def test_finding_nothing_suggests_what_is_there() -> None:
 def test_a_picture_that_cannot_be_written_is_refused(name: str, tmp_path: Path) -> None:
     output = run_cli([*LINE, "-o", str(tmp_path / name)])
     assert (output.status, output) == (2, "")
-    assert f"{name}: trace does not write .{name[-3:].lower()}; it knows .json" in output.stderr
+    assert f"{name}: trace cannot write .{name[-3:].lower()} files; it can write .json" in output.stderr
     assert not [*tmp_path.iterdir()]
 
 
@@ -234,7 +234,7 @@ def test_a_limit_is_for_paths() -> None:
 
 
 def test_a_variable_that_wrt_leaves_out_has_no_paths() -> None:
-    expect_refusal(run_cli("trace x*y --x 2 --y 3 --wrt x --paths y"), "--paths y: --wrt leaves `y` out")
+    expect_refusal(run_cli("trace x*y --x 2 --y 3 --wrt x --paths y"), "--paths y: `y` is not in --wrt")
 
 
 def test_a_dash_is_standard_output() -> None:
@@ -247,9 +247,9 @@ FIRST_TRIES = [
     ("trace speed*time --speed 3 --tim 2", "no variable `tim`", "--time"),
     ("trace 'sum(Wᵀ @ x)' --W [[1,2],[3,4]] --x [1,2]", "`Wᵀ` is one name", "transpose(W)"),
     ("trace 'mlp(x, [2])' --x [1,2]", "`x` is a number here", "x: 2; mlp(x, [2])"),
-    ("trace x*y --x 1,2,3 --y 1", "stand in square brackets", "[1, 2, 3]"),
+    ("trace x*y --x 1,2,3 --y 1", "goes in square brackets", "[1, 2, 3]"),
     ("trace x*y --x 1 --z 2", "no variable `z`, only `x`, `y`", None),
-    ("trace x*y 2 3", "an option, as --x 2", None),
+    ("trace x*y 2 3", "to set a variable, use `--x 2`", None),
     ("trace [x,y] --x 1 --y 2", "`sum(…)` of an array, or one of its elements", None),
 ]
 

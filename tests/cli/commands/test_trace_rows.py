@@ -71,7 +71,7 @@ def test_a_saved_fit_is_traced_by_the_loss_it_was_fitted_by(tmp_path: Path) -> N
     rows = [run_cli(f"trace {model} {path} --row {k} --json").json["value"] for k in range(1, 6)]
     assert np.mean(rows) == pytest.approx(fit.loss, rel=1e-9)
     refused = run_cli(f"trace {model} {path} --row 1 --loss mse")
-    expect_refusal(refused, "says which loss it was fitted by")
+    expect_refusal(refused, "already has the loss of its fit")
 
 
 def test_classes_and_networks(kinds: str, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_all_views_work(decay: str, view: str) -> None:
         ("--row 1 --a 2 --b 1 --y 3", "`y` is a column of the data"),
         ("--row 1 --a 2 --c 1", "no parameter `c`"),
         ("--row 1 --a 2 --b 1 --loss msd", "there is no loss msd; did you mean mse?"),
-        ("--a 2 --b 1", "--row N traces the loss of a row"),
+        ("--a 2 --b 1", "to trace the loss at a row of a data file, add --row N"),
     ],
 )
 def test_what_cannot_be_traced(decay: str, options: str, message: str) -> None:
@@ -113,7 +113,7 @@ def test_what_cannot_be_traced(decay: str, options: str, message: str) -> None:
 
 
 def test_a_row_needs_data_and_a_model_needs_its_columns(decay: str, tmp_path: Path) -> None:
-    expect_refusal(run_cli('trace "y ~ a*x" --row 3 --a 2'), "--row 3 is a row of a data file")
+    expect_refusal(run_cli('trace "y ~ a*x" --row 3 --a 2'), "--row 3 needs a data file")
     expect_refusal(run_cli("trace a*x --loss mse --a 2 --x 1"), "add DATA and --row N")
     expect_refusal(run_cli(f"trace {tmp_path}/none.json {decay} --row 3"), "no such file")
     model = tmp_path / "line.json"
@@ -148,7 +148,7 @@ def test_files_are_read_as_train_reads_them(tmp_path: Path) -> None:
         assert row["value"] == pytest.approx((y - 2 * math.exp(-x)) ** 2, rel=1e-12)
     kept = run_cli(f'trace "c2 ~ a*exp(-b*c1)" {text} --row 1 {options} --where "c3 == \'m\'"')
     assert kept.json["value"] == rows[2]["value"]
-    assert "--where: 1 of 3 rows stay" in kept.stderr
+    assert "--where keeps 1 of 3 rows" in kept.stderr
     first.write_text("x,y\n0,1\n1,2\n")
     second.write_text("y,x\n5,3\n")
     third = run_cli(f'trace "y ~ a*t" {first} {second} --column t=x --row 3 --a 2 --json').json
@@ -159,4 +159,4 @@ def test_files_are_read_as_train_reads_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["--delimiter ;", "--no-header", "--where x>0", "--column t=x"])
 def test_options_of_files_want_files(option: str) -> None:
     name = option.split()[0]
-    expect_refusal(run_cli(f"trace x^2 --x 1 {option}"), f"{name} is for data files: add DATA and --row N")
+    expect_refusal(run_cli(f"trace x^2 --x 1 {option}"), f"{name} needs a row of data: add DATA and --row N")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.progress import Progress
+from autodiff_cli.training.fitting.progress import Progress
 from tests.support import SETS, expect_refusal, run_cli
 
 DATA = SETS / "nist"
@@ -138,8 +138,8 @@ def test_in_a_terminal_nothing_is_wider_than_it() -> None:
 
 
 def test_a_long_run_in_a_terminal_has_a_bar(csv: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autodiff_cli.render.fits.epochs.LONG", -1.0)
-    monkeypatch.setattr("autodiff_cli.render.fits.epochs.REFRESH", -1.0)
+    monkeypatch.setattr("autodiff_cli.render.progress.BAR_DELAY", -1.0)
+    monkeypatch.setattr("autodiff_cli.render.progress.BAR_INTERVAL", -1.0)
     line = ["train", "y ~ a + b*x", csv, "--optimizer", "adam", "--epochs", "12"]
     assert "epoch 11 " in run_cli(line, terminal=80)
     assert "epoch 11 " not in run_cli(line)
@@ -169,7 +169,7 @@ def test_ctrl_c_prints_and_saves_the_best_parameters(csv: str, tmp_path: Path, m
         if len(self.history) == 8:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Progress, "record", interrupted)
+    monkeypatch.setattr(Progress, "history_record", interrupted)
     line = ["train", "y ~ a + b*x", csv, "--optimizer", "adam"]
     output = run_cli([*line, "--json"])
     assert output.status == 130
@@ -213,7 +213,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
     [
         ("'y ~ a*' DATA", "column 7"),
         ("'y ~ a*x' /nowhere.csv", "/nowhere.csv: no such file or directory"),
-        ("'y ~ a*x'", "DATA missing"),
+        ("'y ~ a*x'", "missing DATA"),
         ("- -", "cannot both be standard input"),
         ("'y ~ a*x' DATA --x 2", "`x` is a column of the data"),
         ("'y ~ a*x' DATA --aa 2", "no parameter `aa`"),
@@ -223,7 +223,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*x' DATA --lr 0", "learning rate must be positive"),
         ("'y ~ a*x' DATA --lr fast", "--lr"),
         ("'y ~ a*x' DATA --epochs 1.5", "--epochs"),
-        ("'y ~ a*x' DATA --batch-size 2 --optimizer lm", "lm sees all rows at once"),
+        ("'y ~ a*x' DATA --batch-size 2 --optimizer lm", "lm uses all rows at every step"),
         ("'y ~ a*x' DATA --weights w", "no column `w`"),
         ("'y ~ a*x' DATA --weights s --sigma s", "give one of them"),
         ("'y ~ a*x' DATA --absolute-sigma", "not sigma"),
@@ -235,7 +235,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*x' DATA --a one", "the value of `a`"),
         ("'y ~ a*x' DATA --a 1 --a 2", "--a is given twice"),
         ("'y ~ 2*x' DATA", "nothing to fit"),
-        ("'a*x' DATA --loss mae", "write the model as `target ~ prediction`"),
+        ("'a*x' DATA --loss mae", "requires a model `target ~ prediction`"),
     ],
 )
 def test_bad_input_is_status_2(words: str, message: str, csv: str) -> None:
@@ -256,7 +256,7 @@ def test_levels_have_parameters_of_their_own(tmp_path: Path) -> None:
     assert ([*document["parameters"]], document["fixed"]) == (["a[v v]", "b"], {"a[u]": 2.0})
     predicted = run_cli(["predict", saved, "-"], stdin="site,x\nv v,0\nu,0\n")
     assert predicted.splitlines() == ["site,x,prediction", f"v v,0,{document['parameters']['a[v v]']!r}", "u,0,2"]
-    expect_refusal(run_cli(["predict", saved, "-"], stdin="site,x\nw,0\n"), "`w` is no level that was fitted")
+    expect_refusal(run_cli(["predict", saved, "-"], stdin="site,x\nw,0\n"), "the model was not fitted with the level `w`")
     assert "observed and predicted" in run_cli([*line[:-1], "--plot"])
     expect_refusal(run_cli([*line, "--set", "a[w]=3"]), "there is no `a[w]`")
     expect_refusal(run_cli([*line, "--set", "z[u]=3"]), "no parameter `z[u]`")

@@ -144,7 +144,7 @@ def test_diagnose_in_words_and_in_json() -> None:
     line = ["train", "y ~ mlp(x, [4], relu)", SINE, *FAST, "--diagnose", "--set", "mlp.0.bias=[-99, -99, 9, 9]"]
     output, document = run_cli(line), run_cli([*line, "--json"]).json
     assert "mlp.0: 2 of 4 units are dead" in output
-    assert "against dead units: " in output
+    assert "to avoid dead units, try: " in output
     assert document["diagnosis"]["units"][0]["dead"] == 2
     healthy = run_cli(["train", "y ~ mlp(x, [8], tanh)", SINE, "--epochs", "100", "--diagnose"])
     assert "healthy" in healthy

@@ -39,12 +39,12 @@ def test_conditions_on_several_parameters_are_no_repetition() -> None:
     [
         (["--bounds", "b=0:1", "--bounds", "b=0:2"], "--bounds b is given twice"),
         (["--bounds", "b=0:1", "--bounds", "b < 2"], "the bounds of `b` are given twice"),
-        (["--bounds", "b=2:1"], "the bounds of `b` leave nothing between them: 2 to 1"),
-        (["--bounds", "b < a"], "a bound is a number; what depends on other parameters stands in the model"),
-        (["--bounds", "b"], "bounds are written NAME=LOW:HIGH"),
+        (["--bounds", "b=2:1"], "the lower bound of `b` is above the upper one: 2 to 1"),
+        (["--bounds", "b < a"], "a bound must be a number; write what depends on other parameters into the model"),
+        (["--bounds", "b"], "write bounds as NAME=LOW:HIGH"),
         (["--bounds", "bb=0:1"], "the model has no parameter `bb`"),
         (["--bounds", "x=0:1"], "`x` is a column of the data"),
-        (["--bounds", "b=0:1", "--b", "5"], "`b` starts at 5, outside of its bounds, 0 to 1"),
+        (["--bounds", "b=0:1", "--b", "5"], "the starting value 5 of `b` is outside of its bounds, 0 to 1"),
         (["--bounds", "b=0:1", "--fix", "b"], "`b` is fixed"),
     ],
 )
@@ -92,7 +92,7 @@ def test_intervals_that_were_asked_for_stand_side_by_side() -> None:
     for of_kind in found.values():
         assert of_kind["a"][0] < 2.5 < of_kind["a"][1]
     assert "intervals" not in train("--json").json
-    expect_refusal(train("--bootstrap", "1"), "a bootstrap has at least two resamples, not 1")
+    expect_refusal(train("--bootstrap", "1"), "bootstrap needs at least 2 resamples, not 1")
     expect_refusal(train("--profile", "--loss", "mae"), "profile needs least squares or a likelihood")
 
 

@@ -17,12 +17,12 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from autodiff_cli.cli.serving import guard
+from autodiff_cli.cli import server as guard
 from tests.support import expect_refusal, run_cli
 from tests.tools import missing
 
 if TYPE_CHECKING:
-    from autodiff_cli.cli.serving.application import Limits
+    from autodiff_cli.cli.server import Limits
 
 T = TypeVar("T")
 PORT = 8765
@@ -58,7 +58,7 @@ def scope(path: str, method: str = "GET", headers: Mapping[str, str] = HOST) -> 
 
 def call(*requests: Any, limits: Limits | None = None) -> list[Response]:
     """The answers of one server to requests: scopes, each with the pieces of its body."""
-    from autodiff_cli.cli.serving.application import application
+    from autodiff_cli.cli.server import application
 
     async def answered() -> list[Response]:
         server = application(PORT, limits)
@@ -147,7 +147,7 @@ class TestApplication:
         assert "<b>" not in mistake.text
 
     def test_a_fit_is_answered_and_its_rows_are_walked_through(self) -> None:
-        from autodiff_cli.cli.serving.application import application
+        from autodiff_cli.cli.server import application
 
         async def both() -> tuple[Response, Response, Response]:
             server = application(PORT)
@@ -162,19 +162,19 @@ class TestApplication:
         assert (lost.status, "no longer kept" in lost.text) == (404, True)
 
     def test_too_much_is_refused(self) -> None:
-        from autodiff_cli.cli.serving.application import MOST_BYTES, MOST_TYPED
+        from autodiff_cli.cli.server import Limits
 
         piece = bytes(1 << 20)
         long, model, file = call(
-            (scope("/?formula=" + "x" * (MOST_TYPED + 1)),),
-            (scope("/fit?model=" + "x" * (MOST_TYPED + 1), "POST"),),
-            (scope("/fit?model=y", "POST"), [piece] * (MOST_BYTES // len(piece) + 1)),
+            (scope("/?formula=" + "x" * (Limits().text_length + 1)),),
+            (scope("/fit?model=" + "x" * (Limits().text_length + 1), "POST"),),
+            (scope("/fit?model=y", "POST"), [piece] * (Limits().file_bytes // len(piece) + 1)),
         )
         assert [found.status for found in (long, model, file)] == [413, 413, 413]
         assert "32 MB at most" in file.text
 
     def test_what_takes_too_long_is_ended(self) -> None:
-        from autodiff_cli.cli.serving.application import Limits
+        from autodiff_cli.cli.server import Limits
 
         trace, fit = call(
             (scope("/?formula=x"),), (scope("/fit?model=y~a*x", "POST"), [DECAY]), limits=Limits(0.01, 0.01)
@@ -183,7 +183,7 @@ class TestApplication:
         assert "this takes more than 0.01 seconds" in trace.text
 
     def test_a_body_that_does_not_arrive_is_not_waited_for(self) -> None:
-        from autodiff_cli.cli.serving.application import Limits, application
+        from autodiff_cli.cli.server import Limits, application
 
         async def never() -> Any:
             await asyncio.sleep(60)

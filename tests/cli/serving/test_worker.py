@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from autodiff_cli.cli.serving.worker import answer
+from autodiff_cli.cli.worker import answer_question
 from tests.support import run_cli
 
 DECAY = b"x,y\n0,2\n1,1.2\n2,0.75\n3,0.44\n4,0.27\n"
@@ -21,7 +21,7 @@ MODEL = "y ~ a*exp(-b*x)"
 
 
 def asked(ask: str, data: bytes = b"", **question: Any) -> dict[str, Any]:
-    return answer({"ask": ask, "values": "", **question}, io.BytesIO(data))
+    return answer_question({"ask": ask, "values": "", **question}, io.BytesIO(data))
 
 
 def record_of(page: str) -> Any:
@@ -54,14 +54,14 @@ def test_values_that_are_not_given_are_chosen_in_the_right_shape_and_said() -> N
     assert variables["x"] == [1, 2]
     assert variables["s"] == 2
     assert variables["W"] == [[2, 2], [2, 2]]
-    assert "note: chosen, as none was given: W = [[2, 2], [2, 2]], s = 2" in page
+    assert "note: example values were used for W = [[2, 2], [2, 2]], s = 2" in page
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ("x=2, z=3", "the expression has no variable `z`"),
-        ("x", "values are written as x=2, y=3, not `x`"),
+        ("x", "values have the form x=2, y=3, not `x`"),
         ("x=2, x=3", "`x` has two values"),
         ("x=y", "must be a number or a constant expression"),
         ("x=@/etc/passwd", "the value of `x`"),
@@ -128,7 +128,7 @@ def test_the_process_writes_no_file(tmp_path: Path) -> None:
     question = {"ask": "fit", "model": MODEL, "values": "", "seconds": 60}
     before = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "autodiff_cli.cli.serving.worker"],
+        [sys.executable, "-P", "-m", "autodiff_cli.cli.worker"],
         input=json.dumps(question).encode() + b"\n" + DECAY,
         capture_output=True,
         env={**os.environ, **before},

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from autodiff_cli.data.options import AS_IT_IS, FileOptions
-from autodiff_cli.data.several import open_data
-from autodiff_cli.data.sharing.shares import ReadShare, read_share, shares
-from autodiff_cli.data.table import DataError
-from autodiff_cli.data.texts import NotPlain
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, FileOptions
+from autodiff_cli.data.files import open_data
+from autodiff_cli.data.shares import ShareData, divide_files, read_share
+from autodiff_cli.data.table import DataError, FallbackRequired
 
 ROWS = 1000
 X = np.round(np.random.default_rng(1).normal(size=ROWS), 6)
@@ -49,18 +48,18 @@ def written(folder: Path, name: str) -> str:
     return str(path)
 
 
-def all_of(paths: list[str], count: int, options: FileOptions = AS_IT_IS, **more: Any) -> list[ReadShare]:
-    found = shares(open_data(paths, options=options), count)
+def all_of(paths: list[str], count: int, options: FileOptions = DEFAULT_FILE_OPTIONS, **more: Any) -> list[ShareData]:
+    found = divide_files(open_data(paths, options=options), count)
     assert found is not None
     given = {"wanted": ["x", "y"], "texts": ["g"], "drop_missing": False, **more}
     return [read_share(pickle.loads(pickle.dumps(share)), **given) for share in itertools.chain(*found)]
 
 
-def joined(found: list[ReadShare], name: str) -> Any:
+def joined(found: list[ShareData], name: str) -> Any:
     return np.concatenate([part.columns[name] for part in found])
 
 
-def texts(found: list[ReadShare], name: str) -> list[str]:
+def texts(found: list[ShareData], name: str) -> list[str]:
     return [*itertools.chain(*(np.array(part.texts[name], object)[part.columns[name]] for part in found if part.rows))]
 
 
@@ -88,7 +87,7 @@ def test_conditions_and_missing_cells(name: str, tmp_path: Path) -> None:
     found = all_of([written(tmp_path, name)], 5, options)
     kept = (Y >= 500) & (G == "left")
     np.testing.assert_array_equal(joined(found, "y"), Y[kept])
-    assert sum(part.others for part in found) == np.count_nonzero(~kept)
+    assert sum(part.filtered_out for part in found) == np.count_nonzero(~kept)
     path = tmp_path / "gaps.csv"
     lines = TEXT.splitlines()
     lines[8], lines[9], lines[901] = "1,,left", "1,nan,left", "1,900,"
@@ -96,7 +95,7 @@ def test_conditions_and_missing_cells(name: str, tmp_path: Path) -> None:
     found = all_of([str(path)], 5, drop_missing=True)
     np.testing.assert_array_equal(joined(found, "y"), np.delete(Y, [7, 8, 900]))
     assert sum(part.dropped for part in found) == 3
-    with pytest.raises(NotPlain):
+    with pytest.raises(FallbackRequired):
         all_of([str(path)], 5)
 
 
@@ -104,26 +103,26 @@ def test_conditions_and_missing_cells(name: str, tmp_path: Path) -> None:
 def test_what_only_the_whole_file_tells_is_not_guessed(cell: str, tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text(TEXT + f"{cell},1,left\n")
-    with pytest.raises((NotPlain, DataError)):
+    with pytest.raises((FallbackRequired, DataError)):
         all_of([str(path)], 4)
 
 
 def test_a_file_that_is_not_there_or_another_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "plain.csv")
-    found = shares(open_data([path]), 2)
+    found = divide_files(open_data([path]), 2)
     assert found is not None
     other = dataclasses.replace(found[0][0], path="/nowhere/plain.csv")
     with pytest.raises(DataError, match=r"/nowhere/plain\.csv: no such file or directory"):
         read_share(other, ["x"], [], drop_missing=False)
     with Path(path).open("a") as stream:
         stream.write("1,2,up\n")
-    with pytest.raises(DataError, match=r"plain.csv: it has \d+ bytes here, and \d+ where the fit was started"):
+    with pytest.raises(DataError, match=r"plain.csv: the file has \d+ bytes on this worker, but \d+ where"):
         read_share(found[0][0], ["x"], [], drop_missing=False)
 
 
 def test_a_check_differs_where_a_number_does(tmp_path: Path) -> None:
     path = written(tmp_path, "plain.csv")
-    first = all_of([path], 1)[0].check
+    first = all_of([path], 1)[0].checksum
     text = Path(path).read_text()
     Path(path).write_text(text.replace(",999,", ",998,"))
-    assert all_of([path], 1)[0].check != first
+    assert all_of([path], 1)[0].checksum != first

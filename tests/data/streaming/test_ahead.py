@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from autodiff_cli.data.streaming.columns import ahead
+from autodiff_cli.data.streaming import prefetch
 
 
 def test_where_no_thread_can_be_started_chunks_are_read_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,12 +14,12 @@ def test_where_no_thread_can_be_started_chunks_are_read_in_turn(monkeypatch: pyt
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuses)
-    assert [*ahead(iter("abc"))] == ["a", "b", "c"]
+    assert [*prefetch(iter("abc"))] == ["a", "b", "c"]
 
 
 def test_chunks_come_in_their_order_and_reading_ends_with_its_reader() -> None:
     items = (number for number in range(10))
-    chunks = ahead(items)
+    chunks = prefetch(items)
     assert [next(chunks), next(chunks)] == [0, 1]
     chunks.close()
     assert [*items] == []

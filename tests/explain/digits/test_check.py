@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from autodiff_cli.autodiff import digits
-from autodiff_cli.explain.digits.check import Check, Verdict, check
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.autodiff import arbitrary_precision as digits
+from autodiff_cli.explain.gradient_check import GradientCheck, Verdict, check_gradient
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.language.errors import ExpressionError
@@ -22,9 +22,11 @@ from tests.graphs import SMOOTH, graphs
 from tests.support import run_cli
 
 
-def checked(text: str, **point: str) -> Check:
+def checked(text: str, **point: str) -> GradientCheck:
     expression = parse(text)
-    return check(expression, {name: parse(value).output for name, value in point.items()}, expression.variables)
+    return check_gradient(
+        expression, {name: parse(value).output for name, value in point.items()}, expression.variables
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,13 +64,13 @@ def test_a_remainder_that_is_nothing_takes_few_digits_and_few_attempts(monkeypat
 def test_every_smooth_expression_agrees(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph
     expression = Expression(output, {leaf.text: leaf for leaf in leaves})
-    assert check(expression, {"x": parse("0.37").output, "y": parse("-1.21").output}, ("x", "y")).agrees
+    assert check_gradient(expression, {"x": parse("0.37").output, "y": parse("-1.21").output}, ("x", "y")).agrees
 
 
 def test_a_wrong_rule_is_found_although_floats_and_reference_share_it() -> None:
     x = variable("x")
-    wrong = Op(name="wrong_sine", least=1, most=1, rule=lambda z, t: (exp(t),), expansion=lambda t: sin(t))
-    found = check(Expression(wrong(x), {"x": x}), {"x": parse("0.7654321").output}, ["x"])
+    wrong = Op(name="wrong_sine", min_inputs=1, max_inputs=1, rule=lambda z, t: (exp(t),), expansion=lambda t: sin(t))
+    found = check_gradient(Expression(wrong(x), {"x": x}), {"x": parse("0.7654321").output}, ["x"])
     assert not found.agrees
     assert found.findings[0].order == pytest.approx(1.0)
 
@@ -76,11 +78,11 @@ def test_a_wrong_rule_is_found_although_floats_and_reference_share_it() -> None:
 @pytest.mark.parametrize(
     ("text", "point", "words"),
     [
-        ("abs(x)", {"x": "0"}, "on the left the slope is -1, on the right the slope is 1; by convention 0 is taken"),
-        ("max(x, 2)", {"x": "2"}, "by convention 0.5 is taken"),
+        ("abs(x)", {"x": "0"}, "on the left the slope is -1, on the right the slope is 1; the convention is 0"),
+        ("max(x, 2)", {"x": "2"}, "the convention is 0.5"),
         ("where(x >= 0, x, 2*x)", {"x": "0"}, "on the left the slope is 2"),
         ("floor(x) + x", {"x": "2"}, "on the left it jumps"),
-        ("abs(x - 0.3)", {"x": "0.1 + 0.2"}, "by convention"),
+        ("abs(x - 0.3)", {"x": "0.1 + 0.2"}, "the convention is"),
     ],
 )
 def test_a_kink_is_explained_and_not_accused(text: str, point: dict[str, str], words: str) -> None:
@@ -112,7 +114,7 @@ def test_a_number_without_right_digits_is_spoilt_and_the_right_ones_stand_beside
     text: str, point: dict[str, str], right: dict[str, str]
 ) -> None:
     found = checked(text, **point)
-    spoilt = {finding.variable: finding.note for finding in found.findings if finding.verdict is Verdict.SPOILT}
+    spoilt = {finding.variable: finding.note for finding in found.findings if finding.verdict is Verdict.INACCURATE}
     assert spoilt.keys() == right.keys()
     assert found.agrees is not bool(right)
     for name, digits_ in right.items():
@@ -142,7 +144,7 @@ def test_a_factor_that_is_nearly_one_is_a_factor() -> None:
 def test_digits_that_are_right_are_counted(text: str, digits_: int) -> None:
     (finding,) = checked(f"({text})^2", x="1e-9").findings
     assert finding.verdict is Verdict.AGREES
-    assert digits_ == 16 or f"{digits_} digits are right" in finding.note
+    assert digits_ == 16 or f"{digits_} digits are correct" in finding.note
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_elements_are_called_as_the_language_writes_them() -> None:
 def test_a_wrong_rule_of_an_operation_on_arrays_is_found() -> None:
     v = variable("v")
     wrong = replace(norm, name="wrong_norm", expansion=norm.__call__, vjp=lambda s, g, z, x: (g * x,))
-    found = check(Expression(wrong(v), {"v": v}, shapes={"v": (2,)}), {"v": parse("[1, 0.25]").output}, ["v"])
+    found = check_gradient(Expression(wrong(v), {"v": v}, shapes={"v": (2,)}), {"v": parse("[1, 0.25]").output}, ["v"])
     assert [finding.verdict for finding in found.findings] == [Verdict.DIFFERS, Verdict.DIFFERS]
 
 
@@ -205,28 +207,28 @@ def test_a_kink_at_an_element() -> None:
 
 def test_arrays_that_are_too_large_are_refused_with_the_limit() -> None:
     text, value = "sum(outer(v, v))", parse("[1, 2, 3, 4]").output
-    with pytest.raises(ExpressionError, match=r"more than 10 operations.*`most=`"):
-        check(parse(text), {"v": value}, ["v"], most=10)
-    assert check(parse(text), {"v": value}, ["v"], most=1000).agrees
+    with pytest.raises(ExpressionError, match=r"more than 10 operations.*`max_operations=`"):
+        check_gradient(parse(text), {"v": value}, ["v"], max_operations=10)
+    assert check_gradient(parse(text), {"v": value}, ["v"], max_operations=1000).agrees
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", [op for op in all_ops() if op.accepts(1) and not op.helper and not op.structural])
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.accepts(1) and not op.is_helper and not op.is_structural])
 def test_functions_of_one_number_hold_from_tiny_to_huge(op: Op) -> None:
     x = variable("x")
     expression = Expression(op(x), {"x": x})
     for power in range(-20, 21):
         for sign in ("", "-"):
-            found = check(expression, {"x": parse(f"{sign}1e{power}").output}, ["x"])
+            found = check_gradient(expression, {"x": parse(f"{sign}1e{power}").output}, ["x"])
             assert found.agrees, (power, found.findings)
 
 
 def test_of_a_number_that_should_be_0_no_digit_is_right() -> None:
     weights = "[[1, 0, 1e-08], [-0.03607455437053324, -2.1, -0.9]]"
     found = checked("mean(softmax(A @ v))", A=weights, v="[-1.7464886571418035, -2.41, 0.007484754113589]")
-    spoilt = [finding.note for finding in found.findings if finding.verdict is Verdict.SPOILT]
+    spoilt = [finding.note for finding in found.findings if finding.verdict is Verdict.INACCURATE]
     assert spoilt
-    assert all("no digit is right; it is 0" in note for note in spoilt)
+    assert all("no digit is correct; the correct value is 0" in note for note in spoilt)
 
 
 @pytest.mark.parametrize(
@@ -240,20 +242,20 @@ def test_of_a_number_that_should_be_0_no_digit_is_right() -> None:
 def test_what_is_spoilt_is_explained(text: str, point: dict[str, str], better: str | None, spoiler: str) -> None:
     found = checked(text, **point)
     x = found.findings[0]
-    assert x.verdict is Verdict.SPOILT
-    assert x.note.endswith(f"; most of that comes from rounding {spoiler}")
-    assert found.better == better
+    assert x.verdict is Verdict.INACCURATE
+    assert x.note.endswith(f"; most of the error comes from rounding {spoiler}")
+    assert found.rewriting == better
 
 
 def test_what_is_offered_has_the_digits() -> None:
     found = checked("(-b + sqrt(b^2 - 4*a*c))/(2*a)", a="1", b="1e8", c="1")
     assert not found.agrees
-    assert found.better is not None
-    assert parse(found.better).grad(a=1.0, b=1e8, c=1.0)["b"] == pytest.approx(1.0000000000000003e-16, rel=1e-13)
+    assert found.rewriting is not None
+    assert parse(found.rewriting).grad(a=1.0, b=1e8, c=1.0)["b"] == pytest.approx(1.0000000000000003e-16, rel=1e-13)
 
 
 def test_nothing_is_offered_where_nothing_is_lost() -> None:
-    assert checked("(1 - cos(x))/x^2", x="1.25").better is None
+    assert checked("(1 - cos(x))/x^2", x="1.25").rewriting is None
 
 
 def test_what_is_offered_is_of_the_numbers_alone_beside_an_array() -> None:

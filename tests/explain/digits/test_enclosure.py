@@ -10,11 +10,11 @@ import sys
 import pytest
 from hypothesis import given, settings
 
-from autodiff_cli.explain.digits.enclosure import Interval, enclosure
-from autodiff_cli.explain.digits.right import VALUE
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.explain.accuracy import VALUE
+from autodiff_cli.explain.precision import Interval, enclosure
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
-from autodiff_cli.numbers.balls.number import ONE, of_float
+from autodiff_cli.numbers.ball_arithmetic import ONE, from_float
 from tests.graphs import graphs
 from tests.support import run_cli
 
@@ -22,7 +22,7 @@ Ends = tuple[float, float]
 
 
 def bounds(expression: Expression, ends: dict[str, Ends]) -> dict[str, Ends]:
-    intervals: dict[str, Interval] = {name: (of_float(low), of_float(high)) for name, (low, high) in ends.items()}
+    intervals: dict[str, Interval] = {name: (from_float(low), from_float(high)) for name, (low, high) in ends.items()}
     return enclosure(expression, intervals, expression.variables).bounds
 
 
@@ -127,13 +127,13 @@ def test_ends_are_decimals_and_bounds_are_rounded_outwards() -> None:
     ("words", "message"),
     [
         ('grad "x" --x 3..2', "LOW..HIGH"),
-        ('grad "x" --x 1..inf', "one finite number to another"),
+        ('grad "x" --x 1..inf', "finite numbers"),
         ('grad "x" --x 1..', "value of `x`"),
         ('grad "sum(v)" --v 1..2', "has arrays"),
         ('grad "x" --x 1..2 --hessian', "--hessian"),
         ('grad "x" --x 1..2 --precision 30', "--precision"),
         ('grad "x*y" --x 1..2', "no value for `y`"),
-        ('trace "x" --x 1..2', "an interval, as `1..2`, is for `grad`"),
+        ('trace "x" --x 1..2', "only `grad` accepts an interval (`1..2`)"),
     ],
 )
 def test_what_is_no_interval_is_refused(words: str, message: str) -> None:

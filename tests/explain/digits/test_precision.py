@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from mpmath import mp, mpf
 
-from autodiff_cli.explain.digits.precision import precise_trace
+from autodiff_cli.explain.precision import precise_trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError
 from tests.graphs import SMOOTH, graphs
@@ -39,7 +39,7 @@ def test_digits_that_cancel_are_counted_where_most_are_lost(
     found = trace(parse(text), point)
     (warning,) = [warning for warning in found.warnings if warning.kind == "precision"]
     assert found.labels[warning.node] == label
-    assert f"spoil {digits} of the 16 digits" in warning.message
+    assert f"destroy {digits} of the 16 digits" in warning.message
     assert label in warning.message
 
 

@@ -10,10 +10,10 @@ import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
 
-from autodiff_cli.explain.digits.right import VALUE
+from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from tests.graphs import SMOOTH, graphs
 
@@ -156,20 +156,20 @@ def test_no_number_is_silently_wrong(graph: tuple[Node, list[Node]]) -> None:
 
 def _independent(expression: Expression, point: dict[str, float]) -> dict[str, arb | None]:
     """Value and gradient by balls alone, from forward mode: no graph of a gradient, no doubt to clear."""
-    from autodiff_cli.autodiff.forward import forward, tangents
-    from autodiff_cli.numbers.balls.number import Undecided, ball, of_float
-    from autodiff_cli.numbers.balls.table import precision
+    from autodiff_cli.autodiff.sweeps import forward, tangents
+    from autodiff_cli.numbers.ball_arithmetic import Undecided, as_ball, from_float
+    from autodiff_cli.numbers.balls import precision
 
     with precision(600) as kind:
         try:
-            values = forward(expression.tape, kind, {name: of_float(x) for name, x in point.items()})
+            values = forward(expression.tape, kind, {name: from_float(x) for name, x in point.items()})
             slopes = {
-                name: tangents(expression.tape, kind, values, {name: of_float(1.0)})[-1]
+                name: tangents(expression.tape, kind, values, {name: from_float(1.0)})[-1]
                 for name in expression.variables
             }
         except Undecided:
             return dict.fromkeys((VALUE, *expression.variables))
-        return {VALUE: ball(values[-1]), **{name: None if x is None else ball(x) for name, x in slopes.items()}}
+        return {VALUE: as_ball(values[-1]), **{name: None if x is None else as_ball(x) for name, x in slopes.items()}}
 
 
 def test_an_array_that_the_output_is_not_made_of_has_zeros_for_a_gradient() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from mpmath import mp
 
-from autodiff_cli.explain.digits import right_arrays
+from autodiff_cli.explain import accuracy
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import parse
-from autodiff_cli.numbers.arrays.fine import FINER
+from autodiff_cli.expression import parse
+from autodiff_cli.numbers.arrays import LONGDOUBLE_EPS_RATIO
 from tests.support import run_cli
 
 SPOILT = [
@@ -70,17 +71,17 @@ def test_nothing_is_said_of_what_is_right(text: str, point: dict[str, Any]) -> N
 
 
 def test_large_arrays_say_how_many_numbers_are_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(right_arrays, "MOST", 10)
+    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_operations=10))
     found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8, 1.0, 2.0, 3.0]})
     (message,) = [warning.message for warning in found.warnings]
-    assert "may have spoilt 2 numbers" in message
+    assert "2 printed numbers may be inaccurate" in message
     assert "more than 10 operations" in message
 
 
 def test_second_derivatives_that_would_take_too_long_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autodiff_cli.explain.digits.right_further_arrays._MOST_OPERATIONS", 10)
+    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_hessian_operations=10))
     answer = run_cli('grad "sum((1 - cos(v))/v^2)" --v "[1e-3, 1]" --hessian')
-    assert "may have spoilt 1 number that is printed" in answer
+    assert "1 printed number may be inaccurate" in answer
 
 
 def test_many_spoilt_numbers_are_not_all_said() -> None:
@@ -140,7 +141,7 @@ def test_several_outputs_and_their_jacobian() -> None:
     assert warned('"[x*y, sin(x)]" --x 2 --y 3 --jacobian') == {}
 
 
-@pytest.mark.skipif(FINER == 1, reason="long floats are floats here")
+@pytest.mark.skipif(LONGDOUBLE_EPS_RATIO == 1, reason="long floats are floats here")
 @pytest.mark.parametrize("seed", range(4))
 def test_of_large_layers_just_those_numbers_are_told_that_are_spoilt(seed: int) -> None:
     """Sums of many terms of which a few cancel by chance: nothing "may" be spoilt."""

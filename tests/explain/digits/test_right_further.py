@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from mpmath import mp
 
-from autodiff_cli.explain.digits.right_rows import RightRows
-from autodiff_cli.formula.points import Gradients
-from autodiff_cli.front import parse
+from autodiff_cli.explain import accuracy
+from autodiff_cli.explain.array_accuracy import RowAccuracy
+from autodiff_cli.expression import parse
+from autodiff_cli.formula.array_derivatives import BatchedGradient
 from tests.support import run_cli
 
 
@@ -86,7 +88,7 @@ def test_values_that_no_float_holds() -> None:
     assert right('"sum([1, 2]*x)" --x 1e400') == {"value": "3e+400"}
     assert right('"3*x" --x "exp(-800)"') == {"value": "1.10036237525331e-347"}
     assert "row 3: with all digits the value is 3e-400" in run_cli('grad "3*x*y" --x 1e-400 --y 0:1:3').stderr
-    said = "x: what was given is 1e-400; as a float it is 0"
+    said = "x: 1e-400 is not representable as a float; 0 is used instead"
     assert said in [warning["message"] for warning in run_cli('grad "x + 1" --x 1e-400 --json').json["warnings"]]
     assert said in run_cli('trace "x + 1" --x 1e-400')
 
@@ -99,16 +101,16 @@ def test_nothing_is_said_of_values_that_floats_hold() -> None:
 def test_rows_that_are_spoilt_are_named() -> None:
     answer = run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3')
     assert "row 1: with all digits the value is 0.5, d/dx is -8.33333333333333e-10" in answer.stderr
-    assert "spoilt a number: 1" in answer.stderr
+    assert "rows with inaccurate numbers: 1" in answer.stderr
     lines = [json.loads(line) for line in run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3 --json').splitlines()]
     assert [("warnings" in line) for line in lines] == [True, False, False]
     assert lines[0]["warnings"][0]["right"]["value"] == "0.5"
 
 
 def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autodiff_cli.explain.digits.right_rows.MOST_ROWS", 3)
+    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_rows=3))
     formula = parse("(1 + x) - 1")
-    rows = RightRows(formula, {}, ["x"], ["x"])
+    rows = RowAccuracy(formula, {}, ["x"], ["x"])
     columns = {"x": np.full(10, 1e-20)}
-    assert len(rows.of(columns, Gradients(formula, ["x"], {}, ["x"]).at(columns))) == 3
-    assert rows.unseen == 7
+    assert len(rows.check(columns, BatchedGradient(formula, ["x"], {}, ["x"]).evaluate(columns))) == 3
+    assert rows.unchecked == 7

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-import autodiff_cli.explain.lessons.lesson as lessons
-from autodiff_cli.explain.lessons.questions import Question, is_rounded
-from autodiff_cli.render.numbers import shows
+import autodiff_cli.explain.lessons as lessons
+from autodiff_cli.explain.lessons import Question, is_rounded
+from autodiff_cli.render.formatting import number_formats
 
-SHOW = shows(None)[1]
-NAMES = [*lessons.titles()]
+SHOW = number_formats(None)[1]
+NAMES = [*lessons.lesson_titles()]
 TABLE = {
     lesson["name"]: lesson
     for lesson in tomllib.loads((Path(lessons.__file__).parent / "lessons.toml").read_text(encoding="utf-8"))["lesson"]
@@ -32,14 +32,14 @@ def test_what_a_course_on_backpropagation_has_is_there() -> None:
 def test_no_number_is_written_by_hand(name: str) -> None:
     for paragraph in TABLE[name]["text"]:
         assert not re.search(r"\d", re.sub(r"\{[^{}]*\}", "", paragraph)), paragraph
-    assert not any("{" in paragraph for paragraph in lessons.lesson(name, SHOW).text)
+    assert not any("{" in paragraph for paragraph in lessons.load_lesson(name, SHOW).text)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_are_those_of_an_independent_gradient(name: str) -> None:
     """Adjoints by central differences of the formula in which the node is a variable."""
-    lesson = lessons.lesson(name, SHOW)
-    f, point = lesson.asked.expression, dict(lesson.asked.point)
+    lesson = lessons.load_lesson(name, SHOW)
+    f, point = lesson.question_trace.expression, dict(lesson.question_trace.point)
     for row, asked in zip(TABLE[name]["questions"], lesson.questions, strict=True):
         if row["kind"] == "adjoint" and row["of"] in point:
             step = 1e-6
@@ -54,22 +54,22 @@ def test_answers_are_those_of_an_independent_gradient(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_right_is_accepted_and_what_is_wrong_is_not(name: str) -> None:
-    for asked in lessons.lesson(name, SHOW).questions:
+    for asked in lessons.load_lesson(name, SHOW).questions:
         if asked.choices:
             for k, choice in enumerate(asked.choices, 1):
-                assert asked.is_right(str(k)) is asked.is_right(choice) is (k in asked.right)
-            assert 0 < len(asked.right) < len(asked.choices) or len(asked.choices) == 1
+                assert asked.is_correct(str(k)) is asked.is_correct(choice) is (k in asked.correct)
+            assert 0 < len(asked.correct) < len(asked.choices) or len(asked.choices) == 1
         else:
             assert isinstance(asked.answer, float)
-            assert asked.is_right(repr(asked.answer))
-            assert not asked.is_right(repr(asked.answer + 0.7))
-        assert not asked.is_right("")
+            assert asked.is_correct(repr(asked.answer))
+            assert not asked.is_correct(repr(asked.answer + 0.7))
+        assert not asked.is_correct("")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_hint_has_no_number_of_the_point(name: str) -> None:
     """What is written in the formula itself may stand in it, and an exponent of a rule."""
-    lesson = lessons.lesson(name, SHOW)
+    lesson = lessons.load_lesson(name, SHOW)
     for asked in lesson.questions:
         first, second = asked.hints
         assert not re.search(r"\d\.\d", first)
@@ -80,21 +80,21 @@ def test_the_first_hint_has_no_number_of_the_point(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_answer_stands_in_the_text(name: str) -> None:
     """Answers such as 1, or a small whole number, may stand there by chance."""
-    lesson = lessons.lesson(name, SHOW)
+    lesson = lessons.load_lesson(name, SHOW)
     for asked in lesson.questions:
         if isinstance(asked.answer, float) and not asked.answer.is_integer():
             assert not any(SHOW(asked.answer) in paragraph for paragraph in lesson.text)
 
 
 def test_which_nodes_can_go_next() -> None:
-    lesson = lessons.lesson("diamond", SHOW)
+    lesson = lessons.load_lesson("diamond", SHOW)
     first, second = (asked for asked in lesson.questions if asked.kind == "next")
-    assert (first.choices, first.right) == (("a", "b", "c", "d"), (4,))
-    assert (second.choices, second.right) == (("a", "b"), (2,))
+    assert (first.choices, first.correct) == (("a", "b", "c", "d"), (4,))
+    assert (second.choices, second.correct) == (("a", "b"), (2,))
 
 
 def test_the_bug_is_found_where_the_last_share_stands_alone() -> None:
-    asked = lessons.lesson("fan-out", SHOW).questions[-1]
+    asked = lessons.load_lesson("fan-out", SHOW).questions[-1]
     assert asked.kind == "bug"
     assert asked.answer == "x: -2"  # the share of a, which comes last; += gives -1.46
 
@@ -117,8 +117,8 @@ def test_a_number_rounded_to_two_digits_or_more_is_right_and_its_neighbours_are_
 
 def test_a_choice_is_called_by_its_place_its_text_or_its_node_and_the_rest_is_no_answer() -> None:
     asked = Question("bug", "?", ("a: 1", "x: -2"), (2,), "x: -2", ("", ""))
-    assert all(asked.is_right(typed) for typed in ("2", "2)", " x ", "x: -2", "x: −2"))
-    assert not any(asked.is_right(typed) for typed in ("1", "a", "-2"))
-    assert [asked.is_answer(typed) for typed in ("1", "a", "x", "3", "y", "-2")] == [True] * 3 + [False] * 3
+    assert all(asked.is_correct(typed) for typed in ("2", "2)", " x ", "x: -2", "x: −2"))
+    assert not any(asked.is_correct(typed) for typed in ("1", "a", "-2"))
+    assert [asked.is_valid(typed) for typed in ("1", "a", "x", "3", "y", "-2")] == [True] * 3 + [False] * 3
     asked = Question("value", "?", (), (), 0.5, ("", ""))
-    assert [asked.is_answer(typed) for typed in (".5", "-1e3", "0,5", "half", "1/2")] == [True] * 2 + [False] * 3
+    assert [asked.is_valid(typed) for typed in (".5", "-1e3", "0,5", "half", "1/2")] == [True] * 2 + [False] * 3

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views.forward_mode import Work, forward_mode
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.explain.views import Work, forward_mode
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError
 from tests.graphs import SMOOTH, graphs
@@ -28,8 +28,8 @@ def test_a_tangent_is_the_sum_of_what_its_inputs_add_and_the_last_is_the_derivat
     mode = forward_mode(found, "x")
     for step in mode.steps:
         assert step.tangent == mode.tangents[step.node]
-        assert step.tangent == sum(carried.amount for carried in step.carried)
-        for carried in step.carried:
+        assert step.tangent == sum(carried.amount for carried in step.contributions)
+        for carried in step.contributions:
             assert carried.tangent == mode.tangents[carried.input]
             assert carried.amount == carried.local * carried.tangent
     assert mode.tangents[-1] == pytest.approx(found.gradient["x"], rel=1e-9, abs=1e-12)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views.groups import fold, frames, rates
-from autodiff_cli.front import parse
+from autodiff_cli.explain.views import fold_frames, frame_derivatives, frames
+from autodiff_cli.expression import parse
 from tests.texts import grouped_texts
 
 
@@ -95,7 +95,7 @@ def test_a_call_of_a_thousand_nested_functions() -> None:
 )
 def test_what_holds_the_output_stays_open(text: str, folded: list[str], left: list[str]) -> None:
     found = at(text)
-    kept, folds = fold(frames(found, [True] * len(found.tape)), found.tape.outputs[0])
+    kept, folds = fold_frames(frames(found, [True] * len(found.tape)), found.tape.outputs[0])
     assert [frame.label for frame in folds] == folded
     assert [frame.label for frame in kept] == left
     assert all(kept[whole.outer].members.count(whole.members[-1]) == 1 for whole in folds if whole.outer is not None)
@@ -106,13 +106,13 @@ def test_a_rate_sums_over_the_paths_inside() -> None:
     (whole,) = frames(found, [True] * len(found.tape))
     index = found.tape.index
     x, y = (index[found.expression.leaves[name]] for name in "xy")
-    assert rates(found, whole.members) == {x: pytest.approx(math.sin(2) + 2 * math.cos(2)), y: 1.0}
+    assert frame_derivatives(found, whole.members) == {x: pytest.approx(math.sin(2) + 2 * math.cos(2)), y: 1.0}
 
 
 def test_a_rate_is_absent_where_no_gradient_goes() -> None:
     found = at("a = where(x > 0, x, 5*y) + pi; a*pi")
     (whole,) = frames(found, [True] * len(found.tape))
-    named = {found.labels[i]: rate for i, rate in rates(found, whole.members).items()}
+    named = {found.labels[i]: rate for i, rate in frame_derivatives(found, whole.members).items()}
     assert named == {"x": 1.0, "y": 0.0, "pi": None}
 
 
@@ -136,10 +136,10 @@ def test_a_frame_is_left_only_by_its_last_node(text: str, x: float) -> None:
 @given(grouped_texts(), st.sampled_from([0.5, 2.0, -1.5]))
 def test_what_goes_through_a_fold_is_what_the_nodes_inside_hand_on(text: str, x: float) -> None:
     found = at(text, x=x)
-    _, folds = fold(frames(found, [True] * len(found.tape)), found.tape.outputs[0])
+    _, folds = fold_frames(frames(found, [True] * len(found.tape)), found.tape.outputs[0])
     for whole in folds:
         members, adjoint = set(whole.members), found.adjoints[whole.members[-1]]
-        for j, rate in rates(found, whole.members).items():
+        for j, rate in frame_derivatives(found, whole.members).items():
             handed = [
                 given_.amount
                 for step in found.backward

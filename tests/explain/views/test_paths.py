@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views.paths import Network, Paths
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.explain.views import PathNetwork, Paths
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError
 from tests.graphs import SMOOTH, graphs
@@ -26,7 +26,7 @@ def traced(graph: tuple[Node, list[Node]], point: dict[str, float]) -> Trace:
 
 
 def paths(text: str, name: str = "x", limit: int = 10, **point: float) -> Paths:
-    return Network(trace(parse(text), point)).from_variable(name, limit)
+    return PathNetwork(trace(parse(text), point)).from_variable(name, limit)
 
 
 def products(found: Trace, name: str) -> list[float]:
@@ -53,7 +53,7 @@ def test_listed_are_the_largest_and_the_rest_is_what_is_left(
 ) -> None:
     found = traced(graph, point)
     every = sorted(products(found, "x"), key=abs, reverse=True)
-    listed = Network(found).from_variable("x", limit)
+    listed = PathNetwork(found).from_variable("x", limit)
     scale = 1e-12 + 1e-9 * sum(map(abs, every))
     assert listed.total == len(every)
     assert len(listed.listed) == min(limit, len(every))
@@ -68,7 +68,7 @@ def test_the_largest_of_128_paths(factors: list[tuple[int, int]], limit: int) ->
     text = "a0 = x;" + "".join(f"a{i + 1} = ({p})*a{i} + ({q})*a{i};" for i, (p, q) in enumerate(factors)) + "a7"
     found = trace(parse(text), {"x": 1.0})
     every = sorted(products(found, "x"), key=abs, reverse=True)
-    listed = Network(found).from_variable("x", limit)
+    listed = PathNetwork(found).from_variable("x", limit)
     assert listed.total == 128
     assert [abs(path.product) for path in listed.listed] == [*map(abs, every[:limit])]
     assert sum(path.product for path in listed.listed) + listed.rest == sum(every)
@@ -81,17 +81,17 @@ def test_a_path_is_a_chain_of_uses_with_its_local_derivatives(
 ) -> None:
     found = traced(graph, point)
     uses = {(given_.to, step.node, given_.local) for step in found.backward for given_ in step.contributions}
-    for path in Network(found).from_variable("x", 5).listed:
+    for path in PathNetwork(found).from_variable("x", 5).listed:
         assert found.tape.nodes[path.nodes[0]].text == "x"
         assert path.nodes[-1] == found.tape.outputs[0]
-        assert uses.issuperset(zip(path.nodes, path.nodes[1:], path.rates, strict=False))
-        assert path.product == pytest.approx(math.prod(path.rates), rel=1e-12)
+        assert uses.issuperset(zip(path.nodes, path.nodes[1:], path.local_derivatives, strict=False))
+        assert path.product == pytest.approx(math.prod(path.local_derivatives), rel=1e-12)
 
 
 def test_the_worked_example() -> None:
     found = paths("x*y + sin(x)", x=2, y=3)
     assert [(path.nodes, path.product) for path in found.listed] == [((0, 2, 4), 3.0), ((0, 3, 4), math.cos(2))]
-    assert (found.total, found.left, found.rest) == (2, 0, 0.0)
+    assert (found.total, found.unlisted, found.rest) == (2, 0, 0.0)
 
 
 def test_two_uses_by_one_node_are_two_paths() -> None:
@@ -161,4 +161,4 @@ def test_a_variable_that_the_output_does_not_need_has_no_paths() -> None:
 
 def test_arrays_are_refused_in_words() -> None:
     with pytest.raises(ExpressionError, match="arrays"):
-        Network(trace(parse("sum(v)"), {"v": [1.0, 2.0]}))
+        PathNetwork(trace(parse("sum(v)"), {"v": [1.0, 2.0]}))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views.scalars import in_scalars
-from autodiff_cli.front import parse
+from autodiff_cli.explain.tracing import elementwise_trace, trace
+from autodiff_cli.expression import parse
 
 FORMULAS = [
     ("-log(softmax(W @ x + b)[0])", {"W": [[1, 2, 0.5], [3, 4, -1]], "x": [1, -1, 2], "b": [0, 1]}),
@@ -19,7 +18,7 @@ FORMULAS = [
 @pytest.mark.parametrize(("text", "point"), FORMULAS)
 def test_elements_have_the_derivatives_that_arrays_have(text: str, point: dict[str, object]) -> None:
     whole = trace(parse(text), point)
-    found = in_scalars(whole)
+    found = elementwise_trace(whole)
     assert found is not None
     assert found.is_scalar
     assert found.value == pytest.approx(float(whole.value), rel=1e-12)
@@ -30,5 +29,5 @@ def test_elements_have_the_derivatives_that_arrays_have(text: str, point: dict[s
 
 
 def test_what_has_no_arrays_or_too_many_elements_stays() -> None:
-    assert in_scalars(trace(parse("x*y"), {"x": 2, "y": 3})) is None
-    assert in_scalars(trace(parse("sum(v^2)"), {"v": np.arange(1000.0)})) is None
+    assert elementwise_trace(trace(parse("x*y"), {"x": 2, "y": 3})) is None
+    assert elementwise_trace(trace(parse("sum(v^2)"), {"v": np.arange(1000.0)})) is None

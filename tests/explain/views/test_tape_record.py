@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views.tape_record import tape_record
-from autodiff_cli.front import parse
+from autodiff_cli.explain.views import tape_record
+from autodiff_cli.expression import parse
 
 # fmt: off
 SAVED = [
@@ -36,7 +36,7 @@ def test_an_operation_keeps_what_its_rule_reads(text: str, saved: list[str]) -> 
 def test_a_value_that_several_operations_keep_is_stored_once() -> None:
     record = tape_record(trace(parse("sin(x)*cos(x)"), {"x": 1.0}))
     assert [entry.bytes for entry in record.entries] == [8, 0, 16]
-    assert (record.bytes, record.computed, record.without) == (24, 24, 16)
+    assert (record.bytes, record.computed, record.peak_without_checkpoints) == (24, 24, 16)
 
 
 def test_arrays_count_all_their_elements_and_a_sum_keeps_none() -> None:
@@ -46,7 +46,7 @@ def test_arrays_count_all_their_elements_and_a_sum_keeps_none() -> None:
 
 def test_checkpoints_trade_memory_for_operations_done_again() -> None:
     record = tape_record(trace(parse("sin(" * 64 + "x" + ")" * 64), {"x": 1.0}))
-    assert record.without == 63 * 8
+    assert record.peak_without_checkpoints == 63 * 8
     eight = next(chosen for chosen in record.checkpoints if chosen.every == 8)
     # Seven values cross a border, and the fullest stretch adds the other seven that its own backward pass reads.
     assert (eight.stretches, eight.kept, eight.peak) == (8, 7 * 8, 14 * 8)

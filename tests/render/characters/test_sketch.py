@@ -10,14 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.characters.cells import MOST_ITEMS, Arrangement, Cell, Extent, TooMany, arrange
-from autodiff_cli.render.characters.channels import Crossing, tracks
-from autodiff_cli.render.characters.ink import Ink, Run, coded, plain, written
-from autodiff_cli.render.characters.sketch import ASCII, UNICODE, Charset, Face, Look, Sketch
-from autodiff_cli.render.drawing.diagrams import Role
-from autodiff_cli.render.text import columns
+from autodiff_cli.render.character_drawing import (
+    ASCII,
+    UNICODE,
+    BoxContent,
+    CharacterDrawing,
+    Charset,
+    DrawingState,
+    Run,
+    TextStyle,
+    ansi_text,
+    plain_text,
+    replace_unencodable,
+)
+from autodiff_cli.render.character_layout import (
+    MAX_ITEMS,
+    BoxLayout,
+    Cell,
+    ChannelLine,
+    Extent,
+    TooManyItemsError,
+    assign_tracks,
+    lay_out_boxes,
+)
+from autodiff_cli.render.drawing import Role
+from autodiff_cli.render.formatting import display_width
 
-NUMBERS = Face("", Role.OPERATION, "0.5", "1.25")
+NUMBERS = BoxContent("", Role.OPERATION, "0.5", "1.25")
 
 
 @st.composite
@@ -28,10 +47,10 @@ def wirings(draw: st.DrawFn, most: int = 16) -> list[list[int]]:
 
 
 @st.composite
-def arranged(draw: st.DrawFn) -> tuple[list[Extent], list[list[int]], Arrangement]:
+def arranged(draw: st.DrawFn) -> tuple[list[Extent], list[list[int]], BoxLayout]:
     inputs = draw(wirings())
     extents = [Extent(draw(st.integers(1, 9)), draw(st.integers(max(1, len(i)), 6))) for i in inputs]
-    return extents, inputs, arrange(extents, inputs)
+    return extents, inputs, lay_out_boxes(extents, inputs)
 
 
 def cells_of(corner: Cell, extent: Extent) -> set[Cell]:
@@ -40,9 +59,9 @@ def cells_of(corner: Cell, extent: Extent) -> set[Cell]:
     }
 
 
-def line_to(found: Arrangement, end: int) -> tuple[Cell, ...]:
+def line_to(found: BoxLayout, end: int) -> tuple[Cell, ...]:
     """The corners of a line from its first to its last."""
-    return tuple(cell for piece in reversed([*found.line(end)]) for cell in piece.corners)
+    return tuple(cell for piece in reversed([*found.segments_to(end)]) for cell in piece.points)
 
 
 def cells_along(line: tuple[Cell, ...]) -> set[tuple[Cell, bool]]:
@@ -56,64 +75,67 @@ def cells_along(line: tuple[Cell, ...]) -> set[tuple[Cell, bool]]:
 
 
 @given(arranged())
-def test_boxes_do_not_overlap_and_lie_in_the_drawing(graph: tuple[list[Extent], list[list[int]], Arrangement]) -> None:
+def test_boxes_do_not_overlap_and_lie_in_the_drawing(graph: tuple[list[Extent], list[list[int]], BoxLayout]) -> None:
     extents, _, found = graph
-    taken = Counter(cell for at in zip(found.corners, extents, strict=True) for cell in cells_of(*at))
+    taken = Counter(cell for at in zip(found.origins, extents, strict=True) for cell in cells_of(*at))
     assert set(taken.values()) == {1}
     assert all(0 <= x < found.extent.width and 0 <= y < found.extent.height for x, y in taken)
 
 
 @given(arranged())
 def test_lines_lead_from_box_to_box_each_to_an_entry_of_its_own(
-    graph: tuple[list[Extent], list[list[int]], Arrangement],
+    graph: tuple[list[Extent], list[list[int]], BoxLayout],
 ) -> None:
     extents, inputs, found = graph
     for i, sources in enumerate(inputs):
-        corner, extent = found.corners[i], extents[i]
-        lines = [line_to(found, end) for end in found.ends[i]]
+        corner, extent = found.origins[i], extents[i]
+        lines = [line_to(found, end) for end in found.last_segments[i]]
         entries = [line[-1] for line in lines]
         assert all(x == corner.column - 1 and 0 <= y - corner.row < extent.height for x, y in entries)
         assert [y for _, y in entries] == sorted({y for _, y in entries})
         for j, line in zip(sources, lines, strict=True):
-            start, (left, top) = line[0], found.corners[j]
+            start, (left, top) = line[0], found.origins[j]
             assert start.column == left + extents[j].width
             assert start.row == top + (extents[j].height - 1) // 2
 
 
 @given(arranged())
-def test_lines_of_different_sources_only_cross(graph: tuple[list[Extent], list[list[int]], Arrangement]) -> None:
+def test_lines_of_different_sources_only_cross(graph: tuple[list[Extent], list[list[int]], BoxLayout]) -> None:
     extents, inputs, found = graph
-    covered = {cell for at in zip(found.corners, extents, strict=True) for cell in cells_of(*at)}
+    covered = {cell for at in zip(found.origins, extents, strict=True) for cell in cells_of(*at)}
     owners: dict[tuple[Cell, bool], int] = {}
     for i, sources in enumerate(inputs):
-        for j, end in zip(sources, found.ends[i], strict=True):
+        for j, end in zip(sources, found.last_segments[i], strict=True):
             for passed in cells_along(line_to(found, end)):
                 assert passed[0] not in covered
                 assert owners.setdefault(passed, j) == j
 
 
 def test_lines_that_change_places_in_the_same_rows_have_no_tracks() -> None:
-    assert tracks([Crossing(1, (4,)), Crossing(4, (1,))]) is None
-    assert tracks([Crossing(1, (4,)), Crossing(4, (4,))]) == {Crossing(1, (4,)): 0}
-    assert tracks([Crossing(1, (4,)), Crossing(4, (2,))]) == {Crossing(4, (2,)): 0, Crossing(1, (4,)): 1}
+    assert assign_tracks([ChannelLine(1, (4,)), ChannelLine(4, (1,))]) is None
+    assert assign_tracks([ChannelLine(1, (4,)), ChannelLine(4, (4,))]) == {ChannelLine(1, (4,)): 0}
+    assert assign_tracks([ChannelLine(1, (4,)), ChannelLine(4, (2,))]) == {
+        ChannelLine(4, (2,)): 0,
+        ChannelLine(1, (4,)): 1,
+    }
 
 
 def test_what_no_one_could_follow_is_refused() -> None:
-    half = MOST_ITEMS // 2
-    with pytest.raises(TooMany):
-        arrange([Extent(1, 1)] * (MOST_ITEMS + 1), [[]] * (MOST_ITEMS + 1))
-    with pytest.raises(TooMany):  # a chain, and beside it a line that runs along all of it
-        arrange([Extent(1, 2)] * (half + 3), [[], *([i, 0] for i in range(half + 2))])
+    half = MAX_ITEMS // 2
+    with pytest.raises(TooManyItemsError):
+        lay_out_boxes([Extent(1, 1)] * (MAX_ITEMS + 1), [[]] * (MAX_ITEMS + 1))
+    with pytest.raises(TooManyItemsError):  # a chain, and beside it a line that runs along all of it
+        lay_out_boxes([Extent(1, 2)] * (half + 3), [[], *([i, 0] for i in range(half + 2))])
 
 
-def sketched(inputs: list[list[int]], titles: list[str] | None = None, role: Role = Role.OPERATION) -> Sketch:
+def sketched(inputs: list[list[int]], titles: list[str] | None = None, role: Role = Role.OPERATION) -> CharacterDrawing:
     titles = titles or [f"n{i}." for i in range(len(inputs))]
-    return Sketch({i: NUMBERS._replace(title=t, role=role) for i, t in enumerate(titles)}, inputs.__getitem__)
+    return CharacterDrawing({i: NUMBERS._replace(title=t, role=role) for i, t in enumerate(titles)}, inputs.__getitem__)
 
 
-def whole(sketch: Sketch, charset: Charset = UNICODE, **look: object) -> list[str]:
-    seen = Look(**{"knows_value": lambda i: True, "adjoint": lambda i: "1.25", **look})  # type: ignore[arg-type]
-    return [plain(line) for line in sketch.window(Cell(0, 0), sketch.extent, seen, charset)]
+def whole(sketch: CharacterDrawing, charset: Charset = UNICODE, **look: object) -> list[str]:
+    seen = DrawingState(**{"has_value": lambda i: True, "adjoint": lambda i: "1.25", **look})  # type: ignore[arg-type]
+    return [plain_text(line) for line in sketch.render(Cell(0, 0), sketch.extent, seen, charset)]
 
 
 @given(wirings())
@@ -129,8 +151,8 @@ def test_a_window_shows_a_part_of_the_whole(inputs: list[list[int]], data: st.Da
     width, height = sketch.extent
     left, top = data.draw(st.integers(-3, width)), data.draw(st.integers(-3, height))
     extent = Extent(data.draw(st.integers(1, width + 5)), data.draw(st.integers(1, height + 5)))
-    look = Look(lambda i: True, lambda i: "1.25")
-    shown = [plain(line) for line in sketch.window(Cell(left, top), extent, look, UNICODE)]
+    look = DrawingState(lambda i: True, lambda i: "1.25")
+    shown = [plain_text(line) for line in sketch.render(Cell(left, top), extent, look, UNICODE)]
     everything = [" " * 3 + line.ljust(width + extent.width) for line in whole(sketch)]
     blank = " " * (width + extent.width + 3)
     rows = [everything[row] if 0 <= row < height else blank for row in range(top, top + extent.height)]
@@ -162,31 +184,31 @@ def test_a_small_graph() -> None:
 @pytest.mark.parametrize("title", ["λ", "名前", "x̂", "한국어名", "é" * 9])
 def test_wide_and_combining_characters_keep_the_border_straight(title: str) -> None:
     lines = whole(sketched([[]], [title]))
-    assert len({columns(line) for line in lines}) == 1
+    assert len({display_width(line) for line in lines}) == 1
     assert title in lines[0]
 
 
 def test_a_wide_character_at_the_edge_of_a_window_is_not_cut_in_half() -> None:
-    sketch, look = sketched([[]], ["名前名前"]), Look(lambda i: True, lambda i: "1")
+    sketch, look = sketched([[]], ["名前名前"]), DrawingState(lambda i: True, lambda i: "1")
     for left, width in itertools.product(range(8), range(1, 8)):
-        for line in sketch.window(Cell(left, 0), Extent(width, 4), look, UNICODE):
-            assert columns(plain(line)) <= width
+        for line in sketch.render(Cell(left, 0), Extent(width, 4), look, UNICODE):
+            assert display_width(plain_text(line)) <= width
 
 
 def test_what_is_current_stands_out_without_colour() -> None:
     sketch = sketched([[], [0]])
-    before, after = whole(sketch), whole(sketch, current=1, lit=frozenset({(1, 0)}))
+    before, after = whole(sketch), whole(sketch, current=1, highlighted=frozenset({(1, 0)}))
     assert "┏ n1." in after[0]
     assert "━▸┃" in after[1]
     assert "┏" not in before[0]
-    assert "━◂┃" in whole(sketch, current=1, lit=frozenset({(1, 0)}), is_backward=True)[1]
+    assert "━◂┃" in whole(sketch, current=1, highlighted=frozenset({(1, 0)}), is_backward=True)[1]
     assert "#" in "".join(whole(sketch, ASCII, current=1))
 
 
 def test_numbers_that_are_not_known_leave_their_room_empty() -> None:
     sketch = sketched([[], [0]])
-    assert "= 0.5" not in "".join(whole(sketch, knows_value=lambda i: False))
-    assert [len(line) for line in whole(sketch, knows_value=lambda i: False, adjoint=lambda i: "")] == [
+    assert "= 0.5" not in "".join(whole(sketch, has_value=lambda i: False))
+    assert [len(line) for line in whole(sketch, has_value=lambda i: False, adjoint=lambda i: "")] == [
         len(line) for line in whole(sketch)
     ]
 
@@ -199,14 +221,14 @@ def test_roles_look_different() -> None:
 
 
 def test_without_colour_ink_is_bold_faint_or_reversed() -> None:
-    line = tuple(Run(ink.name, ink) for ink in Ink)
-    assert "\x1b[36mVALUE\x1b[0m" in coded(line, colour=True)
-    codes = re.findall(r"\x1b\[([\d;]*)m", coded(line, colour=False))
+    line = tuple(Run(ink.name, ink) for ink in TextStyle)
+    assert "\x1b[36mVALUE\x1b[0m" in ansi_text(line, colour=True)
+    codes = re.findall(r"\x1b\[([\d;]*)m", ansi_text(line, colour=False))
     assert set(codes) == {"0", "1", "2", "1;7"}
-    assert re.sub(r"\x1b\[[\d;]*m", "", coded(line, colour=False)) == plain(line)
+    assert re.sub(r"\x1b\[[\d;]*m", "", ansi_text(line, colour=False)) == plain_text(line)
 
 
 def test_text_is_written_with_what_the_encoding_has() -> None:
-    assert written("2 × 3 … ∂", "ascii") == "2 * 3 ... d"
-    assert written("λ", "ascii") == "\\u03bb"
-    assert written("λ × é", "utf-8") == "λ × é"
+    assert replace_unencodable("2 × 3 … ∂", "ascii") == "2 * 3 ... d"
+    assert replace_unencodable("λ", "ascii") == "\\u03bb"
+    assert replace_unencodable("λ × é", "utf-8") == "λ × é"

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import Expression, parse
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
-from autodiff_cli.render.documents import dumps, trace_document
-from autodiff_cli.render.drawing.diagrams import Role, View, drawing, lines, to_dot, to_mermaid
-from autodiff_cli.render.drawing.svg import to_svg
-from autodiff_cli.render.numbers import shows
+from autodiff_cli.render.drawing import Role, View, box_lines, build_drawing, to_dot, to_mermaid, to_svg
+from autodiff_cli.render.formatting import number_formats
+from autodiff_cli.render.report import dumps
+from autodiff_cli.render.trace import trace_document
 from tests.graphs import graphs
 from tests.texts import grouped_texts
 
 SVG = "{http://www.w3.org/2000/svg}"
 POINTS = st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.25, 800.0])))
-SHOW = shows(17)[1]  # every digit
+SHOW = number_formats(17)[1]  # every digit
 HOSTILE = 'a = x*y  # "]; </script><b>&amp; \\ `#quot; \u202e \ufffe\na + 1'
 
 
@@ -68,7 +68,7 @@ def edges(svg: str) -> list[ElementTree.Element]:
 @given(graphs(), POINTS)
 def test_the_numbers_of_an_svg_are_those_of_the_json(graph: tuple[Node, list[Node]], point: dict[str, float]) -> None:
     found = traced(graph, point)
-    document, svg = as_json(found), to_svg(drawing(found), SHOW)
+    document, svg = as_json(found), to_svg(build_drawing(found), SHOW)
     drawn = {
         int(group.get("data-node", "")): (read(group.get("data-value")), read(group.get("data-adjoint")))
         for group in nodes(svg)
@@ -98,7 +98,7 @@ def said(lines: list[str]) -> tuple[Any, Any]:
 @given(graphs(), POINTS)
 def test_the_numbers_of_dot_are_those_of_the_json(graph: tuple[Node, list[Node]], point: dict[str, float]) -> None:
     found = traced(graph, point)
-    document, lines = as_json(found), to_dot(drawing(found), SHOW).splitlines()
+    document, lines = as_json(found), to_dot(build_drawing(found), SHOW).splitlines()
     drawn = {int(m[1]): said(m[2].split("\\n")) for m in map(DOT_NODE.match, lines) if m}
     assert drawn == {node["id"]: (read(node["value"]), read(node["adjoint"])) for node in document["nodes"]}
     travelled = Counter((int(m[1]), int(m[2]), read(m[3])) for m in map(DOT_EDGE.match, lines) if m and m[3])
@@ -109,7 +109,7 @@ def test_the_numbers_of_dot_are_those_of_the_json(graph: tuple[Node, list[Node]]
 @given(graphs(), POINTS)
 def test_the_numbers_of_mermaid_are_those_of_the_json(graph: tuple[Node, list[Node]], point: dict[str, float]) -> None:
     found = traced(graph, point)
-    document, lines = as_json(found), to_mermaid(drawing(found), SHOW).splitlines()
+    document, lines = as_json(found), to_mermaid(build_drawing(found), SHOW).splitlines()
     drawn = {int(m[1]): said(m[2].split("<br/>")) for m in map(MERMAID_NODE.match, lines) if m}
     assert drawn == {node["id"]: (read(node["value"]), read(node["adjoint"])) for node in document["nodes"]}
     travelled = Counter((int(m[1]), int(m[3]), read(m[2])) for m in map(MERMAID_EDGE.match, lines) if m and m[2])
@@ -117,13 +117,13 @@ def test_the_numbers_of_mermaid_are_those_of_the_json(graph: tuple[Node, list[No
 
 
 def test_numbers_are_shown_to_six_digits_and_kept_in_full() -> None:
-    svg = to_svg(drawing(at("x*y + sin(x)", x=2, y=3)), shows(None)[1])
+    svg = to_svg(build_drawing(at("x*y + sin(x)", x=2, y=3)), number_formats(None)[1])
     assert ">adjoint 2.58385<" in svg
     assert 'data-adjoint="2.5838531634528574"' in svg
 
 
 def test_what_users_type_is_data_in_every_format() -> None:
-    drawn = drawing(at(HOSTILE, x=2, y=3))
+    drawn = build_drawing(at(HOSTILE, x=2, y=3))
     svg = to_svg(drawn, SHOW)
     ElementTree.fromstring(svg)
     assert "</script>" not in svg
@@ -139,17 +139,19 @@ def test_what_users_type_is_data_in_every_format() -> None:
 def test_any_label_stays_inside_its_quotes(text: str) -> None:
     found = at("x*y", x=2, y=3)
     found.__dict__["labels"] = [text, "y", text]
-    drawn = drawing(found)
+    drawn = build_drawing(found)
     ElementTree.fromstring(to_svg(drawn, SHOW).encode())
     assert all(line.count('"') in (0, 2) for line in to_mermaid(drawn, SHOW).splitlines())
-    assert len(to_mermaid(drawn, SHOW).splitlines()) == len(to_mermaid(drawing(at("x*y", x=2, y=3)), SHOW).splitlines())
+    assert len(to_mermaid(drawn, SHOW).splitlines()) == len(
+        to_mermaid(build_drawing(at("x*y", x=2, y=3)), SHOW).splitlines()
+    )
     label = DOT_NODE.match(to_dot(drawn, SHOW).splitlines()[5])
     assert label is not None
     assert re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), label[2]).split("\n")[0] == drawn.boxes[0].label
 
 
 def test_roles_differ_in_shape() -> None:
-    drawn = drawing(at("sin(x)*2", x=1))
+    drawn = build_drawing(at("sin(x)*2", x=1))
     rectangles = [
         [(rect.get("class"), rect.get("rx")) for rect in node.iter(f"{SVG}rect")] for node in nodes(to_svg(drawn, SHOW))
     ]
@@ -161,7 +163,7 @@ def test_roles_differ_in_shape() -> None:
 
 
 def test_the_paths_of_one_variable_stand_out() -> None:
-    drawn = drawing(at("x*y + sin(x)", x=2, y=3), View(highlight="x"))
+    drawn = build_drawing(at("x*y + sin(x)", x=2, y=3), View(highlight="x"))
     assert [box.label for box in drawn.boxes if not box.is_highlighted] == ["y"]
     assert [(arrow.source, arrow.target) for arrow in drawn.arrows if not arrow.is_highlighted] == [(1, 2)]
     assert to_mermaid(drawn, SHOW).count("==>") == 4
@@ -169,23 +171,23 @@ def test_the_paths_of_one_variable_stand_out() -> None:
 
 
 def test_the_cone_of_one_variable() -> None:
-    drawn = drawing(at("x*y + sin(y)", x=2, y=3), View(only="x"))
+    drawn = build_drawing(at("x*y + sin(y)", x=2, y=3), View(only="x"))
     assert [box.label for box in drawn.boxes] == ["x", "x*y", "x*y + sin(y)"]
     assert len(drawn.arrows) == 2
 
 
 def test_constants_can_be_hidden() -> None:
     found = at("x^-2 + 3*4", x=2)
-    assert len(drawing(found).boxes) == 8
-    assert [box.label for box in drawing(found, View(hide_constants=True)).boxes] == ["x", "x^-2", "x^-2 + 3*4"]
-    assert [box.label for box in drawing(at("2 + 3"), View(hide_constants=True)).boxes] == ["2 + 3"]
+    assert len(build_drawing(found).boxes) == 8
+    assert [box.label for box in build_drawing(found, View(hide_constants=True)).boxes] == ["x", "x^-2", "x^-2 + 3*4"]
+    assert [box.label for box in build_drawing(at("2 + 3"), View(hide_constants=True)).boxes] == ["2 + 3"]
 
 
 FUNCTIONS = "f(t) = sin(t)^2; g(u) = f(u)*u; a = g(x) + g(y); a*x"
 
 
 def test_named_intermediates_and_calls_are_framed_in_every_format() -> None:
-    drawn = drawing(at(FUNCTIONS, x=2, y=3))
+    drawn = build_drawing(at(FUNCTIONS, x=2, y=3))
     mermaid, dot, svg = to_mermaid(drawn, SHOW), to_dot(drawn, SHOW), ElementTree.fromstring(to_svg(drawn, SHOW))
     names = ["a", "g(x)", "f(x)", "g(y)", "f(y)"]
     assert re.findall(r'subgraph g\d+\["(.*)"\]', mermaid) == names
@@ -197,14 +199,14 @@ def test_named_intermediates_and_calls_are_framed_in_every_format() -> None:
 
 def test_folding_draws_every_frame_without_the_output_as_one_node() -> None:
     found = at(FUNCTIONS, x=2, y=3)
-    drawn = drawing(found, View(fold=True))
+    drawn = build_drawing(found, View(fold=True))
     assert [(box.label, box.role) for box in drawn.boxes] == [
         ("x", Role.INPUT),
         ("y", Role.INPUT),
         ("a", Role.FOLDED),
         ("a*x", Role.OUTPUT),
     ]
-    assert "a, 9 nodes inside, value" in ", ".join(lines(drawn.boxes[2], SHOW))
+    assert "a, 9 nodes inside, value" in ", ".join(box_lines(drawn.boxes[2], SHOW))
     slope = math.sin(2) ** 2 + 2 * math.sin(4)
     assert [(arrow.source, arrow.target) for arrow in drawn.arrows].count((0, drawn.boxes[2].id)) == 1
     (local,) = (arrow.local for arrow in drawn.arrows if (arrow.source, arrow.target) == (0, drawn.boxes[2].id))
@@ -212,17 +214,17 @@ def test_folding_draws_every_frame_without_the_output_as_one_node() -> None:
 
 
 def test_what_holds_the_output_is_not_folded() -> None:
-    drawn = drawing(at("f(t) = sin(t)^2; z = f(x)*f(y)", x=2, y=3), View(fold=True))
+    drawn = build_drawing(at("f(t) = sin(t)^2; z = f(x)*f(y)", x=2, y=3), View(fold=True))
     assert [box.label for box in drawn.boxes] == ["x", "f(x)", "y", "f(y)", "z"]
     assert [(frame.label, len(frame.members)) for frame in drawn.frames] == [("z", 3)]
 
 
 def test_folding_goes_with_the_other_views() -> None:
     found = at("f(t, u) = sin(t)*u + 2; f(x, y)*x*3", x=2, y=3)
-    drawn = drawing(found, View(highlight="y", hide_constants=True, fold=True))
+    drawn = build_drawing(found, View(highlight="y", hide_constants=True, fold=True))
     assert [box.label for box in drawn.boxes if box.is_highlighted] == ["y", "f(x, y)", *found.labels[-3::2]]
     assert sum(arrow.is_highlighted for arrow in drawn.arrows) == 3
-    assert [box.label for box in drawing(found, View(only="y", fold=True)).boxes] == [
+    assert [box.label for box in build_drawing(found, View(only="y", fold=True)).boxes] == [
         "y",
         "f(x, y)",
         *found.labels[-3::2],
@@ -232,7 +234,7 @@ def test_folding_goes_with_the_other_views() -> None:
 @given(grouped_texts(), st.sampled_from([0.5, 2.0, -1.5]))
 def test_the_numbers_of_folded_nodes_are_those_of_the_json(text: str, x: float) -> None:
     found = trace(parse(text), dict.fromkeys(parse(text).variables, x))
-    drawn = drawing(found, View(fold=True))
+    drawn = build_drawing(found, View(fold=True))
     numbers = {node["id"]: (read(node["value"]), read(node["adjoint"])) for node in as_json(found)["nodes"]}
     svg = {
         int(group.get("data-node", "")): (read(group.get("data-value")), read(group.get("data-adjoint")))
@@ -248,7 +250,7 @@ def test_the_numbers_of_folded_nodes_are_those_of_the_json(text: str, x: float) 
 @given(grouped_texts(), st.sampled_from([0.5, 2.0, -1.5]))
 def test_every_path_goes_through_the_folded_nodes(text: str, x: float) -> None:
     found = trace(parse(text), dict.fromkeys(parse(text).variables, x))
-    drawn = drawing(found, View(fold=True))
+    drawn = build_drawing(found, View(fold=True))
     adjoints = {box.id: box.adjoint for box in drawn.boxes}
     summed = dict.fromkeys(adjoints, 0.0)
     sizes = dict.fromkeys(adjoints, 0.0)
@@ -263,7 +265,7 @@ def test_every_path_goes_through_the_folded_nodes(text: str, x: float) -> None:
 
 def test_finding_keeps_what_has_the_text_and_its_neighbours() -> None:
     found = at("log(x*y) + sin(x)*cos(y)", x=2, y=3)
-    drawn = drawing(found, View(find="LOG"))
+    drawn = build_drawing(found, View(find="LOG"))
     assert [(box.label, box.is_highlighted) for box in drawn.boxes] == [
         ("x*y", False),
         ("log(x*y)", True),
@@ -283,12 +285,12 @@ def test_finding_keeps_what_has_the_text_and_its_neighbours() -> None:
     ],
 )
 def test_what_is_found_is_the_smallest_part_with_the_text(text: str, labels: list[str]) -> None:
-    drawn = drawing(at("log(x*y) + sin(x)*cos(y)", x=2, y=3), View(find=text))
+    drawn = build_drawing(at("log(x*y) + sin(x)*cos(y)", x=2, y=3), View(find=text))
     assert [box.label for box in drawn.boxes if box.is_highlighted] == labels
 
 
 def test_an_svg_says_what_it_is_and_needs_nothing_else() -> None:
-    svg = to_svg(drawing(at("x*y + sin(x)", x=2, y=3)), shows(None)[1])
+    svg = to_svg(build_drawing(at("x*y + sin(x)", x=2, y=3)), number_formats(None)[1])
     image = ElementTree.fromstring(svg)
     assert image.get("role") == "img"
     assert image.findtext(f"{SVG}title") == "x*y + sin(x)"
@@ -301,16 +303,16 @@ def test_an_svg_says_what_it_is_and_needs_nothing_else() -> None:
 def test_the_smallest_graphs_are_drawn(text: str) -> None:
     expression = parse(text)
     found = trace(expression, dict.fromkeys(expression.variables, 1.0))
-    assert len(nodes(to_svg(drawing(found), SHOW))) == len(found.tape)
+    assert len(nodes(to_svg(build_drawing(found), SHOW))) == len(found.tape)
 
 
 def test_arrays_are_drawn_with_what_is_known() -> None:
     found = trace(parse("sum(tanh(W @ x))"), {"W": [[1.0, 0.0], [0.0, 1.0]], "x": [0.5, 2.0]})
-    svg = to_svg(drawing(found), shows(None)[1])
+    svg = to_svg(build_drawing(found), number_formats(None)[1])
     assert "value [0.5, 2]" in svg
     assert [edge.get("data-local") for edge in edges(svg)].count(None) == 3
 
 
 def test_labels_with_signs_of_markup_are_text_in_an_svg() -> None:
-    svg = ElementTree.fromstring(to_svg(drawing(at("where(x < y, x, y)", x=2, y=3)), SHOW).encode())
+    svg = ElementTree.fromstring(to_svg(build_drawing(at("where(x < y, x, y)", x=2, y=3)), SHOW).encode())
     assert "x < y" in {title.text for title in svg.iter(f"{SVG}title")}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autodiff_cli.render.drawing.lanes import laid_out
-from autodiff_cli.render.drawing.layout import Enclosure, Layout, Location, Size, layered
+from autodiff_cli.render.layout import FrameSpec, Layout, Point, Size, layered_layout, layout_with_lanes
 
 NODE, LABEL = Size(100, 40), Size(50, 12)
 
@@ -19,17 +18,17 @@ def chain(count: int, sources: int) -> tuple[list[Size], list[tuple[int, int]]]:
 
 def laid(count: int, sources: int) -> tuple[Layout, list[tuple[int, int]]]:
     nodes, edges = chain(count, sources)
-    return laid_out(nodes, edges, [LABEL] * len(edges)), edges
+    return layout_with_lanes(nodes, edges, [LABEL] * len(edges)), edges
 
 
-def is_on_border(point: Location, centre: Location) -> bool:
+def is_on_border(point: Point, centre: Point) -> bool:
     across, down = abs(point.x - centre.x) / (NODE.width / 2), abs(point.y - centre.y) / (NODE.height / 2)
     return max(across, down) == pytest.approx(1, abs=0.01)
 
 
 def test_a_graph_without_long_edges_is_laid_out_as_it_is() -> None:
     nodes, edges = chain(10, 2)
-    assert laid_out(nodes, edges, [LABEL] * len(edges)) == layered(nodes, edges, [LABEL] * len(edges))
+    assert layout_with_lanes(nodes, edges, [LABEL] * len(edges)) == layered_layout(nodes, edges, [LABEL] * len(edges))
 
 
 @pytest.mark.parametrize(("count", "sources"), [(80, 1), pytest.param(60, 4, marks=pytest.mark.slow), (400, 2)])
@@ -74,7 +73,7 @@ def test_a_line_that_comes_down_passes_beside_the_nodes_of_its_column() -> None:
 def test_frames_move_with_their_nodes() -> None:
     nodes, edges = chain(80, 2)
     members = [*range(2, 20)]
-    found = laid_out(nodes, edges, [None] * len(edges), [Enclosure(members, None, 30)])
+    found = layout_with_lanes(nodes, edges, [None] * len(edges), [FrameSpec(members, None, 30)])
     (frame,) = found.frames
     for i in members:
         assert abs(found.centres[i].x - frame.centre.x) <= (frame.size.width - NODE.width) / 2 + 1

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodiff_cli.render.drawing.layout import MOST_NODES, TITLE, Enclosure, Layout, Place, Size, TooLarge, layered
+from autodiff_cli.render.layout import (
+    MAX_NODES,
+    TITLE_HEIGHT,
+    FrameSpec,
+    GraphTooLargeError,
+    Layout,
+    Rectangle,
+    Size,
+    layered_layout,
+)
 
 EDGES = st.integers(1, 25).flatmap(
     lambda count: st.tuples(
@@ -20,7 +29,7 @@ SIZE = Size(80, 40)
 
 
 def laid_out(count: int, edges: list[tuple[int, int]]) -> Layout:
-    return layered([SIZE] * count, edges, [Size(30, 12)] * len(edges))
+    return layered_layout([SIZE] * count, edges, [Size(30, 12)] * len(edges))
 
 
 @settings(deadline=None)
@@ -53,15 +62,15 @@ def test_the_same_graph_always_looks_the_same(graph: tuple[int, list[tuple[int, 
 
 
 def test_a_graph_that_no_one_could_read_is_refused() -> None:
-    with pytest.raises(TooLarge, match=str(MOST_NODES)):
-        layered([SIZE] * (MOST_NODES + 1), [], [])
+    with pytest.raises(GraphTooLargeError, match=str(MAX_NODES)):
+        layered_layout([SIZE] * (MAX_NODES + 1), [], [])
 
 
 @st.composite
-def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[Enclosure]]:
+def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[FrameSpec]]:
     """A graph that is built part by part; a part may be framed, and is left only by its last node."""
     edges: list[tuple[int, int]] = []
-    frames: list[Enclosure] = []
+    frames: list[FrameSpec] = []
     nodes = [0, 1]
 
     def node(known: list[int]) -> int:
@@ -71,7 +80,7 @@ def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[Enc
 
     def part(entering: list[int], outer: int | None, depth: int) -> int:
         k, members, inside = len(frames), list[int](), list[int]()
-        frames.append(Enclosure(members, outer, draw(st.sampled_from([20.0, 400.0]))))
+        frames.append(FrameSpec(members, outer, draw(st.sampled_from([20.0, 400.0]))))
         for _ in range(draw(st.integers(1, 3))):
             if depth < 3 and draw(st.booleans()):
                 inside.append(part([*entering, *inside], k, depth + 1))
@@ -90,14 +99,14 @@ def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[Enc
     return len(nodes), edges, frames
 
 
-def holds(place: Place, other: Place) -> bool:
+def holds(place: Rectangle, other: Rectangle) -> bool:
     return all(
         abs(inner - outer) <= (extent - part) / 2 + 0.01
         for inner, outer, extent, part in zip(other.centre, place.centre, place.size, other.size, strict=True)
     )
 
 
-def meet(place: Place, other: Place) -> bool:
+def meet(place: Rectangle, other: Rectangle) -> bool:
     return all(
         abs(a - b) < (first + second) / 2 - 0.01
         for a, b, first, second in zip(place.centre, other.centre, place.size, other.size, strict=True)
@@ -107,14 +116,14 @@ def meet(place: Place, other: Place) -> bool:
 @settings(deadline=None)
 @given(framed_graphs())
 def test_a_frame_holds_what_stands_in_it_and_nothing_else(
-    graph: tuple[int, list[tuple[int, int]], list[Enclosure]],
+    graph: tuple[int, list[tuple[int, int]], list[FrameSpec]],
 ) -> None:
     count, edges, frames = graph
-    found = layered([SIZE] * count, edges, [Size(30, 12)] * len(edges), frames)
-    places = [Place(centre, SIZE) for centre in found.centres]
+    found = layered_layout([SIZE] * count, edges, [Size(30, 12)] * len(edges), frames)
+    places = [Rectangle(centre, SIZE) for centre in found.centres]
     around: dict[int, set[int]] = {i: set() for i in range(count)}
     for k, frame in enumerate(frames):
-        title = Place(found.frames[k].centre, Size(frame.title, TITLE))
+        title = Rectangle(found.frames[k].centre, Size(frame.title_width, TITLE_HEIGHT))
         assert found.frames[k].size.width >= title.size.width
         outer: int | None = k
         while outer is not None:
@@ -128,12 +137,12 @@ def test_a_frame_holds_what_stands_in_it_and_nothing_else(
         assert any(found.centres[source][axis] < found.centres[target][axis] for axis in (0, 1))
 
 
-@pytest.mark.parametrize("frames", [[], [Enclosure(range(k, k + 8), None, 20.0) for k in range(1, 57, 8)]])
-def test_a_long_graph_is_turned_or_goes_on_in_another_row(frames: list[Enclosure]) -> None:
+@pytest.mark.parametrize("frames", [[], [FrameSpec(range(k, k + 8), None, 20.0) for k in range(1, 57, 8)]])
+def test_a_long_graph_is_turned_or_goes_on_in_another_row(frames: list[FrameSpec]) -> None:
     edges = [(k, k + 1) for k in range(63)]
-    found = layered([SIZE] * 64, edges, [Size(30, 12)] * 63, frames)
+    found = layered_layout([SIZE] * 64, edges, [Size(30, 12)] * 63, frames)
     assert found.size.width <= 1200
-    assert layered([SIZE] * 3, edges[:2], [None] * 2).size.height == SIZE.height
+    assert layered_layout([SIZE] * 3, edges[:2], [None] * 2).size.height == SIZE.height
 
 
 @settings(deadline=None)
@@ -151,7 +160,7 @@ def test_labels_stand_on_their_lines(graph: tuple[int, list[tuple[int, int]]]) -
 def test_labels_keep_off_nodes_and_each_other() -> None:
     edges = [*itertools.product(range(4), range(4, 8))]
     found = laid_out(8, edges)
-    places = [Place(centre, SIZE) for centre in found.centres]
-    places += [Place(route.label, Size(30, 12)) for route in found.routes if route.label is not None]
+    places = [Rectangle(centre, SIZE) for centre in found.centres]
+    places += [Rectangle(route.label, Size(30, 12)) for route in found.routes if route.label is not None]
     assert len(places) == 8 + len(edges)
     assert not any(meet(place, other) for place, other in itertools.combinations(places, 2))

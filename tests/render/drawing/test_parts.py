@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.render.drawing.diagrams import drawing
-from autodiff_cli.render.drawing.layout import Enclosure, Location, Place, Size
-from autodiff_cli.render.drawing.parts import in_parts
-from autodiff_cli.render.drawing.svg import to_svg
-from autodiff_cli.render.numbers import shows
+from autodiff_cli.render.drawing import build_drawing, to_svg
+from autodiff_cli.render.formatting import number_formats
+from autodiff_cli.render.layout import FrameSpec, Point, Rectangle, Size, layout_in_parts
 
 XOR = (
     "n(a, b) = sigmoid(v1*tanh(w1*a + w2*b + b1) + v2*tanh(w3*a + w4*b + b2) + c); "
@@ -24,7 +22,7 @@ CALLS = "f(t, u) = tanh(t*u + 1); h = f(a, x); g(p) = p*h + f(p, a); k = g(x) + 
 
 
 def svg(text: str, values: dict[str, float]) -> str:
-    return to_svg(drawing(ad.parse(text).trace(**values)), shows(None)[1])
+    return to_svg(build_drawing(ad.parse(text).trace(**values)), number_formats(None)[1])
 
 
 def test_a_large_drawing_with_calls_stands_in_parts() -> None:
@@ -33,19 +31,19 @@ def test_a_large_drawing_with_calls_stands_in_parts() -> None:
     assert width < 2000  # as a whole 3440
     assert len(set(re.findall(r'data-node="(\d+)"', text))) == len(re.findall(r'data-node="', text)) == 96
     assert text.count(" copy") == 3 * 9 + 4  # of the parameters, of the results
-    assert "once more" in text
+    assert "duplicate" in text
     assert "once more" not in svg("f(t) = t^2; f(x) + f(y)", {"x": 1, "y": 2})
 
 
-def _inside(inner: Place, outer: Place) -> bool:
+def _inside(inner: Rectangle, outer: Rectangle) -> bool:
     return all(abs(inner.centre[k] - outer.centre[k]) <= (outer.size[k] - inner.size[k]) / 2 + 0.01 for k in (0, 1))
 
 
-def _apart(one: Place, other: Place) -> bool:
+def _apart(one: Rectangle, other: Rectangle) -> bool:
     return any(abs(one.centre[k] - other.centre[k]) >= (one.size[k] + other.size[k]) / 2 - 0.01 for k in (0, 1))
 
 
-def _touches(place: Place, point: Location) -> bool:
+def _touches(place: Rectangle, point: Point) -> bool:
     return all(abs(place.centre[k] - point[k]) <= place.size[k] / 2 + 1 for k in (0, 1))
 
 
@@ -60,16 +58,16 @@ def test_parts_have_everything(data: st.DataObject) -> None:
     first = data.draw(st.integers(1, len(targets) - 1))
     second = data.draw(st.integers(first + 1, len(targets)))
     third = data.draw(st.integers(second, len(targets)))
-    inner = [Enclosure(targets[second:third], 1, 70)] if second < third else []
-    frames = [Enclosure(targets[:first], None, 30), Enclosure(targets[first:second], None, 50), *inner]
+    inner = [FrameSpec(targets[second:third], 1, 70)] if second < third else []
+    frames = [FrameSpec(targets[:first], None, 30), FrameSpec(targets[first:second], None, 50), *inner]
     size = Size(80, 40)
-    found = in_parts([size] * count, edges, [Size(20, 10)] * len(edges), frames)
+    found = layout_in_parts([size] * count, edges, [Size(20, 10)] * len(edges), frames)
     assert found is not None
     layout, there = found
     assert there[:count] == [*range(count)]
-    places = [Place(centre, size) for centre in layout.centres]
+    places = [Rectangle(centre, size) for centre in layout.centres]
     assert all(_apart(a, b) for a, b in itertools.combinations(places, 2))
-    whole = Place(Location(layout.size.width / 2, layout.size.height / 2), layout.size)
+    whole = Rectangle(Point(layout.size.width / 2, layout.size.height / 2), layout.size)
     assert all(_inside(place, whole) for place in (*places, *layout.frames))
     for k, frame in enumerate(frames):
         assert all(_inside(places[i], layout.frames[k]) for i in frame.nodes)

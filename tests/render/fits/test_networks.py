@@ -7,14 +7,13 @@ import io
 import numpy as np
 import pytest
 
-from autodiff_cli.render.fits.diagnosis import diagnosis_document, write_diagnosis
-from autodiff_cli.render.fits.networks import MOST_CLASSES, layers_table, write_confusion
-from autodiff_cli.render.numbers import shows
-from autodiff_cli.render.paper import Paper
+from autodiff_cli.render.fit import MAX_CLASSES, diagnosis_document, layers_table, write_confusion, write_diagnosis
+from autodiff_cli.render.formatting import number_formats
+from autodiff_cli.render.report import Paper
 from autodiff_cli.render.terminal import TerminalPaper
-from autodiff_cli.training.result.diagnosis import Diagnosis, LayerGradients, Units
+from autodiff_cli.training.result.diagnosis import Diagnosis, LayerGradients, LayerUnits
 
-BRIEF = shows(None)[1]
+BRIEF = number_formats(None)[1]
 
 
 def confusion(classes: list[object], counts: list[list[int]]) -> list[list[str]]:
@@ -50,7 +49,7 @@ def test_a_confusion_table_has_true_classes_down() -> None:
 
 
 def test_of_many_classes_only_the_worst_mistakes_are_shown() -> None:
-    count = MOST_CLASSES + 1
+    count = MAX_CLASSES + 1
     counts = np.eye(count, dtype=int) * 9
     counts[3, 5], counts[5, 3], counts[0, 20] = 2, 8, 1
     lines = confusion([*range(count)], counts.tolist())
@@ -64,7 +63,7 @@ def test_a_table_that_does_not_fit_the_terminal_is_a_list_too() -> None:
     stream = io.StringIO()
     labels = [f"a rather long label {k}" for k in range(5)]
     write_confusion(TerminalPaper(stream, 60, colour=False), labels, np.ones((5, 5), dtype=int))
-    assert "taken for" in stream.getvalue()
+    assert "predicted as" in stream.getvalue()
     assert all(len(line) <= 60 for line in stream.getvalue().splitlines())
 
 
@@ -79,7 +78,7 @@ def test_a_label_gives_a_terminal_no_orders(width: int | None) -> None:
 
 def test_a_healthy_network_says_so() -> None:
     healthy = Diagnosis(
-        (Units("mlp.0", "relu", 8, 0, 0),), (LayerGradients("mlp.0", 0.5, 0.1), LayerGradients("mlp.1", 0.4, 0.1))
+        (LayerUnits("mlp.0", "relu", 8, 0, 0),), (LayerGradients("mlp.0", 0.5, 0.1), LayerGradients("mlp.1", 0.4, 0.1))
     )
     assert "healthy" in diagnosis(healthy)
     assert diagnosis_document(healthy)["problems"] == []
@@ -87,7 +86,7 @@ def test_a_healthy_network_says_so() -> None:
 
 def test_every_problem_comes_with_what_to_do() -> None:
     sick = Diagnosis(
-        (Units("mlp.0", "relu", 8, 3, 0), Units("mlp.1", "tanh", 8, 0, 8)),
+        (LayerUnits("mlp.0", "relu", 8, 3, 0), LayerUnits("mlp.1", "tanh", 8, 0, 8)),
         (LayerGradients("mlp.0", 1e-9, 1e9), LayerGradients("mlp.1", 1.0, 1.0)),
     )
     text = diagnosis(sick)

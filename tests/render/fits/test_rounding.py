@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.fits.rounding import Rounding
+from autodiff_cli.render.formatting import Rounding
 
 # fmt: off
 CASES = [
@@ -32,23 +32,26 @@ CASES = [
 
 @pytest.mark.parametrize(("value", "error", "shown", "shown_error"), CASES)
 def test_values_and_errors(value: float, error: float | None, shown: str, shown_error: str | None) -> None:
-    rounding = Rounding.of(value, error, None)
-    assert rounding.of_value(value) == shown
+    rounding = Rounding.from_error(value, error, None)
+    assert rounding.format_value(value) == shown
     if error is not None:
-        assert rounding.of_error(error) == shown_error
+        assert rounding.format_error(error) == shown_error
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-12, 1e12))
 def test_what_is_left_out_is_small_beside_the_error(value: float, error: float) -> None:
-    rounding = Rounding.of(value, error, None)
-    assert abs(float(rounding.of_value(value)) - value) <= 0.0501 * error + 1e-15 * abs(value)
-    assert float(rounding.of_error(error)) == pytest.approx(error, rel=0.0501)
+    rounding = Rounding.from_error(value, error, None)
+    assert abs(float(rounding.format_value(value)) - value) <= 0.0501 * error + 1e-15 * abs(value)
+    assert float(rounding.format_error(error)) == pytest.approx(error, rel=0.0501)
 
 
 def test_digits_that_are_asked_for_are_given() -> None:
-    rounding = Rounding.of(2 / 3, 0.1, 4)
-    assert (rounding.of_value(2 / 3), rounding.of_error(0.123456)) == ("0.6667", "0.1235")
+    rounding = Rounding.from_error(2 / 3, 0.1, 4)
+    assert (rounding.format_value(2 / 3), rounding.format_error(0.123456)) == ("0.6667", "0.1235")
 
 
 def test_arrays_are_shown_as_everywhere() -> None:
-    assert Rounding.of(np.array([1.0, 2.0]), np.array([0.1, 0.2]), None).of_value(np.array([1.0, 2.0])) == "[1, 2]"
+    assert (
+        Rounding.from_error(np.array([1.0, 2.0]), np.array([0.1, 0.2]), None).format_value(np.array([1.0, 2.0]))
+        == "[1, 2]"
+    )

@@ -8,43 +8,37 @@ import numpy as np
 import pytest
 
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import Expression, parse
-from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.expression import Expression, parse
+from autodiff_cli.graph.codegen import Fragment, straight_line_code
+from autodiff_cli.graph.node import Node, get_op, variable
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.registry import registered
-from autodiff_cli.graph.straight import Fragment, straight_lines
-from autodiff_cli.numbers.arrays.structures import STRUCTURES
+from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.ops import all_ops
-from autodiff_cli.render.page.evaluator import evaluator, table
-from autodiff_cli.targets.javascript import JAVASCRIPT
-from autodiff_cli.targets.library import Library
-from autodiff_cli.targets.pen import Pen
+from autodiff_cli.render.javascript import evaluator, javascript_declarations
+from autodiff_cli.targets.c_family import JAVASCRIPT
+from autodiff_cli.targets.translation import GraphWriter, Library
 from tests.graphs import ELEMENTWISE
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if not op.structural], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in all_ops() if not op.is_structural], ids=lambda op: op.name)
 def test_javascript_has_every_operation_and_its_rule(op: Op) -> None:
-    for count in range(op.least, (op.most or 3) + 1):
-        pen, rule = Pen(Library(JAVASCRIPT)), op.partials(count)
-        words = pen.words([op(*rule.inputs), *(partial.local for partial in rule.partials)])
+    for count in range(op.min_inputs, (op.max_inputs or 3) + 1):
+        pen, rule = GraphWriter(Library(JAVASCRIPT)), op.derivative_rule(count)
+        words = pen.lower([op(*rule.inputs), *(partial.local for partial in rule.partials)])
         names = {place: Fragment(place.text) for place in (rule.output, *rule.inputs)}
-        assert len(straight_lines(words, names, pen.write).results) == 1 + count
+        assert len(straight_line_code(words, names, pen.write).results) == 1 + count
 
 
 def test_javascript_has_every_operation_on_arrays() -> None:
-    assert [name for name in STRUCTURES if name not in table("arrays.js")] == []
+    assert [name for name in STRUCTURAL if name not in javascript_declarations("arrays.js")] == []
 
 
 @pytest.mark.parametrize("has_arrays", [False, True])
 def test_no_two_declarations_have_one_name(has_arrays: bool) -> None:
     x = variable("x")
-    counts = [(op, count) for op in ELEMENTWISE for count in range(op.least, (op.most or 3) + 1)]
+    counts = [(op, count) for op in ELEMENTWISE for count in range(op.min_inputs, (op.max_inputs or 3) + 1)]
     total = add_up([op(*[x] * count) for op, count in counts])
-    f = (
-        Expression(registered("sum")(total), {"x": x}, shapes={"x": (2,)})
-        if has_arrays
-        else Expression(total, {"x": x})
-    )
+    f = Expression(get_op("sum")(total), {"x": x}, shapes={"x": (2,)}) if has_arrays else Expression(total, {"x": x})
     text = evaluator(trace(f, {"x": [1.0, 2.0] if has_arrays else 1.0}))
     names = re.findall(r"^(?:const|function) ([$\w]+)", text, re.MULTILINE)
     assert len(names) > 200

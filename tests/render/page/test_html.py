@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.front import parse
-from autodiff_cli.render.page.html import to_html
+from autodiff_cli.expression import parse
+from autodiff_cli.render.html_page import to_html
 from tests.support import run_cli
 
 

@@ -16,17 +16,13 @@ import numpy as np
 import pytest
 
 from autodiff_cli.data.table import Dataset
-from autodiff_cli.render.paper import Paper
-from autodiff_cli.render.plots.files import check_picture, save_picture
-from autodiff_cli.render.plots.panels import panels, ticks
-from autodiff_cli.render.plots.svg import to_svg
-from autodiff_cli.render.plots.terminal import write_picture
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.fit import fitted
+from autodiff_cli.render.plots import check_plot_path, fit_panels, plot_svg, save_plot, ticks, write_plot
+from autodiff_cli.render.report import Paper
+from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
-from autodiff_cli.training.options import MethodOptions, Options, ReportOptions, ValidationOptions
-from autodiff_cli.training.prediction.picture import MOST_POINTS
-from autodiff_cli.training.result.fit import FittedModel
+from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, ValidationOptions
+from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.prediction import MAX_PLOTTED_ROWS
 from tests.support import run_cli
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -39,24 +35,24 @@ def decay(rows: int = 40) -> dict[str, Any]:
 
 def drawn(model: str, data: dict[str, Any], **options: Any) -> FittedModel:
     dataset: Dataset = as_dataset(data)
-    return fitted(model, dataset, Options(report=ReportOptions(plot=True), **options))
+    return fit_dataset(model, dataset, Options(report=ReportOptions(plot=True), **options))
 
 
 def in_characters(fit: FittedModel, width: int = 80) -> list[str]:
     stream = io.StringIO()
     paper = Paper(stream)
     paper.width = width
-    write_picture(paper, fit)
+    write_plot(paper, fit)
     return stream.getvalue().splitlines()
 
 
 def test_the_curve_and_its_band_are_those_of_predict() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay())
-    assert found.picture is not None
-    rows = found.picture.rows
+    assert found.plot_data is not None
+    rows = found.plot_data.rows
     assert rows is not None
-    bands = found.predict({"x": rows.places}, interval=0.95)
-    assert np.array_equal(rows.curve, bands.prediction)
+    bands = found.predict({"x": rows.curve_x}, interval=0.95)
+    assert np.array_equal(rows.curve_y, bands.prediction)
     assert rows.low is not None
     assert np.array_equal(rows.low, bands.confidence_low)
     assert np.array_equal(rows.y, decay()["y"])
@@ -66,17 +62,17 @@ def test_the_curve_and_its_band_are_those_of_predict() -> None:
 @pytest.mark.parametrize(
     ("model", "titles"),
     [
-        ("y ~ a*exp(-b*x)", ["data and fit", "residuals", "loss, epoch by epoch"]),
-        ("y ~ a*exp(-b*x) + c*z", ["observed and predicted", "residuals", "loss, epoch by epoch"]),
-        ("[y, z] ~ [a*x, b + c*x]", ["observed and predicted", "residuals", "loss, epoch by epoch"]),
-        ("(y - a)^2", ["loss, epoch by epoch"]),
+        ("y ~ a*exp(-b*x)", ["data and fit", "residuals", "loss, iteration by iteration"]),
+        ("y ~ a*exp(-b*x) + c*z", ["observed and predicted", "residuals", "loss, iteration by iteration"]),
+        ("[y, z] ~ [a*x, b + c*x]", ["observed and predicted", "residuals", "loss, iteration by iteration"]),
+        ("(y - a)^2", ["loss, iteration by iteration"]),
     ],
 )
 def test_what_there_is_to_show(model: str, titles: list[str]) -> None:
     found = drawn(model, decay())
-    assert [panel.title for panel in panels(found)] == titles
+    assert [panel.title for panel in fit_panels(found)] == titles
     assert all(title in in_characters(found) for title in titles)
-    image = ET.fromstring(to_svg(found))
+    image = ET.fromstring(plot_svg(found))
     assert [text.text for text in image.iter(f"{SVG}text") if text.text in titles] == titles
 
 
@@ -88,14 +84,14 @@ def test_classes_have_their_losses_shown_with_those_of_the_rows_held_out() -> No
         method=MethodOptions(epochs=5),
         validation=ValidationOptions(0.3),
     )
-    (panel,) = panels(found)
+    (panel,) = fit_panels(found)
     assert [line.name for line in panel.lines] == ["loss", "validation loss"]
     assert len(panel.lines[0].x) == 6
 
 
 def test_points_stand_where_their_numbers_are() -> None:
     found = drawn("y ~ a + b*x", {"x": [0.0, 1.0, 2.0, 4.0], "y": [1.0, 3.0, 5.5, 9.0]})
-    image = ET.fromstring(to_svg(found))
+    image = ET.fromstring(plot_svg(found))
     circles = [*image.iter(f"{SVG}circle")][:4]
     xs, ys = (np.array([float(circle.get(name, "")) for circle in circles]) for name in ("cx", "cy"))
     assert np.diff(xs) / np.diff(xs)[0] == pytest.approx([1, 1, 2], rel=1e-2)
@@ -115,33 +111,33 @@ def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
 
 def test_of_many_rows_some_are_shown_and_it_says_so() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay(5000))
-    assert found.picture is not None
-    assert found.picture.rows is not None
-    assert len(found.picture.rows.x) == MOST_POINTS
-    assert "2000 of 5000 rows, drawn at random" in to_svg(found)
-    assert "dots: 2000 of 5000 rows, drawn at random" in "\n".join(in_characters(found))
+    assert found.plot_data is not None
+    assert found.plot_data.rows is not None
+    assert len(found.plot_data.rows.x) == MAX_PLOTTED_ROWS
+    assert "2000 of 5000 rows, chosen at random" in plot_svg(found)
+    assert "dots: 2000 of 5000 rows, chosen at random" in "\n".join(in_characters(found))
 
 
 def test_numbers_that_are_not_finite_leave_gaps() -> None:
     with np.errstate(all="ignore"):
         x = np.linspace(-1, 3, 30)
         found = drawn("y ~ where(x > 0, a*sqrt(x), 0/b)", {"x": x, "y": np.sqrt(np.maximum(x, 0))})
-    assert "nan" not in to_svg(found)
+    assert "nan" not in plot_svg(found)
     assert in_characters(found)
 
 
 def test_text_of_a_model_is_no_markup(tmp_path: Path) -> None:
     x = np.linspace(0, 1, 9)
     found = drawn('`a<b>&"` ~ k*`x</title>`', {'a<b>&"': 2 * x, "x</title>": x})
-    ET.fromstring(to_svg(found))
-    save_picture(found, tmp_path / "fit.html")
+    ET.fromstring(plot_svg(found))
+    save_plot(found, tmp_path / "fit.html")
     assert "</title>`" not in (tmp_path / "fit.html").read_text(encoding="utf-8")
 
 
 def test_files_are_complete_in_themselves(tmp_path: Path) -> None:
     found = drawn("y ~ a*exp(-b*x)", decay())
     for name in ("fit.svg", "fit.HTML"):
-        save_picture(found, tmp_path / name)
+        save_plot(found, tmp_path / name)
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert not re.search(r"(src|href)=|@import|url\((?!#)", text)
     assert "<td>b</td><td>1.3" in text
@@ -151,14 +147,14 @@ def test_files_are_complete_in_themselves(tmp_path: Path) -> None:
 def test_png_needs_a_library_and_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(OptionError, match="needs cairosvg"):
-        check_picture(str(tmp_path / "fit.png"))
+        check_plot_path(str(tmp_path / "fit.png"))
     with pytest.raises(OptionError, match=r"\.svg, \.png or \.html"):
-        check_picture("fit.pdf")
+        check_plot_path("fit.pdf")
 
 
 def test_png(tmp_path: Path) -> None:
     pytest.importorskip("cairosvg")
-    save_picture(drawn("y ~ a*exp(-b*x)", decay()), tmp_path / "fit.png")
+    save_plot(drawn("y ~ a*exp(-b*x)", decay()), tmp_path / "fit.png")
     assert (tmp_path / "fit.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -199,15 +195,15 @@ def test_the_command_line(tmp_path: Path) -> None:
 def test_doses_stand_by_their_ratios() -> None:
     dose = np.geomspace(1e-9, 1e-4, 30)
     fit = drawn("y ~ lo + (hi - lo)/(1 + (c/dose)^h)", {"dose": dose, "y": 2 + 90 / (1 + (3e-7 / dose) ** 1.2)})
-    data, residuals, *_ = panels(fit)
-    assert data.goes_by_ratio
-    assert residuals.goes_by_ratio
+    data, residuals, *_ = fit_panels(fit)
+    assert data.is_x_logarithmic
+    assert residuals.is_x_logarithmic
     assert data.points is not None
     np.testing.assert_allclose(10 ** data.points[0], dose)
-    marks = [text.text for text in ET.fromstring(to_svg(fit)).iter(f"{SVG}text")]
+    marks = [text.text for text in ET.fromstring(plot_svg(fit)).iter(f"{SVG}text")]
     assert {"1e-9", "1e-8", "1e-7", "1e-6", "1e-5", "1e-4"} <= {*marks}
     assert any("1.85e-05" in line or "e-07" in line for line in in_characters(fit))
-    assert not panels(drawn("y ~ a*exp(-b*x)", decay()))[0].goes_by_ratio
+    assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.backends import remaking
-from autodiff_cli.backends.protocol import NotCompiled
+from autodiff_cli.backends import protocol as remaking
+from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.data.table import DataError, Table
-from autodiff_cli.training.cluster import on_worker
-from autodiff_cli.training.cluster.connecting import connected
-from autodiff_cli.training.cluster.on_worker import Partition
-from autodiff_cli.training.cluster.rows import OnCluster, part_rows
-from autodiff_cli.training.errors import ClusterError, OptionError
+from autodiff_cli.training.objective import cluster as on_worker
+from autodiff_cli.training.objective.cluster import ClusterRows, Partition, partition_rows
+from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import ClusterError, OptionError
 from tests.training.cluster.support import local_cluster
 
 distributed = pytest.importorskip("distributed")
@@ -94,9 +93,9 @@ def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
 def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> None:
     some = {name: DATA[name][:rows] for name in ("x", "y", "w")}
     here = Objective("y ~ a*sin(b*x)", some, weights="w")
-    with connected(client) as cluster:
+    with connect_cluster(client) as cluster:
         assert cluster is not None
-        there = here.over(OnCluster.of(cluster, here.table))
+        there = here.with_rows(ClusterRows.from_table(cluster, here.table))
         theta = [0.7, 1.9]
         assert there.value(theta) == here.value(theta)
         np.testing.assert_array_equal(there.triangle(theta), here.triangle(theta))
@@ -109,25 +108,25 @@ def test_workers_with_several_threads_have_the_same_bits(options: dict[str, Any]
     with local_cluster(1, threads=3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         there = ad.fit(MODEL, DATA, cluster=client, **options)
     assert repr(there) == repr(here)
-    on_worker._pool(3).shutdown()
-    on_worker._pool.cache_clear()
+    on_worker._thread_pool(3).shutdown()
+    on_worker._thread_pool.cache_clear()
 
 
 def test_very_many_parts_are_put_together_by_workers(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 90 * 8192 + 5
     columns = {"x": np.linspace(0, 3, rows), "y": np.sin(np.arange(rows))}
     here = Objective("y ~ a*sin(b*x)", columns)
-    monkeypatch.setattr("autodiff_cli.training.cluster.rows.PARTS", 1000)
-    with connected(client) as cluster:
+    monkeypatch.setattr("autodiff_cli.training.objective.cluster.PARTITIONS_PER_WORKER", 1000)
+    with connect_cluster(client) as cluster:
         assert cluster is not None
-        there = here.over(OnCluster.of(cluster, here.table))
+        there = here.with_rows(ClusterRows.from_table(cluster, here.table))
         assert len(there.data._parts.futures) == 91  # type: ignore[attr-defined]
         np.testing.assert_array_equal(there.value_and_grad([0.7, 1.9])[1], here.value_and_grad([0.7, 1.9])[1])
-        np.testing.assert_array_equal(there.scores([0.7, 1.9]), here.scores([0.7, 1.9]))
+        np.testing.assert_array_equal(there.score_triangle([0.7, 1.9]), here.score_triangle([0.7, 1.9]))
 
 
 def test_parts_depend_on_the_workers_and_results_do_not() -> None:
-    sizes = {part_rows(10_000_000, threads) for threads in (1, 2, 3, 100)}
+    sizes = {partition_rows(10_000_000, threads) for threads in (1, 2, 3, 100)}
     assert len(sizes) > 1
     assert all(size % 8192 == 0 and (size // 8192).bit_count() == 1 for size in sizes)
 
@@ -146,9 +145,9 @@ def test_parts_depend_on_the_workers_and_results_do_not() -> None:
 )
 def test_some_of_the_rows_come_as_they_were_asked_for(rows: Any, client: Any) -> None:
     table = Table({"x": DATA["x"], "v": np.arange(2 * ROWS).reshape(2, ROWS)}, ROWS, 4)
-    with connected(client) as cluster:
+    with connect_cluster(client) as cluster:
         assert cluster is not None
-        found = OnCluster.of(cluster, table).part(rows).table()
+        found = ClusterRows.from_table(cluster, table).select_rows(rows).to_table()
     np.testing.assert_array_equal(found.columns["x"], DATA["x"][rows])
     np.testing.assert_array_equal(found.columns["v"], table.columns["v"][:, rows])
     assert found.rows == len(DATA["x"][rows])
@@ -156,27 +155,27 @@ def test_some_of_the_rows_come_as_they_were_asked_for(rows: Any, client: Any) ->
 
 def test_what_was_lost_is_sent_again(client: Any) -> None:
     here = Objective(MODEL, {name: DATA[name] for name in "xy"})
-    with connected(client) as cluster:
+    with connect_cluster(client) as cluster:
         assert cluster is not None
-        rows = OnCluster.of(cluster, here.table)
-        there = here.over(rows)
+        rows = ClusterRows.from_table(cluster, here.table)
+        there = here.with_rows(rows)
         assert there.value([1, 1, 1]) == here.value([1, 1, 1])
-        client.cancel([rows._parts.futures[1]], force=True)  # as Dask forgets what died with its worker
+        client.cancel([rows._partitions.futures[1]], force=True)  # as Dask forgets what died with its worker
         assert there.value([2, 1, 1]) == here.value([2, 1, 1])
 
 
 def test_a_kernel_is_made_once_in_a_process(client: Any) -> None:
     ad.fit(MODEL, DATA, cluster=client, backend="llvm", optimizer="lbfgs")
-    before = remaking.kept()
+    before = remaking.kernel_count()
     ad.fit(MODEL, DATA, cluster=client, backend="llvm", optimizer="lbfgs", start={"a": 1.5})
-    assert remaking.kept() == before
+    assert remaking.kernel_count() == before
 
 
 def test_what_cannot_be_compiled_runs_on_numpy_there_too(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
-        raise NotCompiled("no machine code today")
+        raise CompilationError("no machine code today")
 
-    monkeypatch.setattr("autodiff_cli.backends.llvm.machine.runner.compiled", fails)
+    monkeypatch.setattr("autodiff_cli.backends.llvm.runtime.compile_module", fails)
     model = "y ~ a*exp(-b*x) + c/2"  # not compiled before
     here, there = (ad.fit(model, DATA, backend="llvm", cluster=given) for given in (None, client))
     assert there.parameters == here.parameters
@@ -199,7 +198,7 @@ def test_mini_batches_and_draws_of_all_rows_are_refused_by_name(client: Any) -> 
         ad.fit(MODEL, DATA, cluster=client, batch_size=32, optimizer="adam")
     with pytest.raises(OptionError, match="bootstrap draws all rows"):
         ad.fit(MODEL, DATA, cluster=client, bootstrap=50)
-    with pytest.raises(OptionError, match="leave out stream, or the cluster"):
+    with pytest.raises(OptionError, match="stream cannot be combined with cluster"):
         ad.fit(MODEL, DATA, cluster=client, stream=True)
 
 
@@ -209,8 +208,8 @@ def test_a_cluster_without_workers_is_said_at_once() -> None:
         distributed.Client(cluster, set_as_default=False) as client,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("autodiff_cli.training.cluster.connecting._WORKERS", 0.2)
-        with pytest.raises(OptionError, match="has no worker; start some by `dask worker`"):
+        patch.setattr("autodiff_cli.training.objective.cluster_connection._FIRST_WORKER_SECONDS", 0.2)
+        with pytest.raises(OptionError, match="has no worker; start some with `dask worker`"):
             ad.fit(MODEL, DATA, cluster=client)
 
 
@@ -218,15 +217,15 @@ def test_workers_that_go_for_good_end_the_fit() -> None:
     with (
         local_cluster(1) as local,
         distributed.Client(local, set_as_default=False) as client,
-        connected(client) as cluster,
+        connect_cluster(client) as cluster,
     ):
         assert cluster is not None
-        cluster._patience = 0.5
-        rows = OnCluster.of(cluster, Table({"x": DATA["x"]}, ROWS))
+        cluster._worker_timeout = 0.5
+        rows = ClusterRows.from_table(cluster, Table({"x": DATA["x"]}, ROWS))
         local.scale(0)
         begun = time.monotonic()
         with pytest.raises(ClusterError, match="no worker has been there"):
-            rows.table()
+            rows.to_table()
         assert time.monotonic() - begun < 30
 
 
@@ -237,12 +236,12 @@ def test_workers_that_go_for_good_end_the_fit() -> None:
         ("nohost.invalid:8786", "no Dask scheduler answers there"),
         ("local:0", "local:N starts N workers"),
         ("local:many", "not `many`"),
-        ("nonsense://x", "this is no address"),
+        ("nonsense://x", "this is not an address"),
         (3, "a client of dask.distributed, not int"),
     ],
 )
 def test_what_is_no_cluster_is_named_within_seconds(given: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autodiff_cli.training.cluster.connecting._ANSWER", 1.0)
+    monkeypatch.setattr("autodiff_cli.training.objective.cluster_connection._CONNECT_SECONDS", 1.0)
     begun = time.monotonic()
     with pytest.raises(OptionError, match=said):
         ad.fit(MODEL, DATA, cluster=given)
@@ -256,8 +255,10 @@ def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_workers_that_are_not_as_this_machine_are_refused(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = on_worker.place()
-    monkeypatch.setattr(on_worker, "place", lambda: on_worker.Installation(here.program, "1.0", here.width))
+    here = on_worker.current_installation()
+    monkeypatch.setattr(
+        on_worker, "current_installation", lambda: on_worker.Installation(here.program, "1.0", here.vector_width)
+    )
     monkeypatch.setattr(client, "run", lambda *_, **__: {"tcp://far": here})
     with pytest.raises(OptionError, match="tcp://far has NumPy"):
         ad.fit(MODEL, DATA, cluster=client)

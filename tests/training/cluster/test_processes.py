@@ -157,7 +157,7 @@ def test_a_scheduler_that_goes_is_said(path: Path) -> None:
         worker.kill()
         worker.wait()
     assert process.returncode == 1
-    assert said.splitlines() == [f"error: cluster {address}: the scheduler is no longer there"]
+    assert said.splitlines() == [f"error: cluster {address}: the connection to the scheduler is lost"]
 
 
 def test_a_program_may_ask_for_workers_of_its_own(tmp_path: Path, path: Path) -> None:

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from autodiff_cli.data.options import FileOptions
-from autodiff_cli.data.several import open_data
+from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.data.files import open_data
 from autodiff_cli.data.table import DataError
-from autodiff_cli.training.cluster.connecting import connected
-from autodiff_cli.training.cluster.reading import DataThere
-from autodiff_cli.training.cluster.rows import OnCluster
-from autodiff_cli.training.fit import fitted
-from autodiff_cli.training.opening import on_cluster
+from autodiff_cli.training.fitting.fit import fit_dataset
+from autodiff_cli.training.objective import cluster as on_cluster
+from autodiff_cli.training.objective.cluster import ClusterData, ClusterRows
+from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
 
 pytest.importorskip("distributed")
@@ -70,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[type]:
     """How data were opened."""
     found: list[type] = []
-    for kind in (DataThere, on_cluster.SentData):
+    for kind in (ClusterData, on_cluster.ScatteredData):
 
         class Noted(kind):  # type: ignore[misc, valid-type]
             def __init__(self, *arguments: Any, kind: type = kind) -> None:
@@ -90,10 +89,10 @@ def both(model: str, paths: list[str], client: Any, how: FileOptions, **given: A
     """The fit, or what is wrong with it, and what is said of the file: in memory, and on the cluster."""
     results = []
     for on in (None, client):
-        with connected(on) as cluster:
+        with connect_cluster(on) as cluster:
             file = open_data(paths, options=how)
             try:
-                results.append([repr(fitted(model, file, options(cluster, **given))), file.notes, file.origins])
+                results.append([repr(fit_dataset(model, file, options(cluster, **given))), file.notes, file.origins])
             except DataError as error:
                 results.append([str(error)])
     return results[0], results[1]
@@ -130,7 +129,7 @@ def test_workers_read_what_one_reader_reads(name: str, folder: Path, client: Any
     model, files, how, given = SAME[name]
     here, there = both(model, [str(folder / file) for file in files], client, FileOptions(**how), **given)
     assert there == here
-    assert ways == [DataThere]
+    assert ways == [ClusterData]
 
 
 @pytest.mark.parametrize(
@@ -169,34 +168,34 @@ def test_a_file_that_a_worker_does_not_find_is_named(
 ) -> None:
     path = folder / "here.csv"
     path.write_text(text())
-    real = on_cluster.shares
+    real = on_cluster.divide_files
 
     def elsewhere(*given: Any) -> Any:
         found = real(*given)
         path.unlink()
         return found
 
-    monkeypatch.setattr(on_cluster, "shares", elsewhere)
-    with connected(client) as cluster, pytest.raises(DataError) as caught:
-        fitted(MODEL, open_data([str(path)]), options(cluster))
+    monkeypatch.setattr(on_cluster, "divide_files", elsewhere)
+    with connect_cluster(client) as cluster, pytest.raises(DataError) as caught:
+        fit_dataset(MODEL, open_data([str(path)]), options(cluster))
     said = str(caught.value)
     assert f"cannot read {path}: no such file or directory" in said
     assert "the worker inproc://" in said
-    assert "each worker has to find the file under this name" in said
+    assert "each worker must find the file under this name" in said
 
 
 def test_a_file_that_changes_before_it_is_read_again_is_an_error(folder: Path, client: Any) -> None:
     path = folder / "changing.csv"
     path.write_text(text())
-    with connected(client) as cluster:
+    with connect_cluster(client) as cluster:
         assert cluster is not None
         from autodiff_cli.training.objective.objective import Objective
 
         objective = Objective.of(MODEL, open_data([str(path)]), options(cluster))
         before = objective.value([1, 1, 1])
         rows = objective.data
-        assert isinstance(rows, OnCluster)
-        lost = rows._parts.futures[0].key
+        assert isinstance(rows, ClusterRows)
+        lost = rows._partitions.futures[0].key
         path.write_text(text({**TABLE, "y": TABLE["y"][::-1]}))  # as many bytes
 
         def forget(dask_scheduler: Any) -> None:
@@ -206,5 +205,5 @@ def test_a_file_that_changes_before_it_is_read_again_is_an_error(folder: Path, c
 
         assert objective.value([1, 1, 1]) == before
         client.run_on_scheduler(forget)
-        with pytest.raises(DataError, match="the data changed while the fit was running"):
+        with pytest.raises(DataError, match="the data changed during the fit"):
             objective.value([2, 1, 1])

@@ -9,9 +9,8 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
-from autodiff_cli.training.comparison.compare import Comparison, NestedTest
-from autodiff_cli.training.comparison.cross_validation import fold_numbers
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.fitting.comparison import Comparison, NestedTest, assign_folds
+from autodiff_cli.training.options import OptionError
 
 X = np.linspace(0, 4, 12)
 Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]
@@ -79,7 +78,7 @@ def test_a_special_case_is_one_for_certain(smaller: str, larger: str, is_tested:
 
 def test_cross_validation_is_what_it_says() -> None:
     found = ad.compare([LINE, CUBIC], {"x": X, "y": Y}, folds=4, seed=3)
-    part_of, errors = fold_numbers(12, 4, 3), []
+    part_of, errors = assign_folds(12, 4, 3), []
     for fold in range(4):
         rest = part_of != fold
         line = np.polyfit(X[rest], np.array(Y)[rest], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import tracemalloc
 
@@ -10,10 +11,17 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.groups.by_group import FittedGroups, fit_groups
-from autodiff_cli.training.options import DataOptions, LossOptions, Options, ParameterOptions, ReportOptions
-from autodiff_cli.training.result.fit import FittedModel
+from autodiff_cli.training.fitting import batched_fit, groups
+from autodiff_cli.training.fitting.groups import FittedGroups, fit_groups
+from autodiff_cli.training.options import (
+    DataOptions,
+    LossOptions,
+    OptionError,
+    Options,
+    ParameterOptions,
+    ReportOptions,
+)
+from autodiff_cli.training.result.fitted_model import FittedModel
 
 
 def decays(sizes: list[int], noise: float = 0.02) -> dict[str, np.ndarray]:
@@ -200,9 +208,9 @@ def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
 def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     data = decays([40, 30, 500])
     wanted = fit_groups("y ~ a*exp(-b*x)", data, "group")
-    for name, most in (("together._COPIED", 100), ("by_group._FEW", 10), ("by_group._LARGEST", 100)):
-        monkeypatch.setattr(f"autodiff_cli.training.groups.{name}", most)
-    monkeypatch.setattr("autodiff_cli.training.rows.memory._MANY", 100)
+    monkeypatch.setattr(batched_fit, "BATCH", dataclasses.replace(batched_fit.BATCH, max_copied_rows=100))
+    monkeypatch.setattr(groups, "BATCHING", dataclasses.replace(groups.BATCHING, min_groups=10, max_rows=100))
+    monkeypatch.setattr("autodiff_cli.training.rows._MAX_COPIED_ROWS", 100)
     found = fit_groups("y ~ a*exp(-b*x)", data, "group")
     for one, other in zip(found, wanted, strict=True):
         assert one.fit is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import OptionError
 
 GENERATOR = np.random.default_rng(3)
 X = np.linspace(0, 4, 200)
@@ -57,8 +57,8 @@ def test_arrays_have_arrays() -> None:
 
 def test_few_resamples_and_those_that_cannot_be_fitted_are_said() -> None:
     found = ad.fit(MODEL, DATA, bootstrap=10)
-    assert found.warnings == ["10 resamples are few for intervals of 95 %: --bootstrap 200 or more are better"]
-    with pytest.raises(OptionError, match="at least two resamples, not 1"):
+    assert found.warnings == ["10 resamples are too few for reliable 95 % intervals; use --bootstrap 200 or more"]
+    with pytest.raises(OptionError, match="at least 2 resamples, not 1"):
         ad.fit(MODEL, DATA, bootstrap=1)
     with pytest.raises(OptionError, match="network"):
         ad.fit("y ~ mlp(x, [2], tanh)", DATA, bootstrap=10)

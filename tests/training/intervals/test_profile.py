@@ -12,7 +12,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import chi2
 
 import autodiff_cli as ad
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import OptionError
 
 # Enzyme kinetics with treated cells: Bates & Watts 1988, table A1.3.
 TREATED = {
@@ -80,10 +80,10 @@ def test_where_the_data_set_no_end_it_is_infinite_and_a_bound_ends_it() -> None:
     open_ended = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
     low, high = open_ended.intervals["profile"]["b"]
     assert (round(low, 4), high) == (0.7803, math.inf)
-    assert "the data set no upper end to `b`: its profile is flat" in open_ended.warnings
+    assert "the data set no upper limit for `b`: its profile is flat" in open_ended.warnings
     bounded = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True, bounds={"b": (0, 2.5)})
     assert bounded.intervals["profile"]["b"] == pytest.approx((low, 2.5), rel=1e-6)
-    assert "the profile of `b` ends at its bound, 2.5, before its level is reached" in bounded.warnings
+    assert "the profile interval of `b` ends at its bound, 2.5" in bounded.warnings
     held = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True, bounds={"b": (0, 1)})
     assert held.intervals["profile"]["b"][1] == held.parameters["b"] == 1
 
@@ -95,18 +95,18 @@ def test_a_better_fit_on_the_way_is_said() -> None:
     assert local.parameters["w"] == pytest.approx(2.775, abs=1e-3)
     assert local.intervals["profile"]["w"] is None
     assert any(
-        "with w = 2.46179 there is a better fit than this one; begin there, or" in words for words in local.warnings
+        "there is a better fit with w = 2.46179; start there, or" in words for words in local.warnings
     )
 
 
 def test_what_has_no_profile_says_why() -> None:
-    with pytest.raises(OptionError, match="the loss mae; bootstrap needs neither"):
+    with pytest.raises(OptionError, match="the loss mae; use bootstrap instead"):
         ad.fit(KINETICS, TREATED, loss="mae", profile=True)
     with pytest.raises(OptionError, match="network"):
         ad.fit("v ~ mlp(c, [2], tanh)", TREATED, profile=True)
     exact = ad.fit("y ~ a*x", {"x": [0.0, 1, 2], "y": [0, 1, 2]}, profile=True)
     assert exact.intervals["profile"] == {"a": None}
-    assert "no profile intervals: there is no standard deviation to measure by" in exact.warnings
+    assert "no profile intervals: the residual variance is unknown" in exact.warnings
 
 
 def test_a_model_file_keeps_them(tmp_path: Path) -> None:

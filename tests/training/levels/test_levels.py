@@ -11,7 +11,7 @@ from scipy import optimize
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import OptionError
 
 X = np.tile(np.linspace(0, 3, 8), 3)
 SITE = np.repeat(["north", "south", "far east"], 8)
@@ -81,7 +81,7 @@ def test_new_rows_have_levels_that_are_known(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(new), fit.predict(new))
     assert again.predict(new)[0] == fit.parameters["a[south]"]
     assert np.isfinite(again.predict(new, interval=0.95).prediction_high).all()
-    with pytest.raises(DataError, match=r"row 2, column `site`: `west` is no level that was fitted"):
+    with pytest.raises(DataError, match=r"row 2, column `site`: the model was not fitted with the level `west`"):
         again.predict({"x": [0, 1], "site": ["south", "west"]})
     np.testing.assert_allclose(fit.residuals(DATA), Y - fit.predict(DATA))
 
@@ -132,7 +132,7 @@ def test_what_a_level_cannot_be(model: str, message: str) -> None:
 
 
 def test_levels_that_are_hardly_any() -> None:
-    with pytest.raises(DataError, match="a label is a whole number"):
+    with pytest.raises(DataError, match="a label must be a whole number"):
         ad.fit("y ~ a[x]", DATA)
     many = {"y": np.arange(501.0), "id": np.arange(501)}
     with pytest.raises(OptionError, match="--by id"):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares, lsq_linear
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.bounds import Bounds
+from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.methods.loop import Diverged, Epoch
+from autodiff_cli.training.objective.parameters import Bounds
 
 MODELS = {
     "y ~ a*exp(-b*x) + c": lambda x, a, b, c: a * np.exp(-b * x) + c,
@@ -28,7 +28,7 @@ def solved(model: str, columns: dict[str, Any], start: Any, bounds: Bounds | Non
     objective, seen = Objective(model, columns), list[Epoch]()
     outcome = levenberg_marquardt(objective, np.array(start, dtype=float), seen.append, bounds=bounds)
     for epoch in seen:
-        assert bounds is None or bounds.contain(epoch.theta)
+        assert bounds is None or bounds.contains(epoch.theta)
     assert all(after.loss <= before.loss * (1 + 1e-12) for before, after in pairwise(seen))
     return outcome, objective.rss(outcome.theta)
 
@@ -118,7 +118,7 @@ def test_an_end_in_a_corner_says_so() -> None:
     outcome, _ = solved("y ~ where(x < k, a, a + b*(x - k))", {"x": x, "y": y}, [0.5, 0, 1])
     assert outcome.converged
     assert outcome.theta[0] == pytest.approx(0.6, rel=1e-9)
-    assert outcome.note.startswith("`k` ends at a corner of the loss")
+    assert outcome.note.startswith("`k` ends at a kink of the loss")
 
 
 @pytest.mark.parametrize(

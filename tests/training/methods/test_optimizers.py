@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from autodiff_cli.backends.choice import backend
-from autodiff_cli.backends.descent import Stepper
-from autodiff_cli.backends.protocol import State
-from autodiff_cli.training.methods.optimizers import OPTIMIZERS
+from autodiff_cli.backends.gradient_descent import Stepper
+from autodiff_cli.backends.protocol import OptimizerState
+from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.training.options import OPTIMIZERS
 
 RATE = 0.1
 
@@ -20,7 +20,11 @@ class Walk:
 
     def __init__(self, name: str, rate: float, theta: list[float]) -> None:
         update = OPTIMIZERS[name]
-        self._rate, self._state, self._stepper = rate, State.begun(np.array(theta), update), Stepper(backend(), update)
+        self._rate, self._state, self._stepper = (
+            rate,
+            OptimizerState.initial(np.array(theta), update),
+            Stepper(make_backend(), update),
+        )
 
     def step(self, gradient: object) -> np.ndarray:
         self._stepper.step(self._state, self._rate, np.asarray(gradient))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.bounds import Bounds
-from autodiff_cli.training.methods.loop import Epoch
+from autodiff_cli.training.methods.gradient_descent import Epoch
 from autodiff_cli.training.methods.quasi_newton import lbfgs
+from autodiff_cli.training.objective.parameters import Bounds
 
 T = np.linspace(0, 5, 200)
 LIKELIHOOD = "((y-a*exp(-b*t)-c)/s)^2/2+log(s)"
@@ -113,7 +113,7 @@ def test_in_a_box_against_scipy(low: list[float], widths: list[float]) -> None:
     outcome = lbfgs(function, start, seen.append, bounds=bounds)
     box, options = [*zip(bounds.low, bounds.high, strict=True)], {"ftol": 1e-15, "gtol": 1e-10}
     reference = minimize(function.value_and_grad, start, jac=True, method="L-BFGS-B", bounds=box, options=options)
-    assert all(bounds.contain(epoch.theta) for epoch in seen)
+    assert all(bounds.contains(epoch.theta) for epoch in seen)
     assert seen[-1].loss <= reference.fun + 1e-8 * max(1, abs(reference.fun))
     assert outcome.converged
 

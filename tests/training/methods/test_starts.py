@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.language.lowering import read
-from autodiff_cli.training.methods.waves import Waves
-from autodiff_cli.training.objective.structure import linear
+from autodiff_cli.language.program import read
+from autodiff_cli.training.fitting.starts import Sinusoids
+from autodiff_cli.training.objective.kernels import linear_parameters
 
 GENERATOR = np.random.default_rng(0)
 NOISE = GENERATOR.normal(size=200)
@@ -117,7 +117,7 @@ def test_the_seed_decides_which_are_tried() -> None:
 def test_parameters_that_a_prediction_is_linear_in(text: str, names: list[str]) -> None:
     program = read(text)
     leaves = [leaf for name, leaf in program.leaves.items() if name != "x"]
-    assert sorted(linear(program.output, leaves, {})) == names
+    assert sorted(linear_parameters(program.output, leaves, {})) == names
 
 
 def test_values_to_scan_go_from_one_turn_to_one_per_two_rows() -> None:
@@ -129,9 +129,9 @@ def test_values_to_scan_go_from_one_turn_to_one_per_two_rows() -> None:
         ("y ~ a*sin(2*pi*x/w)", lambda w: 4 / w),
     ):
         objective = Objective(model, data)
-        (scan,) = Waves(objective).scans(objective.start, 2, 1000)
+        (scan,) = Sinusoids(objective).frequency_grids(objective.start, 2, 1000)
         np.testing.assert_allclose(turns_of(scan.values), np.arange(1, 42) / 2, rtol=1e-9)
-    assert not [*Waves(Objective("y ~ a*exp(b*x)", data)).scans(np.ones(2), 2, 1000)]
+    assert not [*Sinusoids(Objective("y ~ a*exp(b*x)", data)).frequency_grids(np.ones(2), 2, 1000)]
 
 
 def test_equal_starts_of_parts_that_could_change_places_are_left() -> None:
@@ -171,4 +171,4 @@ def test_a_wave_that_so_few_rows_leave_open_is_doubtful() -> None:
     found = fit("y ~ a*cos(b*x + c)", {"x": x, "y": y}, bounds={"b": (0, 2)})
     assert found.r_squared is not None
     assert found.r_squared < 0.9
-    assert any("so few rows leave open which frequency is right" in text for text in found.warnings)
+    assert any("so few rows do not determine the frequency" in text for text in found.warnings)

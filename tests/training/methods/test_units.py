@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.language.lowering import read
-from autodiff_cli.training.methods.units import units
+from autodiff_cli.language.program import read
+from autodiff_cli.training.fitting.starts import dimensional_scales
 
 # Of each model: the powers of the units of y and x that each of its parameters has.
 MODELS: dict[str, dict[str, tuple[int, int]]] = {
@@ -29,7 +29,7 @@ MODELS: dict[str, dict[str, tuple[int, int]]] = {
 @pytest.mark.parametrize("model", MODELS)
 def test_sizes_are_products_of_powers_of_those_of_the_columns(model: str) -> None:
     program, target = read(model), read("y")
-    found = units(program.output, target.output, {"x": 1e-7, "y": 1e5}, [*MODELS[model]])
+    found = dimensional_scales(program.output, target.output, {"x": 1e-7, "y": 1e5}, [*MODELS[model]])
     for name, (of_y, of_x) in MODELS[model].items():
         assert found[name] == pytest.approx(1e5**of_y * 1e-7**of_x, rel=1e-9), name
 

@@ -68,19 +68,19 @@ def test_a_label_that_is_missing_is_named_or_its_row_left_out(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["a"] * 6, "column `k` has only one class, a: there is nothing to tell apart"),
+        (["a"] * 6, "column `k` has only one class, a; a classification needs at least two"),
         ([7] * 6, "column `k` has only one class, 7"),
         (list("abcdef"), "column `k` has 6 different values in 6 rows: it is hardly a class"),
-        ([0.5, 1, 2, 1, 2, 1], "row 1, column `k`: a label is a whole number below 2.63 or a text, not 0.5"),
+        ([0.5, 1, 2, 1, 2, 1], "row 1, column `k`: a label must be a whole number below 2.63 or a text, not 0.5"),
         (
             [1e308, 1, 2, 1, 2, 1],
-            "row 1, column `k`: a label is a whole number below 2.63 or a text, not 1e.308",
+            "row 1, column `k`: a label must be a whole number below 2.63 or a text, not 1e.308",
         ),
         (
             np.array([1, 2**63, 1, 2, 1, 2], dtype=np.uint64),
-            "row 2, column `k`: a label is a whole number below 2.63",
+            "row 2, column `k`: a label must be a whole number below 2.63",
         ),
-        ([[1], [2], [3], [1], [2], [3]], "one label per row is needed"),
+        ([[1], [2], [3], [1], [2], [3]], "expected one label per row"),
         (list("aba"), "the columns differ in length"),
         (["a", "b\udcff", "a", "b", "a", "b"], r"row 2, column `k`: 'b\\udcff' is not Unicode text"),
     ],
@@ -112,7 +112,7 @@ def test_a_class_that_only_rows_held_out_have_is_an_error() -> None:
             fit("k ~ softmax(mlp(x, [2]))", columns, epochs=1, validation=0.4, seed=seed)
             seen += 1
         except DataError as error:
-            assert "every row of the class rare is held out" in str(error)  # noqa: PT017 - depends on the seed
+            assert "all rows of the class rare are held out" in str(error)  # noqa: PT017 - depends on the seed
     assert 0 < seen < 8
 
 

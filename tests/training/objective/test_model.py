@@ -13,7 +13,7 @@ NAMES = ("x", "y", "z", "c")
 
 
 def resolved(text: str, values: dict[str, Any] | None = None, classes: int | None = None) -> Model:
-    return Model.read(text, NAMES, values or {}).resolved(values, classes)
+    return Model.parse(text, NAMES, values or {}).resolve(values, classes)
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def test_the_last_layer_is_as_wide_as_the_target_or_the_classes() -> None:
 
 @pytest.mark.parametrize("text", ["y ~ mlp(x, [3])", "2*c ~ softmax(mlp(x, [3]))", "softmax(mlp(x, [3]))"])
 def test_models_that_tell_no_classes_apart(text: str) -> None:
-    assert Model.read(text, NAMES).class_column is None
+    assert Model.parse(text, NAMES).class_column is None
 
 
 @pytest.mark.parametrize(
     ("text", "values", "classes", "column", "message"),
     [
-        ("y ~ sum(W @ v)", {}, None, 9, "`W` is an array whose shape is not known here: declare it"),
+        ("y ~ sum(W @ v)", {}, None, 9, "the shape of the array `W` cannot be determined: declare it"),
         ("W: 3x2; y ~ sum(W @ [x, 1])", {"W": [1, 2]}, None, 17, "`W` is a vector of 2; a matrix of 3x2 is needed"),
         ("y ~ w @ [x, 1]", {"w": [1, 2, 3]}, None, 7, "3 @ 2: the left side"),
         ("y ~ sum(w)", {"w": [[[1]]]}, None, 9, "has 3 dimensions"),
         ("y ~ [x, a]", {}, None, 5, "the target is a number, but the prediction a vector of 2"),
         ("[y, z] ~ a*x", {}, None, 11, "the target is a vector of 2, but the prediction a number"),
-        ("[[y, z], [x, c]] ~ a", {}, None, 1, "a target is a number or a vector; this one is a matrix of 2x2"),
-        ("a*[x, y]", {}, None, 2, "the loss of a row is a number; this is a vector of 2"),
+        ("[[y, z], [x, c]] ~ a", {}, None, 1, "a target must be a number or a vector, not a matrix of 2x2"),
+        ("a*[x, y]", {}, None, 2, "the loss of a row must be a number, not a vector of 2"),
         ("c ~ softmax([a, b]*x)", {}, 3, 5, "there are 3 classes, but the softmax is over a vector of 2"),
         ("x: 3; y ~ a*x", {}, None, 13, "`x` is a column of the data"),
     ],
@@ -82,6 +82,6 @@ def test_the_formula_of_arrays_reads_back_and_that_of_many_numbers_is_empty() ->
 
 def test_a_column_that_is_bound_and_not_predicted_is_a_mistake() -> None:
     with pytest.raises(ExpressionError, match="right of a `~`, not of a `=`") as error:
-        Model.read("y = a*x", NAMES)
+        Model.parse("y = a*x", NAMES)
     assert error.value.suggestion == "y ~ a*x"
-    assert Model.read("u = a*x; (y - u)^2", NAMES).parameters == ("a",)
+    assert Model.parse("u = a*x; (y - u)^2", NAMES).parameters == ("a",)

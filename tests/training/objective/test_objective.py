@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
-from autodiff_cli.backends import blocks
-from autodiff_cli.backends.blocks import BLOCK
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.objective.preparing import made_before
+from autodiff_cli.backends import numpy_backend as blocks
+from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
+from autodiff_cli.training.objective.preparation import model_cache
+from autodiff_cli.training.options import OptionError
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 THETA = np.array([1.3, 0.7, -0.4, 2.1])
@@ -42,8 +42,8 @@ def by_hand(columns: dict[str, Any], weights: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("weights", [None, "w"])
 def test_value_and_gradient(weights: str | None) -> None:
-    columns = data(2 * BLOCK + 11)
-    loss = by_hand(columns, columns["w"] if weights else np.ones(2 * BLOCK + 11))
+    columns = data(2 * BLOCK_ROWS + 11)
+    loss = by_hand(columns, columns["w"] if weights else np.ones(2 * BLOCK_ROWS + 11))
     objective = Objective(MODEL, columns, weights=weights)
     value, gradient = objective.value_and_grad(THETA)
     # The slope of an analytic function is what an imaginary step, too small to count in the real part, adds.
@@ -57,11 +57,11 @@ def test_value_and_gradient(weights: str | None) -> None:
 def test_blocks_do_not_change_the_objective(rows: int, size: int) -> None:
     columns = data(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK", size)
-        made_before.forget()
+        patch.setattr(blocks, "BLOCK_ROWS", size)
+        model_cache.clear()
         value, gradient = Objective(MODEL, columns).value_and_grad(THETA)
         triangle = Objective(MODEL, columns).triangle(THETA)
-    made_before.forget()
+    model_cache.clear()
     whole, whole_gradient = Objective(MODEL, columns).value_and_grad(THETA)
     assert value == pytest.approx(whole, rel=1e-13)
     np.testing.assert_allclose(gradient, whole_gradient, rtol=1e-11, atol=1e-13)
@@ -81,8 +81,8 @@ def _gram(columns: dict[str, Any]) -> Any:
 def test_the_variation_of_the_target_whatever_the_blocks() -> None:
     columns = data(1000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK", 7)
-        made_before.forget()
+        patch.setattr(blocks, "BLOCK_ROWS", 7)
+        model_cache.clear()
         variation = Objective("y + 1e6 ~ a*x", columns, weights="w").target_variation()
     mean = np.average(columns["y"], weights=columns["w"])
     assert variation == pytest.approx(np.sum(columns["w"] * (columns["y"] - mean) ** 2), rel=1e-9)
@@ -92,7 +92,7 @@ def test_an_objective_over_some_rows() -> None:
     columns = data(30)
     whole = Objective(MODEL, columns)
     whole.triangle(THETA)
-    some = whole.restricted(slice(5, 25))
+    some = whole.select_rows(slice(5, 25))
     alone = Objective(MODEL, {name: values[5:25] for name, values in columns.items()})
     assert some.rows == 20
     assert some.value_and_grad(THETA)[0] == alone.value_and_grad(THETA)[0]
@@ -183,7 +183,7 @@ def test_outside_the_domain_it_is_nan_and_nothing_is_raised() -> None:
         ({"weights": "z"}, DataError, r"weights: the data have no column `z` \(x, y, w\)"),
         ({"weights": [-1.0, *[1.0] * 19]}, DataError, "weights: row 1 has -1.0; a weight cannot be negative"),
         ({"weights": [math.nan, *[1.0] * 19]}, DataError, "weights: row 1 has nan"),
-        ({"weights": [0] * 20}, DataError, "every weight is 0"),
+        ({"weights": [0] * 20}, DataError, "all weights are 0"),
         ({"sigma": [*[1.0] * 19, 0]}, DataError, "sigma: row 20 has 0.0; a standard deviation must be positive"),
         ({"sigma": "w", "weights": "w"}, OptionError, "give one of them"),
         ({"fixed": {"k": 1}}, UnknownNameError, "no parameter `k`"),
@@ -205,17 +205,17 @@ def test_models_that_are_none() -> None:
         Objective("z ~ a*x", data(3))
     with pytest.raises(ExpressionError, match="nothing to fit"):
         Objective("y ~ 2*x", data(3))
-    with pytest.raises(OptionError, match="compares two things"):
+    with pytest.raises(OptionError, match="requires a model `target ~ prediction`"):
         Objective("a*x", data(3), loss="mae")
-    with pytest.raises(OptionError, match="the loss mse compares two things"):
+    with pytest.raises(OptionError, match="the loss mse requires a model `target ~ prediction`"):
         Objective("a*x", data(3), loss="mse")
 
 
 def test_second_derivatives_are_made_once() -> None:
     objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
-    before = objective.kernels.curvatures(0)
+    before = objective.kernels.hessian_rows(0)
     objective.hessian([3])
-    assert objective.restricted(slice(1)).kernels.curvatures(0) is before
+    assert objective.select_rows(slice(1)).kernels.hessian_rows(0) is before
 
 
 def test_what_is_kept_of_a_model_is_not_taken_for_another_one() -> None:
@@ -239,14 +239,14 @@ def test_what_is_kept_of_a_model_is_not_taken_for_another_one() -> None:
 
     alone = []
     for given_data, options in asked:
-        made_before.forget()
+        model_cache.clear()
         alone.append(answers(Objective(MODEL, given_data, **options)))
     assert [answers(Objective(MODEL, given_data, **options)) for given_data, options in [*asked, *asked]] == alone * 2
     assert len({str(answer) for answer in alone}) == len(asked)
 
 
 def test_threads_share_no_memory_of_a_model() -> None:
-    columns = data(BLOCK + 7)  # so many that arrays are used again
+    columns = data(BLOCK_ROWS + 7)  # so many that arrays are used again
     objectives: list[Objective] = []
     thread = threading.Thread(target=lambda: objectives.append(Objective(MODEL, columns)))
     thread.start()

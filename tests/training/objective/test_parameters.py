@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective
-from autodiff_cli.language.layers import Initial
-from autodiff_cli.training.objective.initial import initial_arrays
-from autodiff_cli.training.objective.parameters import ParameterLayout
+from autodiff_cli.language.arrays import LayerParameter
+from autodiff_cli.training.objective.parameters import ParameterLayout, initial_arrays
 
 LAYOUT = ParameterLayout(("a", "W", "v"), {"W": (2, 3), "v": (2,), "unused": (9,)})
 
@@ -23,8 +22,18 @@ def test_arrays_lie_in_the_vector_row_by_row_in_order() -> None:
     assert isinstance(values["a"], float)
     assert values["W"].tolist() == [[1, 2, 3], [4, 5, 6]]
     assert values["v"].tolist() == [7, 8]
-    assert LAYOUT.numbers == ("a", "W[0, 0]", "W[0, 1]", "W[0, 2]", "W[1, 0]", "W[1, 1]", "W[1, 2]", "v[0]", "v[1]")
-    np.testing.assert_array_equal(LAYOUT.gather([*values.values()]), theta)
+    assert LAYOUT.element_names == (
+        "a",
+        "W[0, 0]",
+        "W[0, 1]",
+        "W[0, 2]",
+        "W[1, 0]",
+        "W[1, 1]",
+        "W[1, 2]",
+        "v[0]",
+        "v[1]",
+    )
+    np.testing.assert_array_equal(LAYOUT.flatten([*values.values()]), theta)
     assert LAYOUT.mask(["a", "v"]).tolist() == [True] + [False] * 6 + [True] * 2
 
 
@@ -37,20 +46,20 @@ def test_views_move_with_the_vector_and_values_do_not() -> None:
 
 
 def test_one_number_stands_for_a_whole_array() -> None:
-    assert LAYOUT.gather([1, 2, np.zeros(())], 1)[1:].tolist() == [1] + [2] * 6 + [0] * 2
+    assert LAYOUT.flatten([1, 2, np.zeros(())], 1)[1:].tolist() == [1] + [2] * 6 + [0] * 2
 
 
 @pytest.mark.parametrize(
     ("layer", "spread"),
     [
-        (Initial("weight", "relu"), math.sqrt(2 / 300)),
-        (Initial("weight", "gelu"), math.sqrt(2 / 300)),
-        (Initial("weight", "tanh"), math.sqrt(2 / 500)),
-        (Initial("weight", None), math.sqrt(2 / 500)),
+        (LayerParameter("weight", "relu"), math.sqrt(2 / 300)),
+        (LayerParameter("weight", "gelu"), math.sqrt(2 / 300)),
+        (LayerParameter("weight", "tanh"), math.sqrt(2 / 500)),
+        (LayerParameter("weight", None), math.sqrt(2 / 500)),
         (None, math.sqrt(2 / 500)),
     ],
 )
-def test_first_weights_are_as_large_as_their_papers_say(layer: Initial | None, spread: float) -> None:
+def test_first_weights_are_as_large_as_their_papers_say(layer: LayerParameter | None, spread: float) -> None:
     drawn = initial_arrays({"W": (200, 300)}, {"W": layer} if layer else {}, seed=1)["W"]
     assert drawn.std() == pytest.approx(spread, rel=0.02)
     assert abs(drawn.mean()) < spread / 50
@@ -66,5 +75,5 @@ def test_numbers_begin_at_1_and_biases_at_0_and_given_values_leave_the_others_as
     assert not first["mlp.0.bias"].any()
     assert second["mlp.0.weight"].tolist() == [[1], [2], [3]]
     np.testing.assert_array_equal(first["mlp.1.weight"], second["mlp.1.weight"])
-    assert given.given == {"mlp.0.weight"}
+    assert given.given_starts == {"mlp.0.weight"}
     assert "a" not in given.parameters

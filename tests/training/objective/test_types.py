@@ -83,17 +83,17 @@ def test_vectors_of_columns_of_several_types() -> None:
 
 @pytest.mark.parametrize("kind", ["u1", "u8", "?"])
 def test_falling_unsigned_predictors_are_in_order(kind: str) -> None:
-    from autodiff_cli.training.result.residuals import is_ordered
+    from autodiff_cli.training.result.goodness import is_sorted_by_predictor
 
     falling = np.array([1, 1, 0, 0]).astype(kind)
     for column, expected in ((falling, True), (falling[::-1], True), (falling[[0, 2, 1, 3]], False)):
-        assert is_ordered(ad.Objective("y ~ a*x", {"x": column, "y": [1, 2, 3, 4]})) is expected
-    assert not is_ordered(ad.Objective("y ~ a*x", {"x": np.ones(4, kind), "y": [1, 2, 3, 4]}))
+        assert is_sorted_by_predictor(ad.Objective("y ~ a*x", {"x": column, "y": [1, 2, 3, 4]})) is expected
+    assert not is_sorted_by_predictor(ad.Objective("y ~ a*x", {"x": np.ones(4, kind), "y": [1, 2, 3, 4]}))
 
 
 def test_large_whole_numbers_are_rounded_once() -> None:
     given = {"x": np.array([2**53 + 1, 2**62 + 3]), "y": np.array([2**63 + 5, 2**64 - 1], np.uint64)}
     for backend in ("numpy", "llvm"):
         objective = ad.Objective("y ~ a*x", given, backend=backend)
-        found = objective.per_row(objective.kernels.target, [1])
+        found = objective.evaluate_rows(objective.kernels.target, [1])
         np.testing.assert_array_equal(found[0], given["y"].astype(np.float64))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli import DataError, Objective, fit
-from autodiff_cli.training.objective.undefined import undefined
+from autodiff_cli.training.objective.objective import find_undefined
 
 T = np.arange(6.0)
 Y = np.arange(1.0, 7.0)
@@ -43,7 +43,7 @@ CASES: list[tuple[str, dict[str, float], str]] = [
 @pytest.mark.parametrize(("model", "start", "said"), CASES)
 def test_the_innermost_part_that_is_not_finite(model: str, start: dict[str, float], said: str) -> None:
     objective = Objective(model, {"t": T, "y": Y}, start=start)
-    found = undefined(objective, objective.start)
+    found = find_undefined(objective, objective.start)
     assert said in str(found)
     assert found is not None
     assert found.advice == "other starting values are needed"
@@ -58,7 +58,7 @@ def test_a_derivative_that_is_not_finite_where_the_loss_is() -> None:
 
 def test_nothing_is_undefined_where_all_is_finite() -> None:
     objective = Objective("y ~ a*t", {"t": T, "y": Y})
-    assert undefined(objective, objective.start) is None
+    assert find_undefined(objective, objective.start) is None
 
 
 @pytest.mark.parametrize(

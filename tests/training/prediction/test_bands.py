@@ -10,10 +10,9 @@ import pytest
 from scipy import optimize, stats
 
 import autodiff_cli as ad
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.prediction import streamed
-from autodiff_cli.training.prediction.named import WantedColumns, named_predictions
-from autodiff_cli.training.prediction.streamed import PredictionsInMemory
+from autodiff_cli.training.options import OptionError
+from autodiff_cli.training.result import prediction
+from autodiff_cli.training.result.prediction import MemoryPredictions, PredictionRequest, prediction_columns
 
 X = np.linspace(0, 4, 12)
 Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]
@@ -137,12 +136,12 @@ def test_residuals_are_target_minus_prediction() -> None:
 
 def test_rows_in_parts_have_the_predictions_of_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ad.fit("y ~ a + b*x", {"x": X, "y": Y})
-    wanted = WantedColumns(0.95, residuals=True)
-    whole = named_predictions(fit, {"x": X, "y": np.array(Y)}, wanted)
-    monkeypatch.setattr(streamed, "_CHUNK", 5)
-    parts = PredictionsInMemory(fit, {"x": X, "y": np.array(Y)}, wanted)
+    wanted = PredictionRequest(0.95, residuals=True)
+    whole = prediction_columns(fit, {"x": X, "y": np.array(Y)}, wanted)
+    monkeypatch.setattr(prediction, "_PREDICTION_CHUNK_ROWS", 5)
+    parts = MemoryPredictions(fit, {"x": X, "y": np.array(Y)}, wanted)
     for _ in range(2):
-        found = [*parts.chunks()]
+        found = [*parts.iter_chunks()]
         assert [len(part.columns["prediction"]) for part in found] == [5, 5, 2]
         for name, column in whole.columns.items():
             np.testing.assert_array_equal(np.concatenate([part.columns[name] for part in found]), column)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.errors import OptionError
+from autodiff_cli.training.options import OptionError
 
 X = np.linspace(0, 4, 40)
 DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.1 + 0.02 * np.random.default_rng(1).standard_normal(40)}
@@ -89,9 +89,9 @@ def test_without_an_error_of_a_parameter_there_is_none_of_what_depends_on_it() -
         ({"q": "a +"}, "something must follow"),
         ({"q": "[a, b]"}, "an array"),
         ({"q": "q2", "q2": "a"}, "no parameter `q2`"),
-        ({"b": "2"}, "`b` is in the model already"),
+        ({"b": "2"}, "`b` is a name of the model"),
         ({"q": " "}, "has no expression"),
-        (["q = a", "q = b"], "given twice"),
+        (["q = a", "q = b"], "defined twice"),
     ],
 )
 def test_other_quantities_are_refused_before_the_fit(derive: Any, words: str) -> None:

@@ -87,5 +87,5 @@ def test_a_formula_has_no_layers_and_a_fit_that_was_not_asked_no_diagnosis() -> 
 def test_rows_come_in_blocks_without_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     model, start = "y ~ mlp(x, [5], relu)", {"mlp.0.bias": [-0.9, -0.5, 0.0, 0.5, -3.0]}
     whole = diagnosed(model, start)
-    monkeypatch.setattr("autodiff_cli.backends.blocks.BLOCK", 13)
+    monkeypatch.setattr("autodiff_cli.backends.numpy_backend.BLOCK_ROWS", 13)
     assert diagnosed(model, start).units == whole.units

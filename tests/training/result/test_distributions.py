@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import special, stats
 
-from autodiff_cli.training.result.distributions import (
+from autodiff_cli.training.result.goodness import (
     chi_squared_tail,
     fisher_tail,
     incomplete_beta,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.rows import memory
-from autodiff_cli.training.rows.memory import ChosenInMemory, InMemory
+from autodiff_cli.training import rows as memory
+from autodiff_cli.training.rows import MemoryRows, SelectedMemoryRows
 
 ROWS = 60_000
 
@@ -39,10 +39,10 @@ def test_a_fit_with_rows_held_out_has_the_same_bits(
     columns = data()
     expected = ad.fit(model, columns, validation=0.3, **options)
     made: list[None] = []
-    monkeypatch.setattr(memory, "_MANY", 1000)
-    monkeypatch.setattr(memory, "_CHUNK", 8192)
-    begin = ChosenInMemory.__init__
-    monkeypatch.setattr(ChosenInMemory, "__init__", lambda *given: (made.append(None), begin(*given))[1])
+    monkeypatch.setattr(memory, "_MAX_COPIED_ROWS", 1000)
+    monkeypatch.setattr(memory, "_GATHER_ROWS", 8192)
+    begin = SelectedMemoryRows.__init__
+    monkeypatch.setattr(SelectedMemoryRows, "__init__", lambda *given: (made.append(None), begin(*given))[1])
     found = ad.fit(model, columns, validation=0.3, **options)
     assert len(made) == 2
     for name, value in expected.parameters.items():
@@ -56,8 +56,8 @@ def test_a_fit_with_rows_held_out_has_the_same_bits(
 def test_a_bootstrap_of_many_rows_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = data()
     expected = ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"]
-    monkeypatch.setattr(memory, "_MANY", 1000)
-    monkeypatch.setattr(memory, "_CHUNK", 8192)
+    monkeypatch.setattr(memory, "_MAX_COPIED_ROWS", 1000)
+    monkeypatch.setattr(memory, "_GATHER_ROWS", 8192)
     assert ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"] == expected
 
 
@@ -86,4 +86,4 @@ def test_no_method_takes_memory_as_columns_do(options: dict[str, Any]) -> None:
 
 def test_few_rows_are_copied() -> None:
     objective = ad.Objective("y ~ a*x", data())
-    assert isinstance(objective.data.part(np.arange(ROWS) % 2 == 0), InMemory)
+    assert isinstance(objective.data.select_rows(np.arange(ROWS) % 2 == 0), MemoryRows)

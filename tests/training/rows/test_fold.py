@@ -10,28 +10,27 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.backends.fold import fold, slices
+from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.data.table import Table
-from autodiff_cli.training.fit import fitted_objective
+from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ReportOptions
-from autodiff_cli.training.result.residuals import is_ordered, smallest
-from autodiff_cli.training.rows.memory import InMemory
-from autodiff_cli.training.rows.protocol import LARGEST_BLOCK, Task
+from autodiff_cli.training.result.goodness import is_sorted_by_predictor, ranked_residual
+from autodiff_cli.training.rows import MAX_BLOCK_ROWS, MemoryRows, Task
 
-ROWS = 3 * LARGEST_BLOCK + 100
+ROWS = 3 * MAX_BLOCK_ROWS + 100
 
 
-class Chunked(InMemory):
+class Chunked(MemoryRows):
     """Rows in memory that come in chunks."""
 
     def fold(self, task: Task[Any], combine: Callable[[Any, Any], Any]) -> Any:
         return fold(self._results(task), combine)
 
     def _results(self, task: Task[Any]) -> Iterator[Any]:
-        for part in slices(self.rows, LARGEST_BLOCK):
-            chunk = self.table().part(part)
+        for part in block_slices(self.rows, MAX_BLOCK_ROWS):
+            chunk = self.to_table().select_rows(part)
             yield task({name: chunk.columns[name] for name in task.names & chunk.columns.keys()}, chunk.rows)
 
 
@@ -95,9 +94,9 @@ every_fit = pytest.mark.parametrize(
 @every_fit
 def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, given: Mapping[str, Any]) -> None:
     asked = options(given)
-    whole = fitted_objective(Objective.of(model, as_dataset(DATA), asked), asked)
+    whole = fit_objective(Objective.of(model, as_dataset(DATA), asked), asked)
     objective = Objective.of(model, as_dataset(DATA), asked)
-    parts = fitted_objective(objective.over(Chunked(objective.table)), asked)
+    parts = fit_objective(objective.with_rows(Chunked(objective.table)), asked)
     assert parts.history == whole.history
     for name, value in whole.parameters.items():
         assert np.array_equal(parts.parameters[name], value)
@@ -107,7 +106,7 @@ def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, gi
     assert parts.warnings == whole.warnings
 
 
-class Sent(InMemory):
+class Sent(MemoryRows):
     """Rows in memory that only take tasks which have been pickled, but for their kernels."""
 
     def fold(self, task: Any, combine: Callable[[Any, Any], Any]) -> Any:
@@ -120,37 +119,39 @@ class Sent(InMemory):
 def test_what_rows_are_reduced_to_can_be_pickled(model: str, given: Mapping[str, Any]) -> None:
     few = {name: values[::97] for name, values in DATA.items()}
     objective = Objective.of(model, as_dataset(few), options(given))
-    fitted_objective(objective.over(Sent(objective.table)), options(given))
+    fit_objective(objective.with_rows(Sent(objective.table)), options(given))
 
 
 def test_ranks_of_residuals_are_exact_also_among_infinite_ones() -> None:
     y = np.array([3.0, -1.0, 0.0, np.inf, 1e-310, -7.5, 2.0])
-    objective = Objective("y ~ a", {"y": np.ones(7)}).over(Chunked(Table({"y": y}, 7)))
-    assert [smallest(objective, np.zeros(1), rank) for rank in range(7)] == sorted(np.abs(y).tolist())
+    objective = Objective("y ~ a", {"y": np.ones(7)}).with_rows(Chunked(Table({"y": y}, 7)))
+    assert [ranked_residual(objective, np.zeros(1), rank) for rank in range(7)] == sorted(np.abs(y).tolist())
 
 
 def test_rows_are_ordered_across_chunks() -> None:
     def ordered(x: Any) -> bool:
         objective = Objective("y ~ a*x", {"x": x, "y": x})
-        return is_ordered(objective.over(Chunked(objective.table)))
+        return is_sorted_by_predictor(objective.with_rows(Chunked(objective.table)))
 
     x = np.arange(float(ROWS))
     assert ordered(x)
     assert ordered(-x)
     assert not ordered(np.ones(ROWS))
-    x[LARGEST_BLOCK] = 0  # less than the last of the chunk before
+    x[MAX_BLOCK_ROWS] = 0  # less than the last of the chunk before
     assert not ordered(x)
 
 
 def test_checkpoints_know_the_data_whatever_chunks_they_come_in() -> None:
-    from autodiff_cli.training.keeping.identity import identity
+    from autodiff_cli.training.fitting.progress import fit_identity
 
     objective = Objective(CURVE, DATA)
-    whole, parts = (identity(each, "lm", Options()) for each in (objective, objective.over(Chunked(objective.table))))
+    whole, parts = (
+        fit_identity(each, "lm", Options()) for each in (objective, objective.with_rows(Chunked(objective.table)))
+    )
     assert whole == parts
     other = {**DATA, "y": DATA["y"].copy()}
     other["y"][-1] += 1e-12
-    assert identity(Objective(CURVE, other), "lm", Options())["data"] != whole["data"]
+    assert fit_identity(Objective(CURVE, other), "lm", Options())["data"] != whole["data"]
 
 
 def test_fits_know_what_was_left_out() -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import autodiff_cli as ad
 from autodiff_cli import Objective
-from autodiff_cli.training.rows.products import factor_of_products
-from autodiff_cli.training.rows.reductions import triangular
+from autodiff_cli.training.rows import cholesky_factor, triangular_factor
 
 ROWS = 20_000  # more than those from which on products are tried
 
@@ -22,7 +21,7 @@ def products(matrix: np.ndarray) -> np.ndarray:
 @given(st.integers(0, 99), st.lists(st.floats(-100, 100), min_size=3, max_size=3))
 def test_both_ways_give_the_same_factor_whatever_the_scales(seed: int, exponents: list[float]) -> None:
     matrix = np.random.default_rng(seed).normal(size=(50, 3)) * 10.0 ** np.array(exponents)
-    found, expected = factor_of_products(products(matrix)), triangular(matrix)
+    found, expected = cholesky_factor(products(matrix)), triangular_factor(matrix)
     assert found is not None
     lengths = np.linalg.norm(matrix, axis=0)
     np.testing.assert_allclose(np.abs(found) / lengths, np.abs(expected) / lengths, atol=1e-12)
@@ -31,7 +30,7 @@ def test_both_ways_give_the_same_factor_whatever_the_scales(seed: int, exponents
 @pytest.mark.parametrize("last", [[1.0, 2, 3, 4], [2.0, 4, 6, 8]])
 def test_residuals_that_the_columns_explain_are_no_obstacle(last: list[float]) -> None:
     matrix = np.column_stack(([1.0, 2, 3, 4], last))
-    found = factor_of_products(products(matrix))
+    found = cholesky_factor(products(matrix))
     assert found is not None
     np.testing.assert_allclose(found.T @ found, matrix.T @ matrix, rtol=1e-14)
 
@@ -48,7 +47,7 @@ def test_residuals_that_the_columns_explain_are_no_obstacle(last: list[float]) -
 )
 def test_what_products_do_not_determine_is_left_to_reflections(columns: list[list[float]]) -> None:
     with np.errstate(all="ignore"):
-        assert factor_of_products(products(np.array(columns).T)) is None
+        assert cholesky_factor(products(np.array(columns).T)) is None
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
@@ -58,7 +57,7 @@ def test_the_triangle_of_many_rows(backend: str, model: str) -> None:
     columns = {name: generator.uniform(0, 2, ROWS) for name in "xyzw"}
     objective = Objective(model, columns, weights="w", backend=backend)
     theta = objective.start * 0.7
-    residuals = objective.per_row(objective.kernels.residuals_and_slopes, theta)
+    residuals = objective.evaluate_rows(objective.kernels.residuals_and_jacobian, theta)
     width = len(theta) + 1
     matrix = (residuals * np.sqrt(columns["w"])).reshape(-1, width, ROWS)
     expected = sum(part @ part.T for part in matrix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -18,11 +19,11 @@ import pytest
 from pyarrow import csv, parquet
 
 import autodiff_cli as ad
-from autodiff_cli.data.several import open_data
-from autodiff_cli.data.streaming import columns, memory, spool
-from autodiff_cli.data.streaming.decoded import DecodedColumns
-from autodiff_cli.training.fit import fit
-from autodiff_cli.training.opening import streamed
+from autodiff_cli.data import source, streaming
+from autodiff_cli.data.files import open_data
+from autodiff_cli.data.streaming import DecodedColumns
+from autodiff_cli.training.fitting.fit import fit
+from autodiff_cli.training.objective import loading
 from tests.support import ROOT, expect_refusal, run_cli
 
 CURVE = "y ~ a*exp(-b*x)"
@@ -83,8 +84,8 @@ def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path: Path) -> None:
 def test_too_little_memory_for_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "d.parquet"
     parquet.write_table(table(), path)
-    monkeypatch.setattr(columns, "available", lambda: 1 << 20)
-    expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), "has no room for one block of 8192 rows")
+    monkeypatch.setattr(streaming, "available_memory", lambda: 1 << 20)
+    expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), "the smallest block of 8192 rows")
 
 
 def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
@@ -92,16 +93,16 @@ def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
 ) -> None:
     path = tmp_path / "d.parquet"
     parquet.write_table(table(), path)
-    monkeypatch.setattr(streamed, "_SMALL", 0)
-    monkeypatch.setattr(streamed, "available", lambda: 4 * 8 * 2000)
+    monkeypatch.setattr(loading, "_MIN_STREAMED_BYTES", 0)
+    monkeypatch.setattr(loading, "available_memory", lambda: 4 * 8 * 2000)
     files = open_data([str(path)])
     fit(CURVE, files)
     assert files.streamed is None  # just half
-    monkeypatch.setattr(streamed, "available", lambda: 4 * 8 * 2000 - 2)
-    monkeypatch.setattr(streamed, "has_limits", lambda: True)  # which count what libraries reserve
-    monkeypatch.setattr(streamed, "available", lambda: memory.RESERVED + 4 * 8 * 2000 - 2)
+    monkeypatch.setattr(loading, "available_memory", lambda: 4 * 8 * 2000 - 2)
+    monkeypatch.setattr(loading, "has_memory_limits", lambda: True)  # which count what libraries reserve
+    monkeypatch.setattr(loading, "available_memory", lambda: source.RESERVED_BYTES + 4 * 8 * 2000 - 2)
     output = run_cli(["train", CURVE, str(path)])
-    assert "the rows are streamed, their columns take about 0 MB, more than half of the memory" in output.stderr
+    assert "the rows are streamed (their columns take about 0 MB, more than half of the memory" in output.stderr
     assert "million rows a second" in output.stderr
     assert output.status == 0
 
@@ -122,15 +123,15 @@ def test_rows_are_estimated_before_they_are_read(tmp_path: Path, name: str) -> N
         path.write_text("".join(f'{{"x": {k}, "y": 1.5}}\n' for k in range(rows)))
     else:
         path.write_bytes(gzip.compress(text.encode(), 6) if name.endswith("gz") else text.encode())
-    assert open_data([str(path)]).rows_about() == pytest.approx(rows, rel=0.15)
+    assert open_data([str(path)]).estimate_rows() == pytest.approx(rows, rel=0.15)
 
 
 def test_standard_input_is_kept_on_disk_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "x,y\n" + "".join(f"{k},{2 * k + k % 2}\n" for k in range(50))
     whole = run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text)
     assert run_cli(["train", "y ~ a*x", "-", "--json", "--stream"], stdin=text) == whole
-    monkeypatch.setattr(spool, "_LOOKED_AT", 10)
-    monkeypatch.setattr(spool, "available", lambda: 100)  # by itself
+    monkeypatch.setattr(source, "_UNCHECKED_BYTES", 10)
+    monkeypatch.setattr(source, "available_memory", lambda: 100)  # by itself
     assert run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text) == whole
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
     expect_refusal(run_cli(["train", "y ~ a*x", "-", "--stream"], stdin=text), "AUTODIFF_CACHE=off")
@@ -139,13 +140,13 @@ def test_standard_input_is_kept_on_disk_or_refused(monkeypatch: pytest.MonkeyPat
 def test_groups_are_not_streamed(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     csv.write_csv(table(), path)
-    expect_refusal(run_cli(["train", CURVE, str(path), "--by", "x", "--stream"]), "leave out stream")
+    expect_refusal(run_cli(["train", CURVE, str(path), "--by", "x", "--stream"]), "remove stream")
 
 
 def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "d.csv"
     csv.write_csv(table(30_000), path)
-    monkeypatch.setattr(columns, "LARGEST_CHUNK", columns.SMALLEST_CHUNK)
+    monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
     plain, written = DecodedColumns.add, []
 
     def add(self: DecodedColumns, *given: Any) -> None:
@@ -160,7 +161,7 @@ def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.Mon
     assert found.parameters == ad.fit(CURVE, str(path)).parameters
     assert files.streamed is not None
     assert not files.streamed.is_decoded
-    assert "read again at every pass" in files.notes[-1]
+    assert "read again in every pass" in files.notes[-1]
 
 
 def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     (proc / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 90 kB\n")
     (proc / "self" / "statm").write_text("0 0 0 0 0 0 0\n")
     (proc / "self" / "cgroup").write_text("4:cpu,memory:/jobs/one\n0::/user/two\n")
-    assert memory.available(proc, groups) == 90 * 1024
+    assert source.available_memory(proc, groups) == 90 * 1024
 
     def write(folder: Path, **files: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -178,10 +179,10 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
 
     write(groups / "user" / "two", memory_max="max\n", memory_current="10\n", memory_stat="inactive_file 4\n")
     write(groups / "user", memory_max="50000\n", memory_current="10000\n", memory_stat="inactive_file 4000\n")
-    assert memory.available(proc, groups) == 44_000
+    assert source.available_memory(proc, groups) == 44_000
     write(groups / "memory" / "jobs" / "one", memory_limit_in_bytes="9000", memory_usage_in_bytes="8000")
     write(groups / "memory" / "jobs" / "one", memory_stat="cache 5\ntotal_inactive_file 500\n")
-    assert memory.available(proc, groups) == 1500
+    assert source.available_memory(proc, groups) == 1500
 
 
 @pytest.mark.parametrize(
@@ -199,13 +200,13 @@ def test_predictions_of_what_is_larger_than_memory(tmp_path: Path, name: str, mo
         path.write_text("".join(f"{json.dumps(row)}\n" for row in data.to_pylist()))
     model = str(tmp_path / "model.json")
     assert run_cli(["train", "y ~ a[g]*exp(-b*x)", str(path), "--save", model]).status == 0
-    monkeypatch.setattr(columns, "LARGEST_CHUNK", columns.SMALLEST_CHUNK)
+    monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
     for words in ([], ["--interval", "0.9", "--residuals"], ["--json"]):
         whole = run_cli(["predict", model, str(path), *words])
         assert whole.status == 0
         with monkeypatch.context() as patch:
-            patch.setattr(streamed, "_SMALL", 0)
-            patch.setattr(streamed, "available", lambda: 1)
+            patch.setattr(loading, "_MIN_STREAMED_BYTES", 0)
+            patch.setattr(loading, "available_memory", lambda: 1)
             parts = run_cli(["predict", model, str(path), *words])
         assert "the rows are streamed" in parts.stderr
         assert parts == whole
@@ -218,9 +219,9 @@ def test_a_level_that_was_not_fitted_ends_predictions_before_the_first(
     data.write_text("x,y,g\n" + "".join(f"{k},{k * k + 1},{'ab'[k % 2]}\n" for k in range(20)))
     assert run_cli(["train", "y ~ a[g]*x", str(data), "--save", model]).status == 0
     data.write_text(data.read_text() + "20,400,c\n")
-    monkeypatch.setattr(streamed, "_SMALL", 0)
-    monkeypatch.setattr(streamed, "available", lambda: 1)
-    expect_refusal(run_cli(["predict", model, str(data)]), "`c` is no level that was fitted")
+    monkeypatch.setattr(loading, "_MIN_STREAMED_BYTES", 0)
+    monkeypatch.setattr(loading, "available_memory", lambda: 1)
+    expect_refusal(run_cli(["predict", model, str(data)]), "the model was not fitted with the level `c`")
 
 
 def child(code: str, **more: Any) -> subprocess.Popen[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from collections.abc import Mapping
@@ -14,15 +15,14 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import autodiff_cli as ad
-from autodiff_cli.data import delimited
-from autodiff_cli.data.options import FileOptions
-from autodiff_cli.data.several import open_data
-from autodiff_cli.data.streaming import columns
-from autodiff_cli.data.streaming.columns import SMALLEST_CHUNK
-from autodiff_cli.training.errors import OptionError
-from autodiff_cli.training.fit import fit as fit_in_training
+from autodiff_cli.data import delimited, streaming
+from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.data.files import open_data
+from autodiff_cli.data.streaming import CHUNKS
+from autodiff_cli.training.fitting.fit import fit as fit_in_training
+from autodiff_cli.training.options import OptionError
 
-ROWS = 2 * SMALLEST_CHUNK + 100
+ROWS = 2 * CHUNKS.min_rows + 100
 CURVE = "y ~ a*exp(-b*x)"
 CACHES = ["on", pytest.param("off", marks=pytest.mark.slow)]
 FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
@@ -31,8 +31,8 @@ FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Everything comes in many chunks and pieces; the cache is a folder of its own."""
-    monkeypatch.setattr(columns, "LARGEST_CHUNK", SMALLEST_CHUNK)
-    monkeypatch.setattr(delimited, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
+    monkeypatch.setattr(delimited, "_READ_BLOCK_BYTES", 1 << 14)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
@@ -211,11 +211,12 @@ def test_checkpoints_go_on_whether_rows_are_streamed_or_not(folder: Path, tmp_pa
 
 @pytest.mark.slow
 def test_long_orders_of_mini_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autodiff_cli.backends import descent
-    from autodiff_cli.training.rows import streamed
+    from autodiff_cli.backends import gradient_descent
+    from autodiff_cli.training.objective import loading
 
-    monkeypatch.setattr(descent, "MIXED_FREELY", 10_000)
-    monkeypatch.setattr(streamed, "MIXED_FREELY", 10_000)
+    settings = dataclasses.replace(gradient_descent.SHUFFLE, max_full_shuffle_rows=10_000)
+    for module in (gradient_descent, loading):
+        monkeypatch.setattr(module, "SHUFFLE", settings)
     rng = np.random.default_rng(1)
     x = rng.uniform(0, 3, 60_000)
     path = tmp_path / "d.parquet"
@@ -234,7 +235,7 @@ def test_long_orders_of_mini_batches(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_streamed_rows_cannot_do_is_named(folder: Path) -> None:
     path = str(folder / "d.parquet")
-    with pytest.raises(OptionError, match="have to be in memory"):
+    with pytest.raises(OptionError, match="needs all rows in memory"):
         ad.fit(CURVE, path, stream=True, bootstrap=10)
     with pytest.raises(OptionError, match="a column's name"):
         ad.fit(CURVE, path, stream=True, weights=np.ones(ROWS))

@@ -1,0 +1,309 @@
+"""Conditions in readable formulas: which of them are always true or false, and how the others are written.
+
+`x > 0 and x < 1` is written `0 < x < 1`, and `n - 1 > 0` is written `n > 1`. Some helper operations are 0 by convention
+where their formula has no value (`Op.vanishes`). Readable formulas show that by a guard, a `where` such as
+`where(x == 0 and n > 0, 0, x^n*log(x))`, unless its condition can never hold.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from autodiff_cli.algebra.forms import FormTable, Product
+from autodiff_cli.algebra.simplify import exact_number, is_positive
+from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.op import ONE, ZERO, Op
+from autodiff_cli.graph.tape import Template, expand_helpers, topological_order
+from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
+from autodiff_cli.ops.arithmetic import (
+    and_,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    neg,
+    not_,
+    not_equal,
+    or_,
+    sub,
+    where,
+)
+from autodiff_cli.ops.elementary import exp, log
+from autodiff_cli.ops.special import gamma_density, lgamma
+
+COMPARISONS: Mapping[Op, Callable[[Any, Any], bool]] = {
+    equal: operator.eq,
+    not_equal: operator.ne,
+    less: operator.lt,
+    less_equal: operator.le,
+    greater: operator.gt,
+    greater_equal: operator.ge,
+}
+# The comparison with its operands exchanged.
+FLIPPED_COMPARISONS = {less: greater, less_equal: greater_equal, greater: less, greater_equal: less_equal}
+LOGICAL_OPS = (and_, or_, not_)
+_FINITE_CONSTANTS = {name: value for name, value in CONSTANTS.items() if math.isfinite(value)}
+
+
+def decide(op: Op, inputs: tuple[Node, ...]) -> bool | None:
+    """Decide whether a comparison, or `and`, `or`, `not`, holds; None if that depends on the values of variables.
+
+    >>> from autodiff_cli.graph.node import constant, variable
+    >>> x = variable("x")
+    >>> decide(less, (x, x)), decide(less, (constant("2"), constant("pi"))), decide(less, (x, constant("2")))
+    (False, True, None)
+    """
+    if op in COMPARISONS:
+        return _compare(op, *inputs)
+    truths = [truth_value(node) for node in inputs]
+    if op is not_:
+        return None if truths[0] is None else not truths[0]
+    settles = op is or_
+    return settles if settles in truths else None if None in truths else not settles
+
+
+def truth_value(node: Node) -> bool | None:
+    """Return whether a literal is true, that is, not 0; None for other nodes.
+
+    >>> from autodiff_cli.graph.node import constant, variable
+    >>> truth_value(constant("0")), truth_value(constant("0.5")), truth_value(variable("x"))
+    (False, True, None)
+    """
+    value = _literal_value(node)
+    return None if value is None else value != 0
+
+
+def _compare(op: Op, a: Node, b: Node) -> bool | None:
+    left, right = _literal_value(a), _literal_value(b)
+    if left is not None and right is not None:
+        return COMPARISONS[op](left, right)
+    return False if a is b and (op is less or op is greater) else None  # equal to itself, unless it is nan
+
+
+def _literal_value(node: Node) -> Fraction | float | None:
+    """Return the value of a literal or a negated literal; None for other nodes."""
+    if node.op is neg:
+        size = _literal_value(node.inputs[0])
+        return None if size is None else -size
+    if not node.is_constant:
+        return None
+    literal = exact_number(node.text)
+    return _FINITE_CONSTANTS.get(node.text) if literal is None else literal.value
+
+
+# --- Readable forms
+
+BOOLEAN_OPS = (*COMPARISONS, *LOGICAL_OPS)  # operations whose value is 0 or 1
+_ASCENDING = {less, less_equal}
+
+
+def write_choice(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node | None:
+    """Return the readable form of a `where` whose condition is decided or negated; None for others."""
+    condition, a, b = inputs
+    decision = truth_value(condition)
+    if decision is not None or a is b:
+        return a if decision or a is b else b
+    return forms.apply(where, condition.inputs[0], b, a) if condition.op is not_ else None
+
+
+def write_guard(forms: FormTable, condition: Node, formula: Node) -> Node:
+    """Return a formula that is 0 by convention where a condition holds."""
+    decision = truth_value(condition)
+    if decision is not None and (forms.scalar or not decision):
+        return forms.zero if decision else formula
+    if formula in forms.guards and any(
+        forms.guards[formula].condition is other for other in _zero_conditions(forms, condition)
+    ):
+        return formula
+    return forms.guard(condition, formula)
+
+
+def _zero_conditions(forms: FormTable, condition: Node) -> list[Node]:
+    """Return the conditions of guarded formulas that a condition compares with 0.
+
+    A guarded formula is 0 exactly where its own guard holds, so a second guard for its zeros is redundant.
+    """
+    equations = [part for part in (condition, *condition.inputs) if part.op is equal]
+    return [forms.guards[part.inputs[0]].condition for part in equations if part.inputs[0] in forms.guards]
+
+
+def write_condition(forms: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    """Return the readable form of a comparison, or of `and`, `or`, `not`; None if it is the operation itself."""
+    decision = decide(op, inputs)
+    if decision is not None:
+        return forms.leaf(ONE if decision else ZERO)
+    if op is not_:
+        return None
+    if op in LOGICAL_OPS:
+        return _join(forms, op, *inputs)
+    return _number_on_the_right(forms, op, inputs[0]) if is_literal(inputs[1], 0) else None
+
+
+def _join(forms: FormTable, op: Op, a: Node, b: Node) -> Node | None:
+    """Return two conditions as one if the other is redundant, or as a chained comparison; None if neither."""
+    for one, other in ((a, b), (b, a)):
+        if one.op in BOOLEAN_OPS and (other is one or truth_value(other) is not None):
+            return one
+    return _comparison_chain(forms, a, b) if op is and_ else None
+
+
+def _comparison_chain(forms: FormTable, a: Node, b: Node) -> Node | None:
+    """Return two comparisons in the directions that form a chain; None if they cannot, or already do."""
+    if a.op not in FLIPPED_COMPARISONS or b.op not in FLIPPED_COMPARISONS or _is_chain(a, b):
+        return None
+    low, high = _ascending(forms, a), _ascending(forms, b)
+    if low.inputs[1] is high.inputs[0]:
+        return forms.apply(and_, low, high)
+    return forms.apply(and_, high, low) if high.inputs[1] is low.inputs[0] else None
+
+
+def _is_chain(a: Node, b: Node) -> bool:
+    return a.inputs[1] is b.inputs[0] and (a.op in _ASCENDING) == (b.op in _ASCENDING)
+
+
+def _ascending(forms: FormTable, comparison: Node) -> Node:
+    assert comparison.op is not None
+    if comparison.op in _ASCENDING:
+        return comparison
+    return forms.apply(FLIPPED_COMPARISONS[comparison.op], *comparison.inputs[::-1])
+
+
+def _number_on_the_right(forms: FormTable, op: Op, difference: Node) -> Node | None:
+    """Write a comparison of a difference with 0 as a comparison with a number: n - 1 > 0 as n > 1."""
+    terms = forms.sums.get(difference, {})
+    if len(terms) != 2 or forms.one not in terms:
+        return None
+    (term,) = (term for term in terms if term is not forms.one)
+    sign = terms[term]
+    if sign.magnitude != 1:
+        return None
+    number = forms.product(Product(-terms[forms.one].times(sign), {}))
+    return forms.apply(op if sign.value > 0 else FLIPPED_COMPARISONS.get(op, op), term, number)
+
+
+# --- Guards
+
+# The density of a gamma distribution is written with a power and gamma(a) up to this shape parameter a; for larger ones
+# by logarithms, since the power and gamma(a) could overflow.
+_MAX_POWER_SHAPE = 20.0
+_MAX_NODES = 100  # formulas with more nodes are not evaluated to decide a condition
+
+
+def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
+    """Replace helper operations by their definitions, with guards where these have no value.
+
+    Returns:
+        The new node of each node of the graphs, and the `where` nodes that are guards.
+
+    >>> from autodiff_cli.graph.node import variable
+    >>> from autodiff_cli.language.printer import to_text
+    >>> from autodiff_cli.ops.elementary import direction
+    >>> slope = direction(variable("x"), variable("h"))
+    >>> nodes, guards = add_guards([slope])
+    >>> to_text(nodes[slope])
+    'where(h == 0, 0, x/h)'
+    """
+    guards: set[Node] = set()
+
+    def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
+        if op is gamma_density and inputs[0].op is not sub:
+            return _gamma_density_form(
+                inputs, definition
+            )  # this is the slope of gammainc, which has a value from a = 0 on
+        condition = _vanishing_condition(op, inputs)
+        if condition is None:
+            return definition
+        guard = where(condition, ZERO, definition)
+        guards.add(guard)
+        return guard
+
+    return expand_helpers(roots, finish), guards
+
+
+def _vanishing_condition(op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    """Return the condition under which a helper on these inputs is 0 by convention; None if it never is."""
+    predicate = _vanishing_predicate(op, len(inputs))
+    return None if predicate is None else _possible_condition(predicate.build(inputs)[0])
+
+
+def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:
+    """Return x^(a-1)·exp(-x)/gamma(a), by logarithms unless a is known to be small, so that no factor overflows."""
+    a, x = inputs
+    value = None if _is_large(a) else _constant_value(a)
+    if value is not None and value <= _MAX_POWER_SHAPE:
+        return definition
+    by_logarithms = exp((a - 1) * log(x) - x - lgamma(a))
+    return by_logarithms if value is not None else where(equal(x, 0), x ** (a - 1), by_logarithms)
+
+
+def _constant_value(root: Node) -> float | None:
+    """Return the value of a formula without variables; None for others."""
+    values: dict[Node, float] = {}
+    for node in topological_order([root]):
+        if node.is_input:
+            return None
+        inputs = [values[child] for child in node.inputs]
+        values[node] = (
+            FLOATS.parse_constant(node.text) if node.op is None else FLOATS.function(node.op, len(inputs))(*inputs)
+        )
+    return values[root]
+
+
+@cache
+def _vanishing_predicate(op: Op, count: int) -> Template | None:
+    graph = op.predicate("vanishes", count)
+    return None if graph is None else Template(op.placeholders(count), [graph])
+
+
+def _possible_condition(condition: Node) -> Node | None:
+    """Return a condition without the parts that always hold; None if it never holds."""
+    assert condition.op is not None
+    if (decision := decide(condition.op, condition.inputs)) is not None:
+        return ONE if decision else None
+    a, b = condition.inputs
+    if condition.op is equal and is_literal(b, 0) and is_positive(a):
+        return None
+    if condition.op is not and_:
+        return condition
+    first, second = _possible_condition(a), _possible_condition(b)
+    if first is None or second is None:
+        return None
+    if first is ONE or second is ONE:
+        return second if first is ONE else first
+    holds = _holds_where_equal(first, second)
+    return condition if holds is None else first if holds else None
+
+
+def _holds_where_equal(equation: Node, condition: Node) -> bool | None:
+    """Return whether a condition holds where an equation does, as x > 0 where x == 0; None if it is unknown."""
+    if equation.op is not equal or not equation.inputs[0].is_input or not equation.inputs[1].is_constant:
+        return None
+    leaf, value = equation.inputs
+    order = topological_order([condition]) if not _is_large(condition) else []
+    if not order or any(node.is_input and node is not leaf for node in order):
+        return None
+    values: dict[Node, float] = {leaf: FLOATS.parse_constant(value.text)}
+    for node in order:
+        if node.op is not None:
+            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
+        elif node is not leaf:
+            values[node] = FLOATS.parse_constant(node.text)
+    return bool(values[condition])
+
+
+def _is_large(root: Node) -> bool:
+    """Whether a formula has more than `_MAX_NODES` nodes."""
+    visited: set[Node] = set()
+    stack = [root]
+    while stack and len(visited) <= _MAX_NODES:
+        node = stack.pop()
+        if node not in visited:
+            visited.add(node)
+            stack += node.inputs
+    return len(visited) > _MAX_NODES

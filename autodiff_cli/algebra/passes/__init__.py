@@ -1,1 +1,0 @@
-"""The passes that make a formula readable, in the order in which `readable` calls them."""

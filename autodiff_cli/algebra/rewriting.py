@@ -1,0 +1,642 @@
+"""Rewriting of formulas into numerically stable forms, which lose fewer digits to rounding or do not overflow.
+
+A rule is a pattern and a replacement that equals it wherever the pattern has a value, except at isolated points. Both
+are formulas over wildcards, which stand for any nodes. A wildcard with a default is an optional factor. A rule with a
+`difference` applies only if that difference simplifies to one term, as `(x + 1) - x` does; the replacement gets it as
+`d`. Rules are tried in their order, in a formula from the outside to the inside.
+
+Sums and products are matched as people read them, in any order and through brackets: the pattern `1 - cos(x)` is found
+in `y - cos(a*b) + 1`, where `y` remains.
+
+Sources: Hamming, *Numerical Methods for Scientists and Engineers* (1987), chapter 3; Kahan, "How futile are mindless
+assessments of roundoff" (2006); Abramowitz and Stegun (1964), 4.3.31-4.3.38 and 4.6; Panchekha et al., "Automatically
+improving accuracy for floating point expressions" (PLDI 2015), for the examples.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+from autodiff_cli.algebra.readable import readable
+from autodiff_cli.algebra.simplify import exact_number, is_nonnegative, is_positive, is_scalar, simplification_rules
+from autodiff_cli.algebra.table import NodeTable
+from autodiff_cli.graph.node import Node, is_literal, variable
+from autodiff_cli.graph.op import ONE, Op
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.ops.arithmetic import abs_, add, div, greater, less, mul, neg, sub, where
+from autodiff_cli.ops.elementary import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cbrt,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    hypot,
+    log,
+    log1p,
+    pow_,
+    sec,
+    sech,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)
+from autodiff_cli.ops.special import (
+    beta,
+    erf,
+    erfc,
+    gamma,
+    gammainc,
+    gammaincc,
+    lgamma,
+    logaddexp,
+    logsigmoid,
+    normal_cdf,
+    sigmoid,
+    sinc,
+    softplus,
+)
+
+# --- Rules
+
+FormulaBuilder = Callable[..., Node]  # builds a formula from nodes, one argument for each wildcard
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRule:
+    """A rule that replaces a formula by a more accurate one.
+
+    Attributes:
+        pattern: the formula that loses digits, or overflows.
+        replacement: an equal formula of the same wildcards, with the difference as its last argument if there is one.
+        difference: a formula that must simplify to one term; None if the rule always applies.
+        domain: an interval of values of the wildcards where both formulas have a value; tests compare them there.
+        for_derivatives: whether the derivative is more accurate, and the value may be less accurate.
+        one_sign_only: whether the rule does not apply to the negated pattern, for which there is another rule.
+    """
+
+    pattern: FormulaBuilder
+    replacement: FormulaBuilder
+    difference: FormulaBuilder | None = None
+    domain: tuple[float, float] = (-3.0, 3.0)
+    for_derivatives: bool = False
+    one_sign_only: bool = False
+
+
+def _rule(
+    pattern: FormulaBuilder, replacement: FormulaBuilder, domain: tuple[float, float] = (-3.0, 3.0), **flags: bool
+) -> RewriteRule:
+    return RewriteRule(pattern, replacement, None, domain, **flags)
+
+
+def _if_one_term(
+    difference: FormulaBuilder,
+    pattern: FormulaBuilder,
+    replacement: FormulaBuilder,
+    domain: tuple[float, float] = (-3.0, 3.0),
+    **flags: bool,
+) -> RewriteRule:
+    return RewriteRule(pattern, replacement, difference, domain, **flags)
+
+
+POSITIVE, SMALL = (0.1, 3.0), (-0.9, 0.9)  # intervals of values of the wildcards
+
+# fmt: off
+REWRITE_RULES: tuple[RewriteRule, ...] = (
+    # --- more accurate derivatives
+    _rule(lambda x, k=1: (k - k * cos(x)) / x**2, lambda x, k: k * sinc(x / 2) ** 2 / 2, for_derivatives=True),
+    _rule(lambda x: sin(x) / x,                   lambda x: sinc(x), for_derivatives=True),
+    _rule(lambda x, y: (x + y) / (x - y),         lambda x, y: 2 * x / (x - y) - 1, for_derivatives=True),
+
+    # --- exponentials
+    _rule(lambda x: exp(x) / (1 + exp(x)),             lambda x: sigmoid(x)),
+    _rule(lambda x: 1 / (1 + exp(x)),                  lambda x: sigmoid(-x)),
+    _rule(lambda x, y: exp(x) / (exp(x) + exp(y)),     lambda x, y: sigmoid(x - y)),
+    _rule(lambda x: exp(x) / (exp(x) - 1),             lambda x: -1 / expm1(-x)),
+    _rule(lambda x: (exp(2 * x) - 1) / (exp(x) - 1),   lambda x: exp(x) + 1),
+    _rule(lambda x, k=1: k * exp(x) - 2 * k + k * exp(-x), lambda x, k: 4 * k * sinh(x / 2) ** 2),
+    _rule(lambda x, k=1: k * exp(x) - k * exp(-x),     lambda x, k: 2 * k * sinh(x)),
+    _rule(lambda x, k=1: k * cosh(x) - k * sinh(x),    lambda x, k: k * exp(-x)),
+    _rule(lambda x, k=1: k * exp(x) - k,               lambda x, k: k * expm1(x)),
+
+    # --- logarithms
+    _rule(lambda x: log((1 - x) / (1 + x)),            lambda x: -2 * atanh(x), SMALL),
+    _rule(lambda x: log((1 + x) / (1 - x)),            lambda x: 2 * atanh(x), SMALL),
+    _rule(lambda x: log(1 - x) - log(1 + x),           lambda x: -2 * atanh(x), SMALL),
+    _rule(lambda x: log(x + sqrt(x**2 + 1)),           lambda x: asinh(x)),
+    _rule(lambda x: log(x + sqrt(x**2 - 1)),           lambda x: acosh(x), (1.1, 3)),
+    _rule(lambda x: log(1 + exp(x)),                   lambda x: softplus(x)),
+    _rule(lambda x: log(1 - exp(x)), lambda x: where(x > -log(2), log(-expm1(x)), log1p(-exp(x))), (-3.0, -0.1)),
+    _rule(lambda x, y: log(exp(x) + exp(y)),           lambda x, y: logaddexp(x, y)),
+    _rule(lambda x: log(cosh(x)), lambda x: where(
+        abs_(x) > 1, abs_(x) + log1p(exp(-2 * abs_(x))) - log(2), log1p(2 * sinh(x / 2) ** 2))),
+    _rule(lambda x: log(sigmoid(x)),                   lambda x: logsigmoid(x)),
+    _rule(lambda x: log(gamma(x)),                     lambda x: lgamma(x), POSITIVE),
+    _rule(lambda x: log(1 + x),                        lambda x: log1p(x), SMALL),
+
+    # --- complements
+    _rule(lambda x, k=1: k - k * erf(x),               lambda x, k: k * erfc(x)),
+    _rule(lambda x, k=1: k - k * erfc(x),              lambda x, k: k * erf(x)),
+    _rule(lambda x, k=1: k - k * normal_cdf(x),        lambda x, k: k * normal_cdf(-x)),
+    _rule(lambda x, k=1: k - k * sigmoid(x),           lambda x, k: k * sigmoid(-x)),
+    _rule(lambda a, x, k=1: k - k * gammainc(a, x),    lambda a, x, k: k * gammaincc(a, x), POSITIVE),
+    _rule(lambda a, x, k=1: k - k * gammaincc(a, x),   lambda a, x, k: k * gammainc(a, x), POSITIVE),
+    _rule(lambda x, k=1: k - k * tanh(x) ** 2,         lambda x, k: k * sech(x) ** 2),
+    _rule(lambda x, k=1: k - k * tanh(x),              lambda x, k: 2 * k * sigmoid(-2 * x)),
+    _rule(lambda x, k=1: k + k * tanh(x),              lambda x, k: 2 * k * sigmoid(2 * x)),
+    _rule(lambda x, k=1: k - k * cos(x) ** 2,          lambda x, k: k * sin(x) ** 2),
+    _rule(lambda x, k=1: k - k * sin(x) ** 2,          lambda x, k: k * cos(x) ** 2),
+    _rule(lambda x, k=1: k * cosh(x) ** 2 - k,         lambda x, k: k * sinh(x) ** 2),
+    _rule(lambda x, k=1: k * sec(x) ** 2 - k,          lambda x, k: k * tan(x) ** 2),
+    _rule(lambda x: (1 - cos(x)) / sin(x),             lambda x: tan(x / 2)),
+    _rule(lambda x: sin(x) / (1 + cos(x)),             lambda x: tan(x / 2)),
+    _rule(lambda x, k=1: k - k * cos(x),               lambda x, k: 2 * k * sin(x / 2) ** 2),
+    _rule(lambda x, k=1: k + k * cos(x),               lambda x, k: 2 * k * cos(x / 2) ** 2),
+    _rule(lambda x, k=1: k * cosh(x) - k,              lambda x, k: 2 * k * sinh(x / 2) ** 2),
+    _rule(lambda x, k=1: k * sec(x) - k,               lambda x, k: 2 * k * sin(x / 2) ** 2 / cos(x)),
+    _rule(lambda x, k=1: k * tan(x) - k * sin(x),      lambda x, k: 2 * k * tan(x) * sin(x / 2) ** 2),
+    _rule(lambda x, k=1: k * cos(x) ** 2 - k * sin(x) ** 2, lambda x, k: k * cos(2 * x)),
+
+    # --- one function at two places that are near each other
+    _if_one_term(lambda a, b: a - b, lambda a, b: exp(a) - exp(b),   lambda a, b, d: exp(b) * expm1(d)),
+    _if_one_term(lambda a, b: a - b, lambda a, b: log(a) - log(b),   lambda a, b, d: log1p(d / b), POSITIVE),
+    _if_one_term(lambda a, b: a - b, lambda a, b: log(a / b),        lambda a, b, d: log1p(d / b), POSITIVE),
+    _if_one_term(lambda a, b: a - b, lambda a, b: sin(a) - sin(b),   lambda a, b, d: 2 * cos(b + d / 2) * sin(d / 2)),
+    _if_one_term(lambda a, b: a - b, lambda a, b: cos(a) - cos(b),   lambda a, b, d: -2 * sin(b + d / 2) * sin(d / 2)),
+    _if_one_term(lambda a, b: a - b, lambda a, b: tan(a) - tan(b),   lambda a, b, d: sin(d) / (cos(a) * cos(b))),
+    _if_one_term(lambda a, b: a - b, lambda a, b: atan(a) - atan(b), lambda a, b, d: atan2(d, 1 + a * b)),
+    _if_one_term(lambda a, b: a - b, lambda a, b: sinh(a) - sinh(b), lambda a, b, d: 2 * cosh(b + d / 2) * sinh(d / 2)),
+    _if_one_term(lambda a, b: a - b, lambda a, b: cosh(a) - cosh(b), lambda a, b, d: 2 * sinh(b + d / 2) * sinh(d / 2)),
+    _if_one_term(lambda a, b: a - b, lambda a, b: tanh(a) - tanh(b), lambda a, b, d: sinh(d) / (cosh(a) * cosh(b))),
+
+    # --- roots and powers
+    _if_one_term(lambda a, b: a - b, lambda a, b: sqrt(a) - sqrt(b), lambda a, b, d: d / (sqrt(a) + sqrt(b)), POSITIVE),
+    _if_one_term(lambda a, b: a - b, lambda a, b: 1 / sqrt(b) - 1 / sqrt(a),
+        lambda a, b, d: d / (sqrt(a) * sqrt(b) * (sqrt(a) + sqrt(b))), POSITIVE),
+    _if_one_term(lambda a, b: a - b, lambda a, b: cbrt(a) - cbrt(b),
+        lambda a, b, d: d / (cbrt(a) ** 2 + cbrt(a) * cbrt(b) + cbrt(b) ** 2)),
+    _if_one_term(lambda a, b: a - b**2, lambda a, b: sqrt(a) - b,
+        lambda a, b, d: where(b > 0, d / (sqrt(a) + b), sqrt(a) - b), POSITIVE),
+    _if_one_term(lambda a, b: a - b**2, lambda a, b: sqrt(a) + b,
+        lambda a, b, d: where(b < 0, d / (sqrt(a) - b), sqrt(a) + b), POSITIVE),
+    _if_one_term(lambda a: 1 - a, lambda a: 1 - a**2, lambda a, d: d * (1 + a), one_sign_only=True),
+    _if_one_term(lambda a: a - 1, lambda a: a**2 - 1, lambda a, d: d * (a + 1), one_sign_only=True),
+    _if_one_term(lambda a, b: a - b, lambda a, b: a**2 - b**2, lambda a, b, d: d * (a + b)),
+    _if_one_term(lambda a, b: a - b, lambda a, b: a**3 - b**3, lambda a, b, d: d * (a**2 + a * b + b**2)),
+    _if_one_term(lambda a, b, n: a - b, lambda a, b, n: a**n - b**n,
+        lambda a, b, n, d: where(b > 0, b**n * expm1(n * log1p(d / b)), a**n - b**n), POSITIVE),
+    _rule(lambda x, n: (1 + x) ** n - 1,
+        lambda x, n: where(x > -1, expm1(n * log1p(x)), (1 + x) ** n - 1), SMALL),
+    _rule(lambda x, y: sqrt(x**2 + y**2),              lambda x, y: hypot(x, y)),
+    _rule(lambda a, b: a**2 - b**2,                    lambda a, b: (a - b) * (a + b)),
+    _rule(lambda a: 1 - a**2,                          lambda a: (1 - a) * (1 + a), one_sign_only=True),
+    _rule(lambda a: a**2 - 1,                          lambda a: (a - 1) * (a + 1), one_sign_only=True),
+    _rule(lambda a, b: a**3 - b**3,                    lambda a, b: (a - b) * (a**2 + a * b + b**2)),
+    _rule(lambda x: acos(1 - x),                       lambda x: 2 * asin(sqrt(x / 2)), (0.1, 1.9)),
+
+    # --- fractions
+    _if_one_term(lambda a, b, c, p, q, r: p * b * c - q * a * c + r * a * b,
+        lambda a, b, c, p=1, q=1, r=1: p / a - q / b + r / c, lambda a, b, c, p, q, r, d: d / (a * b * c), POSITIVE),
+    _if_one_term(lambda a, b, p, q: p * b - q * a,
+        lambda a, b, p=1, q=1: p / a - q / b, lambda a, b, p, q, d: d / (a * b), POSITIVE),
+    _if_one_term(lambda a, b, p: p - b * a, lambda a, b, p=1: p / a - b, lambda a, b, p, d: d / a, POSITIVE),
+    _rule(lambda a, b: gamma(a) * gamma(b) / gamma(a + b), lambda a, b: beta(a, b), POSITIVE),
+)
+# fmt: on
+
+
+# --- Pattern matching
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """Limits of the search for a stable form, so that it takes milliseconds."""
+
+    nodes: int = 500  # larger formulas are not searched
+    rounds: int = 30  # rewrites of one formula
+    operands: int = 12  # sums and products with more operands are not matched; the search is exponential in them
+
+
+LIMITS = SearchLimits()
+
+Bindings: TypeAlias = Mapping[Node, Node]  # the node that each wildcard stands for
+
+
+class Operand(NamedTuple):
+    """A term of a sum or a factor of a product.
+
+    Attributes:
+        node: the term or factor.
+        is_inverse: whether the term is subtracted, or the factor divides.
+    """
+
+    node: Node
+    is_inverse: bool
+
+
+class PatternMatch(NamedTuple):
+    """An occurrence of a pattern.
+
+    Attributes:
+        bindings: the node that each wildcard stands for.
+        remainder: the terms or factors of the sum or product that are not part of the pattern.
+        is_negated: whether the terms are the negated pattern, as `cos(x) - 1` is for `1 - cos(x)`.
+    """
+
+    bindings: Bindings
+    remainder: Sequence[Operand]
+    is_negated: bool
+
+
+class Matcher:
+    """Finds the occurrences of a pattern at a node.
+
+    Args:
+        pattern: a formula of wildcards, simplified in the same way as the graphs that are searched.
+        wildcards: the leaves that stand for any nodes.
+        optional: the wildcards that are optional factors; an absent one is 1.
+        table: the table of the graphs that are searched.
+
+    >>> from autodiff_cli.graph.node import variable
+    >>> from autodiff_cli.ops.elementary import cos
+    >>> table, wildcard, x, y = NodeTable(), variable("w"), variable("x"), variable("y")
+    >>> [(bindings, remainder, _)] = Matcher(1 - cos(wildcard), {wildcard}, set(), table).matches(x - cos(y) + 1)
+    >>> bindings[wildcard], remainder
+    (<input y>, [Operand(node=<input x>, is_inverse=False)])
+    """
+
+    def __init__(self, pattern: Node, wildcards: Set[Node], optional: Set[Node], table: NodeTable) -> None:
+        self._pattern = pattern
+        self._wildcards = wildcards
+        self._optional = optional
+        self._table = table
+        uses = Counter(child for node in topological_order([pattern]) for child in node.inputs)
+        self._single_use = {wildcard for wildcard in wildcards if uses[wildcard] == 1}
+
+    def matches(self, node: Node) -> Iterator[PatternMatch]:
+        """Yield all ways in which a node, or some of its terms or factors, match the pattern."""
+        split = _splitter_of(self._pattern)
+        if split is None:
+            yield from (PatternMatch(bindings, (), False) for bindings in self._match(self._pattern, node, {}))
+            return
+        patterns, parts = self._wildcards_last(split(self._pattern)), split(node)
+        if parts == [Operand(node, False)] or len(parts) > LIMITS.operands:
+            return
+        for is_negated in (False, True) if split is terms_of else (False,):
+            for bindings, remainder in self._match_operands(patterns, _inverted(parts, is_negated), {}, split):
+                yield PatternMatch(bindings, _inverted(remainder, is_negated), is_negated)
+
+    def _match(self, pattern: Node, node: Node, bindings: Bindings) -> Iterator[Bindings]:
+        """Yield all ways in which a whole node matches a pattern, given the bindings of some wildcards."""
+        split = _splitter_of(pattern)
+        if pattern is node:
+            yield bindings
+        elif pattern in self._wildcards:
+            if pattern not in bindings:
+                yield {**bindings, pattern: node}
+            elif _is_equal(bindings[pattern], node):
+                yield bindings
+        elif pattern.op is None:
+            if _is_equal(pattern, node):
+                yield bindings
+        elif split is not None:
+            patterns, parts = self._wildcards_last(split(pattern)), split(node)
+            if len(parts) <= LIMITS.operands:
+                ways = self._match_operands(patterns, parts, bindings, split)
+                yield from (bindings for bindings, remainder in ways if not remainder)
+        elif pattern.op is node.op and len(pattern.inputs) == len(node.inputs):
+            yield from self._match_all(pattern.inputs, node.inputs, bindings)
+
+    def _match_all(self, patterns: Sequence[Node], nodes: Sequence[Node], bindings: Bindings) -> Iterator[Bindings]:
+        if not patterns:
+            yield bindings
+            return
+        for first in self._match(patterns[0], nodes[0], bindings):
+            yield from self._match_all(patterns[1:], nodes[1:], first)
+
+    def _wildcards_last(self, patterns: Sequence[Operand]) -> list[Operand]:
+        """Return operands with wildcards last: by then they may be bound, or can stand for the remainder."""
+        return sorted(patterns, key=lambda part: part.node in self._wildcards)
+
+    def _match_operands(
+        self, patterns: Sequence[Operand], parts: Sequence[Operand], bindings: Bindings, split: _Splitter
+    ) -> Iterator[tuple[Bindings, Sequence[Operand]]]:
+        """Yield all ways in which some of the operands match the patterns, with the operands that remain."""
+        if not patterns:
+            yield bindings, parts
+            return
+        (pattern, is_inverse), rest = patterns[0], patterns[1:]
+        bound = split(bindings[pattern]) if pattern in bindings else ()
+        if len(bound) > 1:  # the operands of a bound wildcard may be anywhere among the others
+            yield from self._match_operands([*_inverted(bound, is_inverse), *rest], parts, bindings, split)
+            return
+        for i, part in enumerate(parts):
+            if part.is_inverse == is_inverse:
+                others = [*parts[:i], *parts[i + 1 :]]
+                for first in self._match(pattern, part.node, bindings):
+                    yield from self._match_operands(rest, others, first, split)
+        if pattern in self._wildcards:
+            yield from self._match_rest(patterns, parts, bindings, split)
+
+    def _match_rest(
+        self, patterns: Sequence[Operand], parts: Sequence[Operand], bindings: Bindings, split: _Splitter
+    ) -> Iterator[tuple[Bindings, Sequence[Operand]]]:
+        """Yield all ways in which a wildcard stands for all remaining operands, or for an absent optional factor."""
+        (wildcard, is_inverse), rest = patterns[0], patterns[1:]
+        if not rest and parts and self._can_absorb(wildcard, is_inverse, parts, split):
+            combine = sum_of if split is terms_of else product_of
+            combined = combine(self._table, _inverted(parts, is_inverse))
+            yield from ((first, ()) for first in self._match(wildcard, combined, bindings))
+        if wildcard in self._optional and split is factors_of:
+            for first in self._match(wildcard, self._table.leaf(ONE), bindings):
+                yield from self._match_operands(rest, parts, first, split)
+
+    def _can_absorb(self, wildcard: Node, is_inverse: bool, parts: Sequence[Operand], split: _Splitter) -> bool:
+        """Whether a wildcard may stand for these operands together.
+
+        A wildcard in a denominator may not stand for 1/x. A wildcard may stand for a single term of the other sign only
+        if the pattern uses it once; otherwise every pattern would also match with all signs reversed.
+        """
+        if split is factors_of:
+            return not is_inverse or all(part.is_inverse for part in parts)
+        return len(parts) > 1 or parts[0].is_inverse == is_inverse or wildcard in self._single_use
+
+
+def terms_of(node: Node) -> list[Operand]:
+    """Return the terms of a sum; a node that is not a sum is its only term."""
+    return _flatten(node, add, sub)
+
+
+def factors_of(node: Node) -> list[Operand]:
+    """Return the factors of a product; a minus sign is the factor -1."""
+    return _flatten(node, mul, div)
+
+
+_Splitter: TypeAlias = Callable[[Node], list[Operand]]
+_MINUS_ONE = Operand(-ONE, False)
+
+
+def _flatten(node: Node, join: Op, inverse: Op) -> list[Operand]:
+    parts: list[Operand] = []
+    stack = [Operand(node, False)]
+    while stack and len(parts) <= LIMITS.operands:
+        node, is_inverse = stack.pop()
+        if node.op is join or node.op is inverse:
+            a, b = node.inputs
+            stack += [Operand(b, is_inverse != (node.op is inverse)), Operand(a, is_inverse)]
+        elif node.op is neg and join is add:
+            stack.append(Operand(node.inputs[0], not is_inverse))
+        elif node.op is neg and _splitter_of(node.inputs[0]) is factors_of:
+            stack += [Operand(node.inputs[0], is_inverse), _MINUS_ONE]
+        elif join is add or not is_literal(node, 1):
+            parts.append(Operand(node, is_inverse))
+    return parts
+
+
+def _splitter_of(node: Node) -> _Splitter | None:
+    """Return the function that splits a node into operands; None if it is neither a sum nor a product."""
+    if node.op is add or node.op is sub:
+        return terms_of
+    return factors_of if node.op is mul or node.op is div else None
+
+
+def _inverted(operands: Sequence[Operand], is_inverted: bool) -> Sequence[Operand]:
+    """Return the inverses of operands, or the operands themselves."""
+    return [Operand(node, not is_inverse) for node, is_inverse in operands] if is_inverted else operands
+
+
+def sum_of(table: NodeTable, terms: Sequence[Operand]) -> Node:
+    """Return the sum of terms, in their order.
+
+    >>> from autodiff_cli.graph.node import variable
+    >>> from autodiff_cli.algebra.table import NodeTable
+    >>> x, y = variable("x"), variable("y")
+    >>> sum_of(NodeTable(), [Operand(x, False), Operand(y, True)])
+    <sub of 2>
+    """
+    total, is_inverse = terms[0]
+    total = table.apply(neg, total) if is_inverse else total
+    for term, is_inverse in terms[1:]:
+        total = table.apply(sub if is_inverse else add, total, term)
+    return total
+
+
+def product_of(table: NodeTable, factors: Sequence[Operand]) -> Node:
+    """Return the product of factors as one quotient, in their order.
+
+    >>> from autodiff_cli.graph.node import variable
+    >>> from autodiff_cli.algebra.simplify import simplification_rules
+    >>> x, y = variable("x"), variable("y")
+    >>> product_of(NodeTable(simplification_rules(scalar=True)), [Operand(x, False), Operand(y, True)])
+    <div of 2>
+    """
+    above, below, is_negative = table.leaf(ONE), table.leaf(ONE), False
+    for part in factors:
+        if part == _MINUS_ONE:
+            is_negative = not is_negative
+        elif part.is_inverse:
+            below = table.apply(mul, below, part.node)
+        else:
+            above = table.apply(mul, above, part.node)
+    quotient = table.apply(div, above, below)
+    return table.apply(neg, quotient) if is_negative else quotient
+
+
+def _is_equal(a: Node, b: Node) -> bool:
+    """Whether two nodes are equal, regardless of the order of factors and the spelling of numbers."""
+    if a is b:
+        return True
+    if a.is_constant and b.is_constant:
+        left, right = exact_number(a.text), exact_number(b.text)
+        return left is not None and right is not None and left.value == right.value
+    return _splitter_of(a) is factors_of and Counter(factors_of(a)) == Counter(factors_of(b))
+
+
+# --- Rewriting
+
+
+def stable_form(graph: Node, for_derivative: bool = False) -> Node | None:
+    """Rewrite a formula so that it loses fewer digits to rounding, or does not overflow.
+
+    The result has the same value wherever the original has one, except at isolated points. Whether it is more accurate
+    at some point must be tested there: no form is the best at all points.
+
+    Args:
+        graph: the formula.
+        for_derivative: whether the digits of the derivative matter. Then rules that may lose digits of the value also
+            apply.
+
+    Returns:
+        The rewritten formula; None if no rule applies.
+
+    >>> from autodiff_cli.language.program import read
+    >>> from autodiff_cli.language.printer import to_text
+    >>> for text in ("(1 - cos(x))/x^2", "sqrt(x + 1) - sqrt(x)", "log((1 - x)/(1 + x))", "x + y"):
+    ...     stable = stable_form(read(text).output)
+    ...     print(None if stable is None else to_text(stable))
+    2*sin(x/2)^2/x^2
+    1/(sqrt(x + 1) + sqrt(x))
+    -2*atanh(x)
+    None
+    """
+    if len(topological_order([graph])) > LIMITS.nodes:
+        return None
+    search = _Rewriter(is_scalar([graph]), for_derivative)
+    (root,) = search.table.rebuild([graph])
+    is_changed = False
+    for _ in range(LIMITS.rounds):
+        step = next(search.rewrites(root), None)
+        if step is None:
+            break
+        (root,) = search.table.rebuild(substitute([root], dict([step])))
+        is_changed = True
+    return readable([root], scalar=False)[0] if is_changed else None
+
+
+class _Rewriter:
+    """Rewrites one formula.
+
+    Args:
+        scalar: whether all nodes are numbers.
+        for_derivative: whether the digits of the derivative matter.
+
+    Attributes:
+        table: the table of the formula's nodes.
+    """
+
+    def __init__(self, scalar: bool, for_derivative: bool) -> None:
+        self.table = _normalizing_table(scalar)
+        self._scalar = scalar
+        self._for_derivative = for_derivative
+        self._final_nodes: set[Node] = set()  # matched and created nodes, which are not rewritten again
+
+    def rewrites(self, root: Node) -> Iterator[tuple[Node, Node]]:
+        """Yield pairs of a node and its replacement, from the outside of the formula to the inside."""
+        for node in reversed(topological_order([root])):
+            if node.op is not None and node not in self._final_nodes:
+                yield from ((node, replacement) for replacement in self._rewrites_of(node))
+
+    def _rewrites_of(self, node: Node) -> Iterator[Node]:
+        for compiled in _rules_for(_base_op(node.op)):
+            if compiled.rule.for_derivatives and not self._for_derivative:
+                continue
+            for match in Matcher(compiled.pattern, compiled.wildcards.keys(), compiled.optional, self.table).matches(
+                node
+            ):
+                replacement = (
+                    None if match.is_negated and compiled.rule.one_sign_only else self._apply_rule(compiled, match)
+                )
+                if replacement is not None and replacement is not node:
+                    yield replacement
+
+    def _apply_rule(self, compiled: _CompiledRule, match: PatternMatch) -> Node | None:
+        """Return the replacement of a match, with the remaining operands; None if the rule does not apply."""
+        values = [match.bindings[wildcard] for wildcard in compiled.wildcards]
+        is_constant = not any(node.is_input for node in topological_order(values))  # computed once, so it stays
+        replacement = None if is_constant else self._replacement(compiled.rule, values)
+        if replacement is None:
+            return None
+        (instance, new) = self.table.rebuild([compiled.rule.pattern(*values), replacement])
+        if new is instance:
+            return None
+        self._final_nodes |= {instance, *topological_order([new])} - {*topological_order(values)}
+        if _base_op(compiled.pattern.op) is add:
+            return sum_of(self.table, [*match.remainder, Operand(new, match.is_negated)])
+        return product_of(self.table, [*match.remainder, Operand(new, False)]) if match.remainder else new
+
+    def _replacement(self, rule: RewriteRule, values: list[Node]) -> Node | None:
+        if rule.difference is None:
+            return rule.replacement(*values)
+        difference = readable([rule.difference(*values)], scalar=self._scalar)[0]
+        is_one_term = not any(_base_op(part.node.op) is add for part in factors_of(difference))
+        return rule.replacement(*values, difference) if is_one_term else None
+
+
+class _CompiledRule(NamedTuple):
+    """A rule with its pattern as a graph.
+
+    Attributes:
+        rule: the rule.
+        pattern: the simplified graph of the pattern.
+        wildcards: the leaves of the wildcards, in the order of the parameters.
+        optional: the wildcards that are optional factors.
+    """
+
+    rule: RewriteRule
+    pattern: Node
+    wildcards: dict[Node, None]
+    optional: frozenset[Node]
+
+
+@cache
+def _rules_for(op: Op | None) -> tuple[_CompiledRule, ...]:
+    """Return the rules whose pattern is a sum (for `add`), a product (for `mul`), or another operation."""
+    rules = map(_compile_rule, REWRITE_RULES)
+    return tuple(rule for rule in rules if _base_op(rule.pattern.op) is op)
+
+
+@cache
+def _compile_rule(rule: RewriteRule) -> _CompiledRule:
+    parameters = list(inspect.signature(rule.pattern).parameters.values())
+    wildcards = {parameter.name: variable(parameter.name) for parameter in parameters}
+    (pattern,) = _normalizing_table(scalar=True).rebuild([rule.pattern(*wildcards.values())])
+    optional = frozenset(
+        wildcards[parameter.name] for parameter in parameters if parameter.default is not parameter.empty
+    )
+    return _CompiledRule(rule, pattern, dict.fromkeys(wildcards.values()), optional)
+
+
+def _base_op(op: Op | None) -> Op | None:
+    """Return `add` for sums and differences, `mul` for products and quotients, and other operations unchanged."""
+    return add if op is sub else mul if op is div else op
+
+
+def _normalizing_table(scalar: bool) -> NodeTable:
+    """Return a table that simplifies, and has one form for each root and exponential, so that patterns match."""
+    simplified = simplification_rules(scalar)
+
+    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
+        normalized = _normalized(table, op, inputs)
+        return simplified(table, op, inputs) if normalized is None else normalized
+
+    return NodeTable(rewrite)
+
+
+def _normalized(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    if op is pow_ and _is_half(inputs[1]):
+        return table.apply(sqrt, inputs[0])
+    if op is pow_ and inputs[0].is_constant and inputs[0].text == "e":
+        return table.apply(exp, inputs[1])
+    if op is div and inputs[1].op is exp:
+        return table.apply(mul, inputs[0], table.apply(exp, table.apply(neg, inputs[1].inputs[0])))
+    if (op is greater or op is less) and inputs[0].op is neg and is_literal(inputs[1], 0):
+        return table.apply(less if op is greater else greater, inputs[0].inputs[0], inputs[1])
+    return _decided_branch(*inputs) if op is where else None
+
+
+def _decided_branch(condition: Node, a: Node, b: Node) -> Node | None:
+    """Return the branch that `where` takes if its condition is a comparison with 0 whose result is certain."""
+    if condition.op is greater and is_literal(condition.inputs[1], 0) and is_positive(condition.inputs[0]):
+        return a
+    if condition.op is less and is_literal(condition.inputs[1], 0) and is_nonnegative(condition.inputs[0]):
+        return b
+    return None
+
+
+def _is_half(exponent: Node) -> bool:
+    if exponent.op is div:
+        return is_literal(exponent.inputs[0], 1) and is_literal(exponent.inputs[1], 2)
+    return is_literal(exponent, 0.5)

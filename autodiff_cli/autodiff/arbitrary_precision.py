@@ -1,0 +1,227 @@
+"""Evaluation of graphs to a given number of correct digits, however many digits cancel; whether they are proven is
+reported.
+
+Every number is a fraction or a ball, an interval that certainly contains the true value (`autodiff_cli.numbers.balls`).
+If the ball of a result is too wide, or cannot decide a comparison, everything is computed again with twice the bits, up
+to a limit. A number that is 0 without being an exact fraction, such as sin(x)² + cos(x)² - 1, never reaches the
+precision: at the limit it is assumed to be 0, which it nearly always is, and the result counts as not proven. The limit
+is a thousand digits, or as many more as take little time: products of numbers near the ends of the range of floats
+cancel in thousands of digits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers.ball_arithmetic import (
+    NAN,
+    ZERO,
+    Number,
+    Undecided,
+    accurate_bits,
+    as_ball,
+    is_exact,
+    is_finite,
+    pop_assumed_equal,
+)
+from autodiff_cli.numbers.balls import precision
+from autodiff_cli.numbers.kind import Kind
+
+_BITS_PER_DIGIT = 3.3219280948873626  # log2(10), rounded up
+_MAX_EXPONENT = 1 << 1000  # larger exponents, as of exp(exp(x)), do not fit into a float
+MAX_CANCELLED_DIGITS = 1000  # a result of which more digits cancel is assumed to be 0
+
+
+@dataclass(frozen=True)
+class RefinementSettings:
+    """How the working precision grows until the results have enough digits."""
+
+    guard_digits: int = 10  # decimal digits known beyond the required ones, so that rounding is right except at ties
+    guard_bits: int = 64  # bits of the first attempt beyond those of the results
+    min_known_bits: int = 50  # of a result without the required digits that is reported all the same
+    max_cancelled_digits_if_quick: int = 20_000  # instead of `MAX_CANCELLED_DIGITS`, if there is time
+    quick_seconds: float = 0.03  # too short to be noticed
+
+
+_SETTINGS = RefinementSettings()
+
+
+def bits_for_digits(digits: int) -> int:
+    """Return the number of bits of so many decimal digits, rounded up."""
+    return int(digits * _BITS_PER_DIGIT) + 1
+
+
+@dataclass(frozen=True)
+class PreciseValues:
+    """The values of graphs, with proofs.
+
+    Attributes:
+        numbers: the value of each graph, a fraction or a ball.
+        is_proven: whether the digits of each value are certain. A value that is not proven was assumed to be 0, or
+            depends on numbers that were assumed to be equal, because they could not be distinguished; or it is nan,
+            because nothing is known of it.
+    """
+
+    numbers: list[Number]
+    is_proven: list[bool]
+
+    @property
+    def known_numbers(self) -> list[Number | None]:
+        """The numbers, with None in place of those without any known digits."""
+        return [
+            x if is_certain or _has_digits(x) else None
+            for x, is_certain in zip(self.numbers, self.is_proven, strict=True)
+        ]
+
+
+def evaluate_to_digits(
+    outputs: Sequence[Node],
+    digits: int,
+    required_count: int | None = None,
+    max_cancelled_digits: int | None = None,
+    leaves: Mapping[str, Number] | None = None,
+) -> PreciseValues:
+    """Return the values of graphs that have no free inputs except `leaves`, to a number of significant digits.
+
+    Args:
+        outputs: scalar graphs.
+        digits: the number of significant digits that must be correct.
+        required_count: the number of outputs, from the first, that must have these digits; the others get the precision
+            that these need. All by default.
+        max_cancelled_digits: the number of cancelled digits at which a result is assumed to be 0; by default
+            `MAX_CANCELLED_DIGITS`, and more if they take little time.
+        leaves: the values of input leaves, by name.
+    """
+    tape = Tape(outputs)
+    certain_count = len(outputs) if required_count is None else required_count
+    is_assumed: Sequence[bool] = ()
+
+    def compute(kind: Kind[Number], last_bits: int | None) -> list[Number]:
+        nonlocal is_assumed
+        values, is_assumed = _forward_values(tape, kind, leaves or {}, last_bits)
+        return [values[i] for i in tape.outputs]
+
+    result = refine(compute, digits, certain_count, max_cancelled_digits)
+    # An assumption about one number does not affect the proofs of the others.
+    proven = [is_certain and not is_assumed[i] for i, is_certain in zip(tape.outputs, result.is_proven, strict=True)]
+    return PreciseValues(result.numbers, proven)
+
+
+def refine(
+    compute: Callable[[Kind[Number], int | None], list[Number]],
+    digits: int,
+    required_count: int | None = None,
+    max_cancelled_digits: int | None = None,
+    count: int | None = None,
+) -> PreciseValues:
+    """Return the numbers of a computation with balls, at the precision at which these have enough digits.
+
+    Args:
+        compute: returns the numbers for a kind of ball. Its second argument is None, or in the final attempt the
+            precision in bits. It may raise Undecided, in the final attempt only if `count` is given.
+        digits: the number of significant digits that must be correct.
+        required_count: the number of results, from the first, that must have these digits; all by default.
+        max_cancelled_digits: the number of cancelled digits at which a result is assumed to be 0.
+        count: the number of results. If even the final attempt is undecided, all are nan and not proven.
+    """
+    required_bits = bits_for_digits(digits + _SETTINGS.guard_digits)
+    bits = required_bits + _SETTINGS.guard_bits
+    max_bits = bits + bits_for_digits(MAX_CANCELLED_DIGITS if max_cancelled_digits is None else max_cancelled_digits)
+    max_bits_if_quick = max_bits
+    if max_cancelled_digits is None:
+        max_bits_if_quick = bits_for_digits(_SETTINGS.max_cancelled_digits_if_quick)
+    started = time.monotonic()
+    while bits < max_bits or (bits < max_bits_if_quick and time.monotonic() - started < _SETTINGS.quick_seconds):
+        try:
+            with precision(bits) as kind:
+                numbers = compute(kind, None)
+        except Undecided:
+            bits *= 2
+            continue
+        if all(_has_enough_bits(x, required_bits) for x in numbers[:required_count]):
+            return PreciseValues(numbers, [True] * len(numbers))
+        bits *= 2
+    bits = max(bits // 2, max_bits)
+    with precision(bits, assume_equal=True) as kind:
+        pop_assumed_equal()  # discard the flag of earlier computations
+        try:
+            numbers = compute(kind, bits)
+        except Undecided:
+            if count is None:
+                raise
+            return PreciseValues([NAN] * count, [False] * count)
+        is_assumed = pop_assumed_equal()
+    proven = [not is_assumed and _has_enough_bits(x, required_bits) for x in numbers]
+    return PreciseValues(
+        [x if is_certain else _assumed_value(x, bits) for x, is_certain in zip(numbers, proven, strict=True)], proven
+    )
+
+
+def _assumed_value(x: Number, bits: int) -> Number:
+    """Return the value assumed for a number that the final attempt leaves open: 0 if it is tiny and may be 0."""
+    return ZERO if is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2 else x
+
+
+def _has_digits(x: Number) -> bool:
+    return is_finite(x) and accurate_bits(x) >= _SETTINGS.min_known_bits
+
+
+def _has_enough_bits(x: Number, bits: int) -> bool:
+    return not is_finite(x) or is_exact(x) or accurate_bits(x) >= bits
+
+
+def _forward_values(
+    tape: Tape, kind: Kind[Number], leaves: Mapping[str, Number], last_bits: int | None = None
+) -> tuple[list[Number], list[bool]]:
+    """Return the value of every node, and whether it depends on an assumption.
+
+    In the final attempt, for which `last_bits` is the precision, numbers that may be 0 are 0, and undecided ones are
+    nan.
+    """
+    values: list[Number] = []
+    assumed: list[bool] = []
+    for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
+        if node.op is None:
+            values.append(kind.parse_constant(node.text) if node.is_constant else leaves[node.text])
+            assumed.append(False)
+            continue
+        arguments = [values[j] for j in inputs]
+        if last_bits is None:
+            values.append(kind.function(node.op, len(arguments))(*arguments))
+            assumed.append(False)
+            continue
+        value, is_assumed = _final_value(kind, node, arguments, last_bits)
+        values.append(value)
+        assumed.append(is_assumed or any(assumed[j] for j in inputs))
+    return values, assumed
+
+
+def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number], bits: int) -> tuple[Number, bool]:
+    assert node.op is not None
+    try:
+        value = kind.function(node.op, len(arguments))(*arguments)
+    except Undecided:
+        return NAN, True
+    is_assumed = pop_assumed_equal()
+    if not is_finite(value) or not _may_be_zero(value):
+        return value, is_assumed
+    largest = max((_log2_magnitude(x) for x in arguments if is_finite(x)), default=0.0)
+    return (ZERO, True) if _log2_magnitude(value) <= largest - bits / 2 else (value, is_assumed)
+
+
+def _may_be_zero(x: Number) -> bool:
+    return not is_exact(x) and bool(as_ball(x).contains(0))
+
+
+def _log2_magnitude(x: Number) -> float:
+    """Return the binary logarithm of the absolute value of a number, rounded to about one."""
+    size = as_ball(x).abs_upper()
+    if size == 0:
+        return float("-inf")
+    mantissa, exponent = size.man_exp()
+    bits = int(exponent) + int(mantissa).bit_length()
+    return float(max(-_MAX_EXPONENT, min(bits, _MAX_EXPONENT)))

@@ -1,0 +1,289 @@
+"""Minibatch gradient descent: the order of rows in an epoch, and epochs as a loop over batches that works on every
+backend.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.backends.protocol import (
+    GRADIENT,
+    RATE,
+    STEP,
+    THETA,
+    Array,
+    Backend,
+    Columns,
+    GradientDescent,
+    OptimizerState,
+    Point,
+    ProgressCallback,
+    RowGraphs,
+    SumKernel,
+    Update,
+)
+from autodiff_cli.backends.reductions import block_slices, fold
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.numbers.arrays import ignore_float_errors
+
+
+@dataclass(frozen=True)
+class ShuffleSettings:
+    """How rows are shuffled: fully, or in windows of runs if there are many. Rows, all of them."""
+
+    max_full_shuffle_rows: int = 2**18  # a full permutation of more rows reads memory in random order, which is slow
+    run_rows: int = 32  # consecutive rows that stay together, for whole cache lines to be read
+    window_rows: int = 8192  # rows that are shuffled among each other, small enough for a cache
+    chunk_rows: int = 2**18  # rows of an order in memory at a time
+
+
+SHUFFLE = ShuffleSettings()
+
+_SUM_BLOCK_ROWS = 8192  # rows whose weights are summed at once, as in the blocks of kernels
+_PROGRESS_SECONDS = 0.1  # between two progress reports, which are for people
+
+
+def epoch_orders(
+    generator: np.random.Generator, rows: int, batch: int, chunk_rows: int = SHUFFLE.chunk_rows
+) -> Iterator[NDArray[Any] | None]:
+    """Yield the order of rows in an epoch, in parts of whole batches with about `chunk_rows` rows each.
+
+    All backends use these orders, so that their results agree. Up to `max_full_shuffle_rows` rows every permutation is
+    equally likely. With more rows, each batch still has rows from all over the data, but not every order is possible,
+    and the remaining rows that fill no complete run are always among the last of an epoch. If one batch has all rows,
+    their order is irrelevant: None stands for the stored order.
+
+    >>> generator = np.random.default_rng(0)
+    >>> [sorted(part.tolist()) for part in epoch_orders(generator, 4, 2)], [*epoch_orders(generator, 4, 4)]
+    ([[0, 1, 2, 3]], [None])
+    """
+    if batch >= rows:
+        yield None
+    elif rows <= SHUFFLE.max_full_shuffle_rows:
+        yield generator.permutation(rows)
+    else:
+        order = WindowedShuffle(generator, rows)
+        yield from (order.rows_between(part.start, part.stop) for part in whole_batch_slices(rows, batch, chunk_rows))
+
+
+def whole_batch_slices(rows: int, batch: int, most: int) -> Generator[slice]:
+    """Yield slices of rows that contain whole batches, at least two, and about `most` rows each.
+
+    >>> [*whole_batch_slices(100, 20, 50)], [*whole_batch_slices(100, 30, 10)]
+    ([slice(0, 40, None), slice(40, 100, None)], [slice(0, 60, None), slice(60, 100, None)])
+    """
+    size = max(2, most // batch) * batch
+    start = 0
+    while start < rows:
+        end = rows if rows - start - size <= batch else start + size
+        yield slice(start, end)
+        start = end
+
+
+class WindowedShuffle:
+    """A random order of many rows of which any part can be computed without the others.
+
+    Runs of consecutive rows are drawn at random, so that memory is read line by line. The rows of a window of runs are
+    then shuffled, with one permutation for all windows of an epoch.
+
+    Args:
+        generator: the random generator.
+        rows: the number of rows, more than `max_full_shuffle_rows`.
+    """
+
+    def __init__(self, generator: np.random.Generator, rows: int) -> None:
+        run_rows = SHUFFLE.run_rows
+        dtype = np.dtype(np.int32 if rows < 2**31 else np.int64)
+        self._run_starts = generator.permutation(rows // run_rows).astype(dtype)
+        self._run_starts *= dtype.type(run_rows)
+        self._runs_per_window = SHUFFLE.window_rows // run_rows
+        windowed_runs = len(self._run_starts) // self._runs_per_window * self._runs_per_window
+        within = generator.permutation(SHUFFLE.window_rows)
+        self._window_runs, self._window_offsets = within // run_rows, (within % run_rows).astype(dtype)
+        leftover_runs = (self._run_starts[windowed_runs:, None] + np.arange(run_rows, dtype=dtype)).ravel()
+        leftover = np.concatenate((leftover_runs, np.arange(rows // run_rows * run_rows, rows, dtype=dtype)))
+        generator.shuffle(leftover)
+        self._remaining_rows: NDArray[Any] = leftover
+        self._windowed_rows = windowed_runs * run_rows
+
+    def rows_between(self, begin: int, end: int) -> NDArray[Any]:
+        """Return the row numbers at positions `begin` to `end` of the order."""
+        window_rows = SHUFFLE.window_rows
+        first, last = begin // window_rows, -(-min(end, self._windowed_rows) // window_rows)
+        leftover = self._remaining_rows[max(0, begin - self._windowed_rows) : max(0, end - self._windowed_rows)]
+        if first >= last:
+            return leftover
+        starts = self._run_starts[first * self._runs_per_window : last * self._runs_per_window].reshape(
+            -1, self._runs_per_window
+        )
+        rows: NDArray[Any] = np.empty((last - first) * window_rows + len(leftover), starts.dtype)
+        windows = rows[: (last - first) * window_rows].reshape(-1, window_rows)
+        np.take(starts, self._window_runs, axis=1, out=windows, mode="clip")
+        windows += self._window_offsets
+        rows[len(rows) - len(leftover) :] = leftover
+        return rows[begin - first * window_rows : end - first * window_rows]
+
+
+def total_weight(weights: NDArray[Any]) -> float:
+    """Return the sum of the weights of rows, computed block by block in the order of `fold`.
+
+    >>> total_weight(np.ones(20_000))
+    20000.0
+    """
+    return fold((float(np.sum(weights[part])) for part in block_slices(len(weights), _SUM_BLOCK_ROWS)), operator.add)
+
+
+def mean_loss(losses: Sequence[float] | Array) -> float:
+    """Return the mean of the batches' losses; nan if there are none.
+
+    >>> mean_loss([1.0, 3.0]), mean_loss([])
+    (2.0, nan)
+    """
+    with ignore_float_errors():
+        return float(np.mean(losses)) if len(losses) else math.nan
+
+
+def parameter_views(theta: Array, parameters: Mapping[str, Shape]) -> dict[str, Any]:
+    """Return the parameters by name: numbers, and views of the arrays that `theta` contains one after the other.
+
+    >>> parameter_views(np.array([1.0, 2.0, 3.0]), {"a": (), "v": (2,)})["v"]
+    array([2., 3.])
+    """
+    found: dict[str, Any] = {}
+    start = 0
+    for name, shape in parameters.items():
+        size = math.prod(shape)
+        found[name] = theta[start : start + size].reshape(shape) if shape else theta[start]
+        start += size
+    return found
+
+
+def clip_gradient(gradient: Array, length: float | None) -> Array:
+    """Return a gradient, shortened to a length if it is longer (Pascanu, Mikolov & Bengio 2013, arXiv 1211.5063).
+
+    >>> clip_gradient(np.array([3.0, 4.0]), 1.0).round(12), clip_gradient(np.array([0.3, 0.4]), 1.0)
+    (array([0.6, 0.8]), array([0.3, 0.4]))
+    """
+    if length is None:
+        return gradient
+    largest = float(np.abs(gradient).max(initial=0.0))
+    if not 0 < largest < math.inf:
+        return gradient
+    norm = largest * float(np.linalg.norm(gradient / largest))  # scaled, since squares may overflow
+    return gradient * (length / norm) if norm > length else gradient
+
+
+class Stepper:
+    """Takes single steps of a gradient method, with a kernel whose rows are the parameters.
+
+    >>> from autodiff_cli.backends.selection import make_backend
+    >>> from autodiff_cli.graph.node import variable
+    >>> step = Update(variable("theta") - variable("rate") * variable("gradient"))
+    >>> state = OptimizerState.initial(np.array([1.0, 2.0]), step)
+    >>> Stepper(make_backend(), step).step(state, 0.5, np.array([1.0, 4.0]))
+    >>> state.theta
+    array([0.5, 0. ])
+    """
+
+    def __init__(self, backend: Backend, update: Update) -> None:
+        names = {THETA, GRADIENT, *update.accumulators}
+        self._kernel = backend.row_kernel(RowGraphs([update.theta, *update.accumulators.values()], names))
+        self._names = (THETA, *update.accumulators)
+        self._next_values = np.empty((len(self._names), 0))
+
+    def step(self, state: OptimizerState, learning_rate: float, gradient: Array) -> None:
+        """Update a state in place by one step."""
+        state.step_count += 1
+        prepared = self._kernel.prepare({RATE: learning_rate, STEP: float(state.step_count)})
+        if self._next_values.shape != state.values.shape:
+            self._next_values = np.empty_like(state.values)
+        columns = dict(zip(self._names, state.values, strict=True))
+        columns[GRADIENT] = gradient
+        self._kernel.write(prepared, columns, self._next_values)
+        state.values[...] = self._next_values
+
+
+class EpochLoop:
+    """Epochs as a Python loop over batches: an `EpochKernel` for any backend.
+
+    Args:
+        backend: makes the kernels of the loss and of the step.
+        descent: the loss and the step.
+        recompute_every: layers per recomputed segment; see `Backend.sum_kernel`.
+    """
+
+    def __init__(self, backend: Backend, descent: GradientDescent, recompute_every: int | None = None) -> None:
+        self._sum_kernel = backend.sum_kernel(descent.loss, recompute_every=recompute_every)
+        self._stepper = Stepper(backend, descent.update)
+        self._weight_column = descent.weight_column
+        self._clip_norm = descent.clip_norm
+        self._shapes = {name: descent.loss.leaf_shapes.get(name, ()) for name in descent.parameters}
+
+    def run(
+        self,
+        state: OptimizerState,
+        learning_rate: float,
+        point: Point,
+        columns: Columns,
+        batch_rows: int,
+        order: NDArray[Any] | None = None,
+        on_progress: ProgressCallback | None = None,
+        losses: list[float] | None = None,
+    ) -> float:
+        """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
+        rows = next(iter(columns.values())).shape[-1] if order is None else len(order)
+        if order is None and 0 < rows <= batch_rows:
+            weight = float(rows) if self._weight_column is None else total_weight(columns[self._weight_column])
+            return self.run_full_batch(
+                state, learning_rate, point, weight, lambda kernel, at: kernel.sums(at, columns, rows)
+            )
+        names = self._sum_kernel.names.intersection(columns)
+        ordered_columns = {name: columns[name] if order is None else columns[name][..., order] for name in names}
+        losses = [] if losses is None else losses
+        next_report = time.monotonic() + _PROGRESS_SECONDS
+        for part in block_slices(rows, batch_rows):
+            batch = {name: column[..., part] for name, column in ordered_columns.items()}
+            weight = (
+                float(part.stop - part.start)
+                if self._weight_column is None
+                else float(np.sum(batch[self._weight_column]))
+            )
+            if not weight:
+                continue  # its mean is undefined
+            sums = self._sum_kernel.sums(
+                {**point, **parameter_views(state.theta, self._shapes)}, batch, part.stop - part.start
+            )
+            losses.append(self._take_step(state, learning_rate, sums, weight))
+            if on_progress is not None and time.monotonic() > next_report and part.stop < rows:
+                on_progress(part.stop / rows, mean_loss(losses))
+                next_report = time.monotonic() + _PROGRESS_SECONDS
+        return mean_loss(losses)
+
+    def run_full_batch(
+        self,
+        state: OptimizerState,
+        learning_rate: float,
+        point: Point,
+        weight: float,
+        sums: Callable[[SumKernel, Point], Array],
+    ) -> float:
+        """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
+        if not weight:
+            return math.nan
+        total = sums(self._sum_kernel, {**point, **parameter_views(state.theta, self._shapes)})
+        return self._take_step(state, learning_rate, total, weight)
+
+    def _take_step(self, state: OptimizerState, learning_rate: float, sums: Array, weight: float) -> float:
+        """Take a step along the mean gradient and return the mean loss before it."""
+        with ignore_float_errors():
+            mean = sums / weight
+        self._stepper.step(state, learning_rate, clip_gradient(mean[1:], self._clip_norm))
+        return float(mean[0])

@@ -1,0 +1,648 @@
+"""The LLVM backend: kernels for sums, for values by row, and for epochs of gradient methods.
+
+Graphs are compiled when they are first run, for the types of the columns. An epoch runs batch after batch in compiled
+code: the rows of a batch are gathered, the gradient is computed, and the parameters are updated.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.algebra.table import share
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss
+from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter
+from autodiff_cli.backends.llvm.layout import (
+    ALIGNMENT,
+    COLUMN_TYPES,
+    LoopNest,
+    MemoryLayout,
+    is_total,
+    lay_out,
+    loop_nests,
+)
+from autodiff_cli.backends.llvm.machine_code import (
+    VECTOR_ATTRIBUTES,
+    CompiledModule,
+    FunctionBuilder,
+    ModuleBuilder,
+    Processor,
+    compile_module,
+    host_processor,
+)
+from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
+from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner, PythonCalls
+from autodiff_cli.backends.protocol import (
+    GRADIENT,
+    RATE,
+    STEP,
+    THETA,
+    Columns,
+    EpochKernel,
+    GradientDescent,
+    KernelRecipe,
+    OptimizerState,
+    Point,
+    ProgressCallback,
+    RowGraphs,
+    SumKernel,
+    available_cores,
+    thread_limit,
+)
+from autodiff_cli.backends.reductions import fold
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.numbers.arrays import ignore_float_errors
+
+# The fields of a job, 8 bytes each. `order` has row numbers of 4 bytes each, of which positions `begin` to `end` are
+# processed in batches of `batch` rows. `window` rows, which are some batches, are gathered at a time from `columns` to
+# `drawn`, two tables of columns. The sums of a batch are written to `sums`, and its mean loss to `losses`; `count` is
+# the number of losses. `point` begins with the parameters, and `memory` has the accumulators. A step reads the table
+# `step_columns`, writes to `next`, and is counted in `step_point`. `longest` is the maximum length of a gradient.
+EPOCH_JOB_FIELDS = (
+    "order", "begin", "end", "batch", "window", "columns", "drawn", "sums", "losses", "count",
+    "point", "memory", "step_columns", "step_point", "step_memory", "next", "longest",
+)  # fmt: skip
+_ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "window", "count", "longest"}
+
+_GATHER_UNROLL = 4  # rows per iteration, to keep several loads in flight
+
+
+class LaidOutPlan(NamedTuple):
+    """A plan with its loop nests and its memory layout."""
+
+    plan: KernelPlan
+    nests: list[LoopNest]
+    layout: MemoryLayout
+
+
+class EpochPlan(NamedTuple):
+    """The computation of one step over a batch. Positions are None if the value is not needed.
+
+    Attributes:
+        loss: the sums of the loss and of its slopes over the rows of a batch.
+        step: the update of the parameters.
+        weight_position: the position of the sum of the weights among the sums; None if all rows have weight 1.
+        step_counter: the position of the number of the step in the step's point.
+        divisor: the position of the number by which the sums are divided, in the step's point.
+        clip_factor: the position of the factor that shortens the gradient, in the step's point.
+        parameter_count: the number of parameters.
+        padded_count: the number of parameters, rounded up to whole vectors.
+        accumulator_count: the number of accumulators per parameter.
+    """
+
+    loss: LaidOutPlan
+    step: LaidOutPlan
+    weight_position: int | None
+    step_counter: int | None
+    divisor: int | None
+    clip_factor: int | None
+    parameter_count: int
+    padded_count: int
+    accumulator_count: int
+
+
+def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> str:
+    """Return the text of the module of a gradient method. It exports `epoch(job, memory)`.
+
+    Args:
+        target: the processor.
+        plan: the plan.
+        types: the types of the columns, as NumPy type codes.
+    """
+    module = ModuleBuilder(target)
+    PlanWriter(module, *plan.loss, types).write_block_functions(is_summed=True)
+    step = PlanWriter(module, *plan.step, ("f8",) * len(plan.step.plan.column_inputs))
+    step.write_stage("step_prologue", PROLOGUE_PARAMETERS, Stage.UNIFORM)
+    step.write_stage("step_strip", STRIP_PARAMETERS, Stage.ROW)
+    for kind in sorted({COLUMN_TYPES[letters][0] for letters in types}):
+        module.add(_gather_function(kind))
+    module.add(_EpochWriter(module, plan, types).function())
+    return module.text()
+
+
+def _gather_function(kind: str) -> FunctionBuilder:
+    """Return a function that copies rows in a given order."""
+    ir = FunctionBuilder(f"define internal void @gather_{kind}(ptr %from, ptr %order, ptr %to, i64 %count) {{")
+    many = ir.assign(f"and i64 %count, {-_GATHER_UNROLL}")
+    with ir.branch(ir.assign(f"icmp ne i64 {many}, 0")), ir.loop("0", many, _GATHER_UNROLL) as loop:
+        for k in range(_GATHER_UNROLL):
+            _copy_row(ir, kind, ir.assign(f"add nuw nsw i64 {loop.index}, {k}"))
+    with ir.branch(ir.assign(f"icmp ne i64 {many}, %count")), ir.loop(many, "%count") as loop:
+        _copy_row(ir, kind, loop.index)
+    return ir
+
+
+def _copy_row(ir: FunctionBuilder, kind: str, place: str) -> None:
+    number = ir.assign(f"load i32, ptr {ir.assign(f'getelementptr inbounds i32, ptr %order, i64 {place}')}, align 4")
+    row = ir.assign(f"zext i32 {number} to i64")
+    found = ir.assign(f"load {kind}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %from, i64 {row}')}")
+    ir.emit(f"store {kind} {found}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %to, i64 {place}')}")
+
+
+class _EpochWriter:
+    """Writes the function `epoch`."""
+
+    def __init__(self, module: ModuleBuilder, plan: EpochPlan, types: tuple[str, ...]) -> None:
+        self._module = module
+        self._plan = plan
+        self._column_types = types
+        self._width = module.target.width
+        self._ir = FunctionBuilder(f"define void @epoch(ptr %job, ptr %memory) {VECTOR_ATTRIBUTES} {{")
+        self._job: dict[str, str] = {}
+
+    def function(self) -> FunctionBuilder:
+        ir = self._ir
+        for k, name in enumerate(EPOCH_JOB_FIELDS):
+            place = ir.assign(f"getelementptr i64, ptr %job, i64 {k}")
+            kind = "ptr" if name in _ADDRESS_FIELDS else "double" if name == "longest" else "i64"
+            self._job[name] = place if name == "count" else ir.assign(f"load {kind}, ptr {place}")
+        job = self._job
+        with ir.loop(job["begin"], job["end"], job["window"]) as window:
+            count = self._write_minimum(ir.assign(f"sub i64 {job['end']}, {window.index}"), job["window"])
+            self._write_gather(window.index, count)
+            with ir.loop("0", count, job["batch"]) as batch:
+                rows = self._write_minimum(ir.assign(f"sub i64 {count}, {batch.index}"), job["batch"])
+                self._write_batch(batch.index, rows)
+        return ir
+
+    def _write_minimum(self, a: str, b: str) -> str:
+        return self._ir.assign(f"select i1 {self._ir.assign(f'icmp ult i64 {a}, {b}')}, i64 {a}, i64 {b}")
+
+    def _field_address(self, field: str, index: int | str, kind: str = "double") -> str:
+        return self._ir.assign(f"getelementptr inbounds {kind}, ptr {self._job[field]}, i64 {index}")
+
+    def _write_gather(self, begin: str, count: str) -> None:
+        """Gather the rows of a window."""
+        assign = self._ir.assign
+        order = assign(f"getelementptr inbounds i32, ptr {self._job['order']}, i64 {begin}")
+        for leaf, letters in zip(self._plan.loss.plan.column_inputs, self._column_types, strict=True):
+            (source, far), (goal, near) = (self._column_entry(field, leaf.position) for field in ("columns", "drawn"))
+            with self._ir.loop("0", str(math.prod(leaf.shape))) as element:
+                from_ = assign(f"getelementptr i8, ptr {source}, i64 {assign(f'mul i64 {element.index}, {far}')}")
+                to = assign(f"getelementptr i8, ptr {goal}, i64 {assign(f'mul i64 {element.index}, {near}')}")
+                self._ir.emit(
+                    f"call void @gather_{COLUMN_TYPES[letters][0]}(ptr {from_}, ptr {order}, ptr {to}, i64 {count})"
+                )
+
+    def _column_entry(self, field: str, place: int) -> tuple[str, str]:
+        """Load an entry of a table of columns: the address and the distance between elements."""
+        begin = self._ir.assign(f"load ptr, ptr {self._field_address(field, 2 * place, 'i64')}")
+        return begin, self._ir.assign(f"load i64, ptr {self._field_address(field, 2 * place + 1, 'i64')}")
+
+    def _write_batch(self, first: str, rows: str) -> None:
+        """Compute the sums over the rows of a batch, and take the step."""
+        ir, job = self._ir, self._job
+        ir.emit(f"call void @prologue(ptr %memory, ptr {job['point']})")
+        ir.emit(
+            f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['drawn']}, i64 {first}, i64 {rows}, "
+            f"ptr {job['sums']}, i64 0)"
+        )
+        if self._plan.weight_position is None:
+            self._write_step(ir.assign(f"uitofp i64 {rows} to double"))
+            return
+        weight = ir.assign(f"load double, ptr {self._field_address('sums', self._plan.weight_position)}")
+        with ir.branch(ir.assign(f"fcmp une double {weight}, 0.0")):
+            self._write_step(weight)
+
+    def _write_step(self, weight: str) -> None:
+        ir, job = self._ir, self._job
+        total = ir.assign(f"load double, ptr {job['sums']}")
+        number = ir.assign(f"load i64, ptr {job['count']}")
+        ir.emit(
+            f"store double {ir.assign(f'fdiv double {total}, {weight}')}, ptr {self._field_address('losses', number)}"
+        )
+        ir.emit(f"store i64 {ir.assign(f'add i64 {number}, 1')}, ptr {job['count']}")
+        if self._plan.divisor is not None:
+            ir.emit(f"store double {weight}, ptr {self._field_address('step_point', self._plan.divisor)}")
+        if self._plan.clip_factor is not None:
+            factor = self._write_clip_factor(weight)
+            place = self._field_address("step_point", self._plan.clip_factor)
+            ir.emit(f"store double {factor}, ptr {place}")
+        if self._plan.step_counter is not None:
+            counter = self._field_address("step_point", self._plan.step_counter)
+            steps = ir.assign(f"load double, ptr {counter}")
+            ir.emit(f"store double {ir.assign(f'fadd double {steps}, 1.0')}, ptr {counter}")
+        ir.emit(f"call void @step_prologue(ptr {job['step_memory']}, ptr {job['step_point']})")
+        width, strip = self._plan.padded_count, self._plan.step.layout.strip_rows
+        with ir.loop("0", str(width), strip) as part:
+            span = self._write_minimum(ir.assign(f"sub i64 {width}, {part.index}"), str(strip))
+            ir.emit(
+                f"call void @step_strip(ptr {job['step_memory']}, ptr {job['step_point']}, ptr {job['step_columns']}, "
+                f"i64 {part.index}, i64 {span}, ptr null, i64 {self._width}, ptr {job['next']}, i64 {8 * width})"
+            )
+        self._write_copy("point", 0, width)
+        if self._plan.accumulator_count:
+            self._write_copy("memory", width, self._plan.accumulator_count * width)
+
+    def _write_clip_factor(self, weight: str) -> str:
+        """Return the factor that shortens a gradient to its maximum length; 1 if it is shorter, or not finite.
+
+        The slopes are scaled by the largest one before they are squared, since squares may overflow.
+        """
+        ir, end = self._ir, str(self._plan.parameter_count + 1)
+        with ir.loop("1", end) as loop:
+            before = loop.carry(ir.new_name(), "double", "0.0")
+            slope = ir.assign(f"load double, ptr {self._field_address('sums', loop.index)}")
+            negative = ir.assign(f"fneg double {slope}")
+            size = ir.assign(
+                f"select i1 {ir.assign(f'fcmp olt double {slope}, 0.0')}, double {negative}, double {slope}"
+            )
+            is_larger = ir.assign(f"fcmp ogt double {size}, {before}")
+            loop.set_next(ir.assign(f"select i1 {is_larger}, double {size}, double {before}"))
+        (largest,) = loop.final_values
+        with ir.loop("1", end) as loop:
+            before = loop.carry(ir.new_name(), "double", "0.0")
+            slope = ir.assign(f"load double, ptr {self._field_address('sums', loop.index)}")
+            part = ir.assign(f"fdiv double {slope}, {largest}")
+            loop.set_next(ir.assign(f"fadd double {before}, {ir.assign(f'fmul double {part}, {part}')}"))
+        (squares,) = loop.final_values
+        self._module.declare("double @llvm.sqrt.f64(double)")
+        root = ir.assign(f"call double @llvm.sqrt.f64(double {squares})")
+        norm = ir.assign(f"fmul double {root}, {ir.assign(f'fdiv double {largest}, {weight}')}")
+        limit = self._job["longest"]
+        factor = ir.assign(f"fdiv double {limit}, {norm}")
+        return ir.assign(f"select i1 {ir.assign(f'fcmp ogt double {norm}, {limit}')}, double {factor}, double 1.0")
+
+    def _write_copy(self, field: str, begin: int, count: int) -> None:
+        """Copy the results of a step to the state."""
+        ir, floats = self._ir, f"<{self._width} x double>"
+        with ir.loop("0", str(count), self._width) as part:
+            place = self._field_address("next", ir.assign(f"add nuw nsw i64 {part.index}, {begin}"))
+            value = ir.assign(f"load {floats}, ptr {place}, align 64")
+            ir.emit(f"store {floats} {value}, ptr {self._field_address(field, part.index)}, align 64")
+
+
+@dataclass(frozen=True)
+class EpochSettings:
+    """How epochs are divided into calls of compiled code."""
+
+    max_batch_rows: int = 8192  # larger batches are summed by all threads, in a Python loop over batches
+    gather_bytes: int = 2**18  # gathered rows remain in a near cache
+    call_seconds: float = 0.05  # of a call, by estimate; Ctrl-C is handled between calls
+
+
+EPOCHS = EpochSettings()
+
+_DIVISOR, _CLIP_FACTOR = "weight of a batch", "factor of a gradient"  # leaves whose names no formula can contain
+
+
+class CompiledEpochKernel:
+    """Epochs in compiled code, on one thread, since each step depends on the one before; see `EpochKernel`.
+
+    Args:
+        descent: the loss and the step.
+        target: the processor.
+        loop: runs epochs with batches so large that several threads should sum over their rows.
+    """
+
+    def __init__(self, descent: GradientDescent, target: Processor, loop: EpochKernel) -> None:
+        self._loop = loop
+        self._target = target
+        self._lock = threading.Lock()
+        loss = _lay_out_plan(_loss_plan(descent), target)
+        step = _lay_out_plan(_step_plan(descent), target)
+        parameters = sum(math.prod(descent.loss.leaf_shapes.get(name, ())) for name in descent.parameters)
+        other_inputs = loss.plan.point_inputs[len(descent.parameters) :]
+        self._point_names = [leaf.name for leaf in other_inputs]
+        positions = {leaf.name: leaf.position for leaf in step.plan.point_inputs}
+        self._rate = positions.get(RATE)
+        self._plan = EpochPlan(
+            loss,
+            step,
+            weight_position=None if descent.weight_column is None else descent.loss.value_count,
+            step_counter=positions.get(STEP),
+            divisor=positions.get(_DIVISOR),
+            clip_factor=positions.get(_CLIP_FACTOR),
+            parameter_count=parameters,
+            padded_count=aligned_count(parameters),
+            accumulator_count=len(descent.update.accumulators),
+        )
+        self._modules: dict[tuple[str, ...], CompiledModule] = {}
+        self._calls = [PythonCalls(laid_out.plan, laid_out.layout.strip_rows) for laid_out in (loss, step)]
+        width, memory = self._plan.padded_count, self._plan.accumulator_count
+        self._point = _aligned_zeros(width + sum(math.prod(leaf.shape) for leaf in other_inputs))
+        self._accumulators = _aligned_zeros(memory * width)
+        self._next = _aligned_zeros((1 + memory) * width)
+        self._sums = _aligned_zeros(loss.plan.value_count + width)
+        self._step_point = _aligned_zeros(len(step.plan.point_inputs))
+        self._workspaces = [_aligned_zeros(laid_out.layout.size // 8) for laid_out in (loss, step)]
+        for workspace, calls in zip(self._workspaces, self._calls, strict=True):
+            workspace.view(np.uint64)[0] = calls.address
+        rows = {THETA: self._point, GRADIENT: self._sums[1:]}
+        rows |= {name: self._accumulators[k * width :] for k, name in enumerate(descent.update.accumulators)}
+        self._step_columns = np.array([(rows[leaf.name].ctypes.data, 0) for leaf in step.plan.column_inputs], np.int64)
+        self._job = np.zeros(len(EPOCH_JOB_FIELDS), np.uint64)
+        self._set_job(point=self._point, memory=self._accumulators, next=self._next, sums=self._sums)
+        self._set_job(step_point=self._step_point, step_columns=self._step_columns, step_memory=self._workspaces[1])
+        self._job.view(np.float64)[EPOCH_JOB_FIELDS.index("longest")] = descent.clip_norm or 0.0
+
+    def run(
+        self,
+        state: OptimizerState,
+        learning_rate: float,
+        point: Point,
+        columns: Columns,
+        batch_rows: int,
+        order: NDArray[Any] | None = None,
+        on_progress: ProgressCallback | None = None,
+        losses: list[float] | None = None,
+    ) -> float:
+        """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
+        rows = next(iter(columns.values())).shape[-1]
+        if min(batch_rows, rows if order is None else len(order)) > EPOCHS.max_batch_rows or rows >= 2**32:
+            return self._loop.run(state, learning_rate, point, columns, batch_rows, order, on_progress, losses)
+        with self._lock, ignore_float_errors():
+            bound = BoundColumns(self._plan.loss.plan.column_inputs, columns, rows)
+            run = self._module(bound.type_codes).function("epoch")
+            self._load_state(state, learning_rate, point)
+            try:
+                order = np.arange(rows, dtype=np.uint32) if order is None else order.astype(np.uint32)
+                batch = max(1, min(batch_rows, len(order)))
+                return mean_loss(self._run(run, bound, order, batch, on_progress, [] if losses is None else losses))
+            finally:
+                self._store_state(state)
+
+    def run_full_batch(
+        self,
+        state: OptimizerState,
+        learning_rate: float,
+        point: Point,
+        weight: float,
+        sums: Callable[[SumKernel, Point], Array],
+    ) -> float:
+        """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
+        return self._loop.run_full_batch(state, learning_rate, point, weight, sums)
+
+    def _run(
+        self,
+        run: Any,
+        bound: BoundColumns,
+        order: NDArray[Any],
+        batch: int,
+        tell: ProgressCallback | None,
+        before: list[float],
+    ) -> list[float]:
+        rows = len(order)
+        window, gathered, _buffers = self._gather_buffers(bound, batch)
+        losses = np.empty(-(-rows // batch))
+        self._set_job(order=order, columns=bound.table, drawn=gathered, losses=losses)
+        self._set_job(batch=batch, window=window, count=0)
+        begin, part = 0, window
+        while begin < rows:
+            end = min(begin + part, rows)
+            self._set_job(begin=begin, end=end)
+            start = time.perf_counter()
+            with (
+                self._calls[0].deferred_interrupts(_ignore_interrupt),
+                self._calls[1].deferred_interrupts(_ignore_interrupt),
+            ):
+                run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
+            for calls in self._calls:
+                calls.raise_failure()
+            pace = max(1e-9, (time.perf_counter() - start) / (end - begin))
+            begin, part = end, max(1, int(EPOCHS.call_seconds / pace) // window) * window
+            if tell is not None and begin < rows:
+                tell(begin / rows, mean_loss(losses[: self._step_count()]))
+        before += losses[: self._step_count()].tolist()
+        return before
+
+    def _gather_buffers(self, bound: BoundColumns, batch: int) -> tuple[int, NDArray[np.int64], list[Array]]:
+        """Return the number of rows that are gathered at a time, the table of the gathered columns, and their
+        memory.
+        """
+        leaves = self._plan.loss.plan.column_inputs
+        sizes = [int(letters[1:]) for letters in bound.type_codes]
+        counts = [math.prod(leaf.shape) for leaf in leaves]
+        bytes_of_row = sum(size * count for size, count in zip(sizes, counts, strict=True))
+        window = max(1, EPOCHS.gather_bytes // max(1, bytes_of_row) // batch) * batch
+        distances = [-(-window * size // ALIGNMENT) * ALIGNMENT for size in sizes]
+        buffers = [_aligned_zeros(distance * count // 8) for distance, count in zip(distances, counts, strict=True)]
+        table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
+        return window, np.array(table, np.int64), buffers
+
+    def _load_state(self, state: OptimizerState, learning_rate: float, point: Point) -> None:
+        width, count = self._plan.padded_count, self._plan.parameter_count
+        self._point[:count] = state.values[0]
+        self._accumulators.reshape(-1, width)[:, :count] = state.values[1:]
+        if self._point_names:
+            self._point[width:] = np.concatenate([np.ravel(point[name]) for name in self._point_names])
+        if self._rate is not None:
+            self._step_point[self._rate] = learning_rate
+        if self._plan.step_counter is not None:
+            self._step_point[self._plan.step_counter] = state.step_count
+
+    def _store_state(self, state: OptimizerState) -> None:
+        width, count = self._plan.padded_count, self._plan.parameter_count
+        state.values[0] = self._point[:count]
+        state.values[1:] = self._accumulators.reshape(-1, width)[:, :count]
+        state.step_count += self._step_count()
+
+    def _step_count(self) -> int:
+        """Return the number of steps that the job has taken."""
+        return int(self._job[EPOCH_JOB_FIELDS.index("count")])
+
+    def _module(self, types: tuple[str, ...]) -> CompiledModule:
+        if types not in self._modules:
+            self._modules[types] = compile_module(partial(epoch_module, self._target, self._plan, types), self._target)
+        return self._modules[types]
+
+    def _set_job(self, **fields: NDArray[Any] | int) -> None:
+        for name, value in fields.items():
+            self._job[EPOCH_JOB_FIELDS.index(name)] = value if isinstance(value, int) else value.ctypes.data
+
+
+def _ignore_interrupt() -> None:
+    """Do nothing: part of an epoch is not cut short."""
+
+
+def _lay_out_plan(plan: KernelPlan, target: Processor) -> LaidOutPlan:
+    nests = loop_nests(plan)
+    return LaidOutPlan(plan, nests, lay_out(plan, nests, target.width))
+
+
+def _loss_plan(descent: GradientDescent) -> KernelPlan:
+    """Return the plan of the sums of the loss, of its slopes, and of the weights."""
+    graphs, weights = descent.loss, [] if descent.weight_column is None else [variable(descent.weight_column)]
+    outputs = share([*graphs.outputs, *weights])
+    shapes = (*graphs.output_shapes, *[() for _ in weights])
+    return plan_kernel(
+        RowGraphs(outputs, graphs.columns, graphs.leaf_shapes, shapes), is_summed=True, leading=descent.parameters
+    )
+
+
+def _step_plan(descent: GradientDescent) -> KernelPlan:
+    """Return the plan of the update, written for sums of slopes instead of their mean."""
+    update = descent.update
+    outputs = share([update.theta, *update.accumulators.values()])
+    mean = variable(GRADIENT) / variable(_DIVISOR)
+    if descent.clip_norm is not None:
+        mean = mean * variable(_CLIP_FACTOR)
+    gradient = {node: mean for node in topological_order(outputs) if node.is_input and node.text == GRADIENT}
+    graphs = RowGraphs(substitute(outputs, gradient), {THETA, GRADIENT, *update.accumulators})
+    return plan_kernel(graphs, is_summed=False)
+
+
+def _aligned_zeros(count: int) -> Array:
+    """Return an array of zeros that begins at a cache line."""
+    space = np.zeros(count + ALIGNMENT // 8)
+    start = -space.ctypes.data % ALIGNMENT // 8
+    return space[start : start + count]
+
+
+@dataclass(frozen=True)
+class BlockLimits:
+    """How rows are divided into blocks."""
+
+    rows: int = 8192  # as in the NumPy backend, where this was measured
+    min_rows: int = 512
+    max_values: int = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
+    max_partial_sums: int = 2**22  # numbers in memory as sums of blocks, before they are added up
+
+
+_BLOCKS = BlockLimits()
+
+
+class LlvmBackend:
+    """The backend `llvm`, which compiles kernels; see `Backend`.
+
+    Args:
+        threads: the maximum number of threads; None for all cores.
+        width: the number of doubles in a vector; None for the maximum.
+    """
+
+    name = "llvm"
+
+    def __init__(self, threads: int | None = None, width: int | None = None) -> None:
+        self._threads = threads or available_cores()
+        self._target = host_processor(width)
+
+    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> CompiledSumKernel:  # noqa: ARG002
+        """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`.
+
+        No value of a row outlives its strip, so nothing needs to be recomputed.
+        """
+        return CompiledSumKernel(graphs, self._target, self._threads)
+
+    def row_kernel(self, graphs: RowGraphs) -> CompiledRowKernel:
+        """Compile graphs that give values for each row; see `Backend.row_kernel`."""
+        return CompiledRowKernel(graphs, self._target, self._threads)
+
+    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
+        """Compile a gradient method; see `Backend.epoch_kernel`."""
+        return CompiledEpochKernel(descent, self._target, EpochLoop(self, descent, recompute_every))
+
+
+class CompiledSumKernel:
+    """Sums over rows, in compiled code; see `SumKernel`."""
+
+    def __init__(self, graphs: RowGraphs, target: Processor, threads: int) -> None:
+        plan = plan_kernel(graphs, is_summed=True)
+        self.names = _input_names(plan)
+        self.block_rows = _block_rows(plan)
+        self._value_count = plan.value_count
+        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # blocks
+        self._allocate_partials(1)
+        self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=True)
+        self.recipe = KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe.reduce_value
+
+    def sums(self, point: Point, columns: Columns, rows: int) -> Array:
+        """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
+        if not rows:
+            return np.zeros(self._value_count)
+        runner = self._runner
+        with runner.lock:
+            runner.bind(columns, rows)
+            values = runner.pack_point(point)
+            if rows <= self.block_rows:
+                return self._sum_blocks(values, 0, 1)
+            parts = runner.block_groups(-(-rows // self.block_rows), self._max_blocks)
+            if len(parts) == 1:
+                return self._sum_blocks(values, *parts[0])
+            return fold((self._sum_blocks(values, *part) for part in parts), _add_arrays)
+
+    def _sum_blocks(self, values: Any, first: int, end: int) -> Array:
+        if len(self._partials) < end - first:
+            self._allocate_partials(end - first)
+        self._runner.run(values, self._address - 8 * self._value_count * first, first, end)
+        if end > first + 1:
+            self._runner.fold_sums(self._address, end - first)
+        return self._total.copy()
+
+    def _allocate_partials(self, blocks: int) -> None:
+        """Allocate memory for the sums of blocks, and store its address, which takes long to find."""
+        self._partials = np.empty((blocks, self._value_count))
+        self._total: Array = self._partials[0]  # the sum of all blocks, after `fold_sums`
+        self._address = self._partials.ctypes.data
+
+
+def _add_arrays(a: Array, b: Array) -> Array:
+    with ignore_float_errors():
+        return a + b
+
+
+class CompiledRowKernel:
+    """Values for each row, in compiled code; see `RowKernel`."""
+
+    def __init__(self, graphs: RowGraphs, target: Processor, threads: int) -> None:
+        plan = plan_kernel(graphs, is_summed=False)
+        self.names = _input_names(plan)
+        self.block_rows = _block_rows(plan)
+        self.value_count = graphs.value_count
+        self.output_slices = graphs.output_slices
+        self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=False)
+        self.recipe = KernelRecipe(_rebuild_compiled, CompiledRowKernel, graphs, target.width, shared=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe.reduce_value
+
+    def prepare(self, point: Point) -> Any:
+        """Return the numbers of a point; see `RowKernel.prepare`."""
+        return self._runner.pack_point(point)
+
+    def write(self, prepared: Any, columns: Columns, out: Array) -> None:
+        """Write the outputs for some rows into an array; see `RowKernel.write`."""
+        rows = out.shape[-1]
+        if not rows:
+            return
+        if out.shape != (self.value_count, rows) or out.dtype != np.float64 or (rows > 1 and out.strides[1] != 8):
+            raise ValueError(f"`out` must be an array of {self.value_count}x{rows} doubles with contiguous rows")
+        with self._runner.lock:
+            self._runner.bind(columns, rows)
+            blocks = -(-rows // self.block_rows)
+            for first, end in self._runner.block_groups(blocks, blocks):
+                self._runner.run(prepared, out.ctypes.data, first, end, out.strides[0])
+
+
+def _rebuild_compiled(kind: Callable[..., Any], graphs: RowGraphs, width: int) -> Any:
+    """Return a kernel, rebuilt in another process."""
+    return kind(graphs, host_processor(width), thread_limit() or available_cores())
+
+
+def _input_names(plan: KernelPlan) -> frozenset[str]:
+    return frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
+
+
+def _block_rows(plan: KernelPlan) -> int:
+    """Return the number of rows in a block.
+
+    It is smaller if a row has many values, and if many sums are accumulated in memory, since sums of blocks are added
+    in pairs.
+    """
+    by_row = [item for item in plan.items if item.stage is Stage.ROW]
+    widest = max((item.size for item in by_row if not is_total(item)), default=1)
+    sums = sum(is_total(item) for item in by_row)
+    shorter = max(widest / (_BLOCKS.max_values / _BLOCKS.rows), sums / 32)
+    return int(2 ** round(math.log2(max(_BLOCKS.min_rows, min(_BLOCKS.rows, _BLOCKS.rows / max(1.0, shorter))))))

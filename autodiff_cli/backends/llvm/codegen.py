@@ -1,0 +1,753 @@
+"""Code generation: the LLVM module of a kernel, from its plan, its loop nests and its memory layout.
+
+`PlanWriter` writes the functions of a kernel: what is computed once per point (`prologue`), for a strip of rows
+(`strip`), after all rows of a block (`epilogue`), for a block (`block`), and for all blocks of a job (`run`).
+
+In matrix products, a tile of the result, some elements by some vectors of rows, stays in registers while the loop runs
+along the inner axis: each number that is loaded serves a whole row or column of the tile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from autodiff_cli.backends.llvm.layout import (
+    COLUMN_TYPES,
+    ArrayCell,
+    LoopNest,
+    MemoryAccess,
+    MemoryLayout,
+    RangeGuard,
+    is_direct,
+    is_total,
+)
+from autodiff_cli.backends.llvm.machine_code import (
+    VECTOR_ATTRIBUTES,
+    FunctionBuilder,
+    InstructionOrder,
+    InstructionWriter,
+    ModuleBuilder,
+    Processor,
+)
+from autodiff_cli.backends.llvm.plan import (
+    AssembledArray,
+    Effect,
+    ElementwiseItem,
+    ItemInput,
+    KernelInput,
+    KernelPlan,
+    MatrixProduct,
+    PythonCall,
+    Stage,
+)
+from autodiff_cli.backends.llvm.vectors import (
+    LaneType,
+    Vector,
+    VectorCode,
+    inline_functions,
+    maximum,
+    minimum,
+    share_divisors,
+    topological_order,
+)
+from autodiff_cli.graph.op import Shape
+
+
+class LoopIndex(NamedTuple):
+    """An index of a loop over elements: a counter (None where the loop is unrolled) plus a constant."""
+
+    counter: str | None
+    offset: int
+
+
+Tile: TypeAlias = tuple[Sequence[LoopIndex], ...]  # the unrolled indices of each axis
+
+# The initial values of reductions, and the functions that combine.
+_INITIAL_VALUES = {Effect.ADD: 0.0, Effect.MULTIPLY: 1.0, Effect.MAXIMUM: -math.inf, Effect.MINIMUM: math.inf}
+_COMBINERS: dict[Effect, Callable[[Vector, Vector], Vector]] = {
+    Effect.ADD: lambda a, b: a + b,
+    Effect.MULTIPLY: lambda a, b: a * b,
+    Effect.MAXIMUM: maximum,
+    Effect.MINIMUM: minimum,
+}
+
+
+@dataclass(frozen=True)
+class TilingSettings:
+    """How loops are unrolled and interleaved, so that values stay in registers and the processor stays busy."""
+
+    tile_elements: int = 4  # along both axes: sums of outer products over rows share the loads of their factors
+    reserved_registers: int = 8  # for everything except sums
+    # Functions are long chains of dependent instructions, so the chains of several vectors are interleaved.
+    max_interleaved: int = 4  # vectors
+    max_interleaved_instructions: int = 1000  # of all of them; longer loops are not written twice either
+    load_registers: int = 8  # in matrix products, for the loaded factors
+    wide_tile: int = 4  # vectors of rows in a tile of a matrix product, if the result has few elements
+    narrow_tile: int = 2  # vectors of rows in a tile otherwise
+
+
+_TILING = TilingSettings()
+
+
+class CellStore(NamedTuple):
+    """A value and what is done with it in each iteration: an item's effect on a cell."""
+
+    number: int
+    effect: Effect
+    cell: ArrayCell
+    value: Vector
+
+
+def emit_elementwise(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest) -> None:
+    """Emit a nest of elementwise items."""
+    items = [plan.items[k] for k in nest.item_numbers]
+    for k, item in zip(nest.item_numbers, items, strict=True):
+        assert isinstance(item, ElementwiseItem)
+        if item.effect in _INITIAL_VALUES:
+            _emit_fill(memory, k, item.stage, item.size, _INITIAL_VALUES[item.effect])
+    is_outer = len(nest.shape) == 2 and all(is_total(item) for item in items)
+    sizes = (_TILING.tile_elements, _TILING.tile_elements) if is_outer else (1,) * len(nest.shape)
+    for tile in loop_tiles(memory, nest.shape, sizes):
+        _emit_tile(memory, plan, nest, tile)
+
+
+def emit_assembled(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
+    """Emit the assembly of an array from its parts."""
+    item = plan.items[number]
+    assert isinstance(item, AssembledArray)
+    if not item.is_full:
+        _emit_fill(memory, number, item.stage, item.size, 0.0)
+    for part, shape, offset, strides in zip(item.inputs, item.shapes, item.offsets, item.strides, strict=True):
+        for tile in loop_tiles(memory, shape, (1,) * len(shape)):
+            code = VectorCode()
+            indices = tuple(axis[0] for axis in tile)
+            cell = cell_at(number, offset, strides, indices)
+            _emit_stores(
+                memory, item.stage, [CellStore(number, Effect.STORE, cell, _input_vector(memory, code, part, indices))]
+            )
+
+
+def emit_python_call(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
+    """Emit a call of Python with the item's number, the addresses of its inputs and of its result, and the number of
+    rows.
+    """
+    item = plan.items[number]
+    assert isinstance(item, PythonCall)
+    ir = memory.ir
+    places = [None if isinstance(operand, float) else memory.item_address(operand.source) for operand in item.inputs]
+    arguments = memory.arguments_address()
+    for k, place in enumerate(places):
+        if place is not None:
+            ir.emit(f"store ptr {place}, ptr {ir.assign(f'getelementptr i64, ptr {arguments}, i64 {k}')}, align 8")
+    called = ir.assign("load ptr, ptr %memory, align 8")
+    rows = "%span" if item.stage is Stage.ROW else "1"
+    ir.emit(f"call void {called}(i64 {number}, ptr {arguments}, ptr {memory.item_address(number)}, i64 {rows})")
+
+
+def _emit_fill(memory: MemoryAccess, number: int, level: Stage, size: int, value: float) -> None:
+    """Emit code that sets all elements of an array to a number."""
+    for tile in loop_tiles(memory, (size,), (1,)):
+        cell = cell_at(number, 0, (1,), (tile[0][0],))
+        _emit_stores(memory, level, [CellStore(number, Effect.STORE, cell, VectorCode().as_vector(value))])
+
+
+def loop_tiles(memory: MemoryAccess, shape: Shape, sizes: Sequence[int], chosen: Tile = ()) -> Iterator[Tile]:
+    """Yield the tiles of loops over a shape. Code that is emitted between two tiles is inside the loops of the
+    first.
+    """
+    axis = len(chosen)
+    if axis == len(shape):
+        memory.clear_pointers()
+        yield chosen
+        return
+    length, size = shape[axis], sizes[axis]
+    whole = length // size * size
+    if whole > size:
+        with memory.ir.loop("0", str(whole), size) as loop:
+            yield from loop_tiles(memory, shape, sizes, (*chosen, [LoopIndex(loop.index, k) for k in range(size)]))
+    elif whole:
+        yield from loop_tiles(memory, shape, sizes, (*chosen, [LoopIndex(None, k) for k in range(size)]))
+    if whole < length:
+        yield from loop_tiles(memory, shape, sizes, (*chosen, [LoopIndex(None, k) for k in range(whole, length)]))
+
+
+def cell_at(source: int | KernelInput, offset: int, strides: Sequence[int], indices: Sequence[LoopIndex]) -> ArrayCell:
+    """Return the element at these indices."""
+    shift = offset + sum(index.offset * stride for index, stride in zip(indices, strides, strict=True))
+    terms = tuple(
+        (index.counter, stride) for index, stride in zip(indices, strides, strict=True) if index.counter and stride
+    )
+    return ArrayCell(source, shift, terms)
+
+
+def _input_vector(memory: MemoryAccess, code: VectorCode, operand: ItemInput, indices: Sequence[LoopIndex]) -> Vector:
+    """Return an input of an item as a vector."""
+    if isinstance(operand, float):
+        return code.as_vector(operand)
+    cell = cell_at(operand.source, operand.offset, operand.strides, indices)
+    return code.make("load", LaneType.FLOAT, detail=cell, is_varying=memory.is_by_row(cell))
+
+
+def _emit_tile(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest, tile: Tile) -> None:
+    """Emit all items of a nest at the indices of one tile."""
+    code = VectorCode()
+    stores: list[CellStore] = []
+    for indices in itertools.product(*tile):
+        values: dict[int, Vector] = {}
+        for k in nest.item_numbers:
+            item = plan.items[k]
+            assert isinstance(item, ElementwiseItem)
+            vectors = [
+                values[operand.source]
+                if not isinstance(operand, float) and operand.source in values and is_direct(plan.items, operand)
+                else _input_vector(memory, code, operand, indices)
+                for operand in item.inputs
+            ]
+            value = item.compute(*vectors)
+            assert value is not None
+            values[k] = value
+            if item.effect is not Effect.STORE or memory.is_stored(k):
+                stores.append(CellStore(k, item.effect, cell_at(k, item.offset, item.strides, indices), value))
+    _emit_stores(memory, nest.stage, stores)
+
+
+def _emit_stores(memory: MemoryAccess, level: Stage, stores: Sequence[CellStore]) -> None:
+    """Emit the values and their effects, once or for each vector of rows in the strip."""
+    if level is not Stage.ROW:
+        _emit_scalar_stores(memory, stores)
+        return
+    values = [store.value for store in stores]
+    may_watch = _can_recompute(memory, stores)
+    quick, divisors = share_divisors(values, may_watch=may_watch)
+    sizes = [*map(abs, divisors)]
+    angles: list[Vector] = []
+    if memory.target.has_fma:
+        inlined, log_arguments, angles = inline_functions(
+            [*quick, *sizes], may_watch=may_watch, has_scalef=memory.target.has_scalef
+        )
+        quick, sizes = inlined[: len(values)], [*inlined[len(values) :], *log_arguments]
+    if not sizes and not angles:
+        _RowLoop(memory, stores, quick).write_all()
+        return
+    totals = [store.cell for store in stores if store.effect is Effect.TOTAL]
+    for cell in totals:
+        memory.locate(cell, Effect.TOTAL)
+    before = [memory.load_total(cell) for cell in totals]
+    guard = RangeGuard(memory, sizes, angles)
+    _RowLoop(memory, stores, quick, guard).write_all()
+    with memory.ir.branch(guard.violation()):
+        for cell, total in zip(totals, before, strict=True):
+            memory.store_total(cell, total)
+        memory.clear_pointers()
+        _RowLoop(memory, stores, values, is_rare=True).write_all()
+    memory.clear_pointers()
+
+
+def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> None:
+    order = InstructionOrder([store.value for store in stores])
+    writer = _prepared_writer(memory, stores, order)
+    for store in stores:
+        _store_scalar(memory, store, writer.operand(store.value))
+
+
+def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: InstructionOrder) -> InstructionWriter:
+    """Return a writer for these stores: addresses are computed, and loop-invariant instructions written."""
+    writer = InstructionWriter(memory.module, memory.ir, memory.load)
+    for vector in order.loads:
+        memory.locate(vector.detail)
+    for store in stores:
+        memory.locate(store.cell, store.effect)
+    writer.write_all(order.invariant)
+    return writer
+
+
+def _can_recompute(memory: MemoryAccess, stores: Sequence[CellStore]) -> bool:
+    """Return whether a strip can be computed a second time with the same effect, by code of limited size."""
+    sums = [store.cell for store in stores if store.effect is Effect.TOTAL]
+    is_small = (
+        len(sums) + len(topological_order([store.value for store in stores])) <= _TILING.max_interleaved_instructions
+    )
+    return is_small and all(map(memory.is_in_lanes, sums)) and not any(store.effect in _COMBINERS for store in stores)
+
+
+class _RowLoop:
+    """A loop over the vectors of a strip.
+
+    Args:
+        memory: the memory access of the function.
+        stores: the effects.
+        values: the values of the effects, in the form in which they are computed.
+        guard: the guard of values that fast code relies on.
+        is_rare: whether the loop is rarely executed, so that its code should be short.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryAccess,
+        stores: Sequence[CellStore],
+        values: Sequence[Vector],
+        guard: RangeGuard | None = None,
+        *,
+        is_rare: bool = False,
+    ) -> None:
+        stores = [store._replace(value=value) for store, value in zip(stores, values, strict=True)]
+        order = InstructionOrder(values)
+        self._memory = memory
+        self._writer = _prepared_writer(memory, stores, order)
+        self._hoisted = order.hoisted
+        self._size = order.size
+        self._has_functions = order.has_functions
+        self._is_rare = is_rare
+        self._guard = guard
+        self._checks = [(*each, order.take(each[0])) for each in guard.checks] if guard else []
+        self._stores = [(store, order.take(store.value)) for store in stores]
+        self._totals = [store for store in stores if store.effect is Effect.TOTAL]
+
+    def write_all(self) -> None:
+        """Write the loop for all rows of the strip, with several vectors per iteration if it contains functions."""
+        memory, ir = self._memory, self._memory.ir
+        count = 1
+        if self._has_functions and not self._is_rare:
+            count = min(
+                _TILING.max_interleaved, 2 ** max(0, int(math.log2(_TILING.max_interleaved_instructions / self._size)))
+            )
+        if count == 1:
+            self._write("0", "%span", 1)
+            return
+        whole = ir.assign(f"and i64 %span, {-count * memory.target.width}")
+        with ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")):
+            self._write("0", whole, count)
+        with ir.branch(ir.assign(f"icmp ne i64 {whole}, %span")):
+            self._write(whole, "%span", 1)
+
+    def _write(self, start: str, stop: str, count: int) -> None:
+        """Write the loop with `count` vectors per iteration."""
+        memory, floats, guard = self._memory, self._memory.module.float_vector, self._guard
+        in_registers = len(self._totals) <= memory.target.register_count - _TILING.reserved_registers
+        sizes = guard.load_extremes() if guard else []
+        with memory.row_loop(start, stop, count) as (loop, rows):
+            if guard:
+                guard.begin(loop, sizes)
+            names = [loop.carry(memory.ir.new_name(), floats, "zeroinitializer") for _ in self._totals if in_registers]
+            sums_so_far = iter(names)
+            copies = [(row, self._writer.copy()) for row in rows]
+            for vector in self._hoisted:
+                for row, writer in copies:
+                    memory.set_row(row)
+                    writer.write_all([vector])
+            for size, is_least, needed in self._checks:
+                for vector in needed:
+                    for row, writer in copies:
+                        memory.set_row(row)
+                        writer.write_all([vector])
+                for _, writer in copies:
+                    if guard:
+                        guard.observe(writer.operand(size), is_least=is_least)
+            if guard:
+                guard.end(loop)
+            for store, needed in self._stores:
+                is_summed = store.effect is Effect.TOTAL and in_registers
+                total = next(sums_so_far) if is_summed else ""
+                for vector in needed:
+                    for row, writer in copies:
+                        memory.set_row(row)
+                        writer.write_all([vector])
+                for row, writer in copies:
+                    memory.set_row(row)
+                    if is_summed:
+                        total = _add_to_sum(memory, writer, store.value, total)
+                    else:
+                        _store_by_row(memory, store, writer.operand(store.value))
+                if is_summed:
+                    loop.set_next(total)
+        if guard:
+            guard.store_extremes(loop.final_values[:2])
+        for store, total in zip(self._totals, loop.final_values[2 if guard else 0 :], strict=False):
+            memory.add_to_total(store.cell, total)
+
+
+def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, total: str) -> str:
+    """Return a sum plus a value. Masked values are skipped instead of adding 0, which saves an instruction."""
+    assign, floats = memory.ir.assign, memory.module.float_vector
+    if value.op == "select" and value.inputs[2].constant == 0.0:
+        mask, unmasked = value.inputs[0], value.inputs[1]
+        more = assign(f"fadd contract {floats} {total}, {writer.operand(unmasked)}")
+        masks = memory.module.vector_type(LaneType.BOOL)
+        return assign(f"select {masks} {writer.operand(mask)}, {floats} {more}, {floats} {total}")
+    return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
+
+
+def _store_scalar(memory: MemoryAccess, store: CellStore, value: str) -> None:
+    if store.effect in _COMBINERS:
+        vector = store.value.code.make("load", LaneType.FLOAT, detail=store.cell)
+        value = _combine(memory, store.effect, memory.load(vector), value)
+    memory.store_scalar(store.cell, value, store.effect)
+
+
+def _store_by_row(memory: MemoryAccess, store: CellStore, value: str) -> None:
+    if store.effect is Effect.TOTAL:
+        memory.add_to_total(store.cell, value)
+        return
+    if store.effect in _COMBINERS:
+        value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
+    memory.store(store.cell, value, store.effect)
+
+
+def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> str:
+    """Return the result of a reduction with one more value."""
+    code = VectorCode()
+    result = _COMBINERS[effect](
+        *[code.make("argument", LaneType.FLOAT, detail=name, is_varying=True) for name in (before, value)]
+    )
+    writer = InstructionWriter(memory.module, memory.ir, lambda vector: vector.detail)
+    writer.write_all(topological_order([result]))
+    return writer.operand(result)
+
+
+def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
+    """Emit the product of a matrix that is common to all rows with one vector per row."""
+    item = plan.items[number]
+    assert isinstance(item, MatrixProduct)
+    ir, floats = memory.ir, memory.module.float_vector
+    sums = memory.target.register_count - _TILING.load_registers if memory.target.register_count > 16 else 12
+    columns = _TILING.wide_tile if item.size <= sums // _TILING.wide_tile else _TILING.narrow_tile
+    rows = min(item.size, sums // columns)
+    with memory.row_loop("0", "%span", columns) as (_, starts):
+        for (tile,) in loop_tiles(memory, (item.size,), (rows,)):
+            with ir.loop("0", str(item.inner)) as inner:
+                names = [[inner.carry(ir.new_name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
+                along = LoopIndex(inner.index, 0)
+                factors = _load_vectors(memory, item, along, starts)
+                for index, partial_sums in zip(tile, names, strict=True):
+                    weight = _load_weight(memory, item, (index, along))
+                    for factor, before in zip(factors, partial_sums, strict=True):
+                        product = ir.assign(f"fmul contract {floats} {weight}, {factor}")
+                        inner.set_next(ir.assign(f"fadd contract {floats} {before}, {product}"))
+            totals = iter(inner.final_values)
+            for index in tile:
+                cell = cell_at(number, 0, (1,), (index,))
+                memory.clear_pointers()
+                memory.locate(cell)
+                for start in starts:
+                    memory.store(cell, next(totals), row=start)
+
+
+def _load_vectors(memory: MemoryAccess, item: MatrixProduct, along: LoopIndex, starts: list[str]) -> list[str]:
+    """Load the vector's element at the inner index, for each vector of rows."""
+    view = item.inputs[1]
+    cell = cell_at(view.source, view.offset, view.strides, (along,))
+    memory.clear_pointers()
+    memory.locate(cell)
+    vector = VectorCode().make("load", LaneType.FLOAT, detail=cell, is_varying=True)
+    return [memory.load(vector, row=start) for start in starts]
+
+
+def _load_weight(memory: MemoryAccess, item: MatrixProduct, at: tuple[LoopIndex, LoopIndex]) -> str:
+    """Load an element of the matrix into all lanes."""
+    view = item.inputs[0]
+    cell = cell_at(view.source, view.offset, view.strides, at)
+    memory.locate(cell)
+    return memory.load(VectorCode().make("load", LaneType.FLOAT, detail=cell))
+
+
+# The fields of a job, 8 bytes each: the addresses of the point, of the table of columns and of the outputs; the number
+# of rows; the next block to process, and the end of the job's blocks; the distance between rows of `out` in bytes.
+BLOCK_JOB_FIELDS = ("point", "columns", "out", "rows", "next", "end", "stride")
+
+PROLOGUE_PARAMETERS = "ptr %memory, ptr %point"
+STRIP_PARAMETERS = (
+    "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, ptr %sums, i64 %live, ptr %out, i64 %stride"
+)
+_BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %rows, ptr %out, i64 %stride"
+
+
+def kernel_module(
+    target: Processor,
+    plan: KernelPlan,
+    nests: list[LoopNest],
+    layout: MemoryLayout,
+    types: tuple[str, ...],
+    block: int,
+    *,
+    is_summed: bool,
+) -> str:
+    """Return the text of a kernel's module.
+
+    It exports `run(job, memory)`, which processes blocks until none is left, and for sums `fold(out, blocks)`, which
+    adds the sums of blocks up into the first.
+
+    Args:
+        target: the processor.
+        plan: the plan.
+        nests: its loop nests.
+        layout: its memory layout.
+        types: the types of the columns, as NumPy type codes.
+        block: the number of rows in a block.
+        is_summed: whether blocks give sums, one set after the other, or values by row.
+    """
+    module = ModuleBuilder(target)
+    writer = PlanWriter(module, plan, nests, layout, types)
+    writer.write_block_functions(is_summed=is_summed)
+    writer.write_run(block, is_summed=is_summed)
+    if is_summed:
+        module.add(_fold_function(target, plan.value_count))
+    return module.text()
+
+
+def _fold_function(target: Processor, numbers: int) -> FunctionBuilder:
+    """Return the function that adds up the sums of blocks in the order of `reductions.fold`, level by level of the
+    tree.
+    """
+    ir = FunctionBuilder(f"define void @fold(ptr %out, i64 %blocks) {VECTOR_ATTRIBUTES} {{")
+    head, body, after = ir.new_label(), ir.new_label(), ir.new_label()
+    before = ir.block
+    ir.emit(f"br label %{head}")
+    ir.begin_block(head)
+    step, twice = ir.new_name(), ir.new_name()
+    place = len(ir.lines)
+    ir.emit(f"br i1 {ir.assign(f'icmp ult i64 {step}, %blocks')}, label %{body}, label %{after}")
+    ir.begin_block(body)
+    with ir.loop("0", ir.assign(f"sub i64 %blocks, {step}"), twice) as block:
+        second = ir.assign(f"add i64 {block.index}, {step}")
+        into, other = (
+            ir.assign(f"getelementptr i8, ptr %out, i64 {ir.assign(f'mul i64 {each}, {8 * numbers}')}")
+            for each in (block.index, second)
+        )
+        whole = numbers // target.width * target.width
+        for start, stop, kind in ((0, whole, f"<{target.width} x double>"), (whole, numbers, "double")):
+            if start < stop:
+                with ir.loop(str(start), str(stop), target.width if kind != "double" else 1) as number:
+                    total, more = (
+                        ir.assign(f"getelementptr double, ptr {each}, i64 {number.index}") for each in (into, other)
+                    )
+                    a, b = (ir.assign(f"load {kind}, ptr {each}, align 8") for each in (total, more))
+                    ir.emit(f"store {kind} {ir.assign(f'fadd {kind} {a}, {b}')}, ptr {total}, align 8")
+    latch = ir.block
+    ir.emit(f"br label %{head}")
+    ir.lines[place:place] = [
+        f"  {step} = phi i64 [ 1, %{before} ], [ {twice}, %{latch} ]",
+        f"  {twice} = shl i64 {step}, 1",
+    ]
+    ir.begin_block(after)
+    return ir
+
+
+class PlanWriter:
+    """Writes the functions of a plan.
+
+    Args:
+        module: the module.
+        plan: the plan.
+        nests: its loop nests.
+        layout: its memory layout.
+        types: the types of the columns, as NumPy type codes.
+    """
+
+    def __init__(
+        self,
+        module: ModuleBuilder,
+        plan: KernelPlan,
+        nests: list[LoopNest],
+        layout: MemoryLayout,
+        types: tuple[str, ...],
+    ) -> None:
+        self._module = module
+        self._plan = plan
+        self._nests = nests
+        self._layout = layout
+        self._column_types = types
+
+    def write_block_functions(self, *, is_summed: bool) -> None:
+        """Write the functions for a block of rows: `prologue`, which runs once per point, and `block`."""
+        self.write_stage("prologue", PROLOGUE_PARAMETERS, Stage.UNIFORM)
+        self.write_stage("strip", STRIP_PARAMETERS, Stage.ROW)
+        if is_summed:
+            self.write_stage("epilogue", "ptr %memory, ptr %point, ptr %out", Stage.TOTAL)
+        self.write_tail_copies()
+        self.write_block(is_summed=is_summed)
+
+    def write_stage(self, name: str, parameters: str, level: Stage) -> None:
+        """Write a function with all nests of a stage."""
+        ir = FunctionBuilder(f"define internal void @{name}({parameters}) {VECTOR_ATTRIBUTES} {{")
+        memory = MemoryAccess(self._module, ir, self._plan, self._layout, self._column_types)
+        width = self._module.target.width
+        if level is Stage.ROW:
+            lanes = ", ".join(f"i64 {lane}" for lane in range(width))
+            live = ir.assign(f"insertelement <{width} x i64> poison, i64 %live, i64 0")
+            live_lanes = ir.assign(
+                f"shufflevector <{width} x i64> {live}, <{width} x i64> poison, <{width} x i32> zeroinitializer"
+            )
+            ir.emit(f"%mask = icmp ult <{width} x i64> <{lanes}>, {live_lanes}")
+        for nest in self._nests:
+            if nest.stage is level:
+                self._write_nest(memory, nest)
+        self._module.add(ir)
+
+    def _write_nest(self, memory: MemoryAccess, nest: LoopNest) -> None:
+        match self._plan.items[nest.item_numbers[0]]:
+            case ElementwiseItem():
+                emit_elementwise(memory, self._plan, nest)
+            case AssembledArray():
+                emit_assembled(memory, self._plan, nest.item_numbers[0])
+            case PythonCall():
+                emit_python_call(memory, self._plan, nest.item_numbers[0])
+            case MatrixProduct():
+                emit_product(memory, self._plan, nest.item_numbers[0])
+
+    def write_tail_copies(self) -> None:
+        """Write functions that copy the last rows of a column and repeat the very last one, so that they fill a
+        vector.
+        """
+        for kind in sorted({COLUMN_TYPES[letters][0] for letters in self._column_types}):
+            ir = FunctionBuilder(
+                f"define internal void @tail_{kind}(ptr %from, ptr %to, i64 %rest, i64 %count, i64 %distance) {{"
+            )
+            width = self._module.target.width
+            last = ir.assign("sub i64 %rest, 1")
+            with ir.loop("0", "%count") as element, ir.loop("0", str(width)) as lane:
+                begin = ir.assign(
+                    f"getelementptr i8, ptr %from, i64 {ir.assign(f'mul i64 {element.index}, %distance')}"
+                )
+                is_live = ir.assign(f"icmp ult i64 {lane.index}, {last}")
+                row = ir.assign(f"select i1 {is_live}, i64 {lane.index}, i64 {last}")
+                value = ir.assign(f"load {kind}, ptr {ir.assign(f'getelementptr {kind}, ptr {begin}, i64 {row}')}")
+                place = ir.assign(f"add i64 {ir.assign(f'mul i64 {element.index}, {width}')}, {lane.index}")
+                ir.emit(f"store {kind} {value}, ptr {ir.assign(f'getelementptr {kind}, ptr %to, i64 {place}')}")
+            self._module.add(ir)
+
+    def write_block(self, *, is_summed: bool) -> None:
+        """Write the function that processes all rows of a block, strip by strip."""
+        ir = FunctionBuilder(f"define internal void @block({_BLOCK_PARAMETERS}) {VECTOR_ATTRIBUTES} {{")
+        layout, width = self._layout, self._module.target.width
+        sums = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.lane_sums}")
+        if is_summed:
+            self._write_clear(ir, layout.lane_sums, layout.lane_sums_size)
+            self._write_clear(ir, layout.sum_range[0], layout.sum_range[1] - layout.sum_range[0])
+            count = ir.assign("uitofp i64 %rows to double")
+            ir.emit(
+                f"store double {count}, ptr {ir.assign(f'getelementptr i8, ptr %memory, i64 {layout.sum_range[0]}')}"
+            )
+        whole = ir.assign(f"and i64 %rows, {-width}")
+        with (
+            ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")),
+            ir.loop("0", whole, layout.strip_rows) as strip,
+        ):
+            left = ir.assign(f"sub i64 {whole}, {strip.index}")
+            is_last = ir.assign(f"icmp ult i64 {left}, {layout.strip_rows}")
+            span = ir.assign(f"select i1 {is_last}, i64 {left}, i64 {layout.strip_rows}")
+            row = ir.assign(f"add i64 %first, {strip.index}")
+            ir.emit(
+                f"call void @strip(ptr %memory, ptr %point, ptr %columns, i64 {row}, i64 {span}, ptr {sums}, "
+                f"i64 {width}, ptr %out, i64 %stride)"
+            )
+        rest = ir.assign(f"sub i64 %rows, {whole}")
+        with ir.branch(ir.assign(f"icmp ne i64 {rest}, 0")):
+            self._write_tail(ir, rest, ir.assign(f"add i64 %first, {whole}"), sums, is_summed=is_summed)
+        if is_summed:
+            self._write_lane_sums(ir)
+            ir.emit("call void @epilogue(ptr %memory, ptr %point, ptr %out)")
+        self._module.add(ir)
+
+    def _write_clear(self, ir: FunctionBuilder, start: int, size: int) -> None:
+        self._module.declare_memset()
+        place = ir.assign(f"getelementptr i8, ptr %memory, i64 {start}")
+        ir.emit(f"call void @llvm.memset.p0.i64(ptr align 64 {place}, i8 0, i64 {size}, i1 false)")
+
+    def _write_tail(self, ir: FunctionBuilder, rest: str, first: str, sums: str, *, is_summed: bool) -> None:
+        """Process the last rows, which do not fill a vector, as a strip of one vector over copies."""
+        layout, width = self._layout, self._module.target.width
+        table = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.tail_table}")
+        for leaf, start, letters in zip(self._plan.column_inputs, layout.tail_columns, self._column_types, strict=True):
+            kind, count = COLUMN_TYPES[letters][0], math.prod(leaf.shape)
+            entry = ir.assign(f"getelementptr i64, ptr %columns, i64 {2 * leaf.position}")
+            distance = ir.assign(f"load i64, ptr {ir.assign(f'getelementptr i64, ptr {entry}, i64 1')}")
+            begin = ir.assign(f"getelementptr {kind}, ptr {ir.assign(f'load ptr, ptr {entry}')}, i64 {first}")
+            copy = ir.assign(f"getelementptr i8, ptr %memory, i64 {start}")
+            ir.emit(f"call void @tail_{kind}(ptr {begin}, ptr {copy}, i64 {rest}, i64 {count}, i64 {distance})")
+            own = ir.assign(f"getelementptr i64, ptr {table}, i64 {2 * leaf.position}")
+            ir.emit(f"store ptr {copy}, ptr {own}")
+            ir.emit(f"store i64 {width * int(letters[1:])}, ptr {ir.assign(f'getelementptr i64, ptr {own}, i64 1')}")
+        tail_sums = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.tail_lane_sums}")
+        out = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.tail_out}")
+        if is_summed:
+            self._write_clear(ir, layout.tail_lane_sums, layout.lane_sums_size)
+        ir.emit(
+            f"call void @strip(ptr %memory, ptr %point, ptr {table}, i64 0, i64 {width}, ptr {tail_sums}, i64 {rest}, "
+            f"ptr {out}, i64 {8 * width})"
+        )
+        if is_summed:
+            self._write_tail_sums(ir, rest, sums, tail_sums)
+        else:
+            self._write_tail_values(ir, rest, first, out)
+
+    def _write_tail_sums(self, ir: FunctionBuilder, rest: str, sums: str, tail_sums: str) -> None:
+        """Add the totals of the last rows, for the lanes that correspond to rows."""
+        width = self._module.target.width
+        if not self._layout.lane_sums_size:
+            return
+        with ir.loop("0", str(self._layout.lane_sums_size // 8), width) as each, ir.loop("0", rest) as lane:
+            place = ir.assign(f"add i64 {each.index}, {lane.index}")
+            total = ir.assign(f"getelementptr double, ptr {sums}, i64 {place}")
+            more = ir.assign(f"load double, ptr {ir.assign(f'getelementptr double, ptr {tail_sums}, i64 {place}')}")
+            before = ir.assign(f"load double, ptr {total}")
+            ir.emit(f"store double {ir.assign(f'fadd double {before}, {more}')}, ptr {total}")
+
+    def _write_tail_values(self, ir: FunctionBuilder, rest: str, first: str, out: str) -> None:
+        width = self._module.target.width
+        with ir.loop("0", str(self._plan.value_count)) as number, ir.loop("0", rest) as lane:
+            place = ir.assign(f"add i64 {ir.assign(f'mul i64 {number.index}, {width}')}, {lane.index}")
+            value = ir.assign(f"load double, ptr {ir.assign(f'getelementptr double, ptr {out}, i64 {place}')}")
+            begin = ir.assign(f"getelementptr i8, ptr %out, i64 {ir.assign(f'mul i64 {number.index}, %stride')}")
+            row = ir.assign(f"add i64 {first}, {lane.index}")
+            ir.emit(f"store double {value}, ptr {ir.assign(f'getelementptr double, ptr {begin}, i64 {row}')}")
+
+    def _write_lane_sums(self, ir: FunctionBuilder) -> None:
+        """Sum the lanes of the vectors of totals."""
+        layout, floats, width = self._layout, self._module.float_vector, self._module.target.width
+        if not layout.lane_sums_size:
+            return
+        lanes = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.lane_sums}")
+        totals = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.totals}")
+        with ir.loop("0", str(layout.lane_sums_size // (8 * width))) as element:
+            vector = ir.assign(f"getelementptr {floats}, ptr {lanes}, i64 {element.index}")
+            total = self._module.sum_lanes(ir, ir.assign(f"load {floats}, ptr {vector}, align {8 * width}"))
+            ir.emit(
+                f"store double {total}, ptr {ir.assign(f'getelementptr double, ptr {totals}, i64 {element.index}')}"
+            )
+
+    def write_run(self, block: int, *, is_summed: bool) -> None:
+        """Write the function that processes blocks until none is left. Several threads may share a job."""
+        ir = FunctionBuilder(f"define void @run(ptr %job, ptr %memory) {VECTOR_ATTRIBUTES} {{")
+        fields = {name: ir.assign(f"getelementptr i64, ptr %job, i64 {k}") for k, name in enumerate(BLOCK_JOB_FIELDS)}
+        job = {
+            name: ir.assign(f"load {'ptr' if name in ('point', 'columns', 'out') else 'i64'}, ptr {place}")
+            for name, place in fields.items()
+            if name != "next"
+        }
+        ir.emit(f"call void @prologue(ptr %memory, ptr {job['point']})")
+        head, body, after = ir.new_label(), ir.new_label(), ir.new_label()
+        ir.emit(f"br label %{head}")
+        ir.begin_block(head)
+        number = ir.assign(f"atomicrmw add ptr {fields['next']}, i64 1 monotonic")
+        more = ir.assign(f"icmp ult i64 {number}, {job['end']}")
+        ir.emit(f"br i1 {more}, label %{body}, label %{after}")
+        ir.begin_block(body)
+        first = ir.assign(f"mul i64 {number}, {block}")
+        left = ir.assign(f"sub i64 {job['rows']}, {first}")
+        rows = ir.assign(f"select i1 {ir.assign(f'icmp ult i64 {left}, {block}')}, i64 {left}, i64 {block}")
+        out = job["out"]
+        if is_summed:
+            out = ir.assign(
+                f"getelementptr i8, ptr {out}, i64 {ir.assign(f'mul i64 {number}, {8 * self._plan.value_count}')}"
+            )
+        ir.emit(
+            f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['columns']}, i64 {first}, i64 {rows}, "
+            f"ptr {out}, i64 {job['stride']})"
+        )
+        ir.emit(f"br label %{head}")
+        ir.begin_block(after)
+        self._module.add(ir)

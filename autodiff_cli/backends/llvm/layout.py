@@ -1,0 +1,587 @@
+"""The loops of a kernel and the memory of a thread: loop nests, addresses of values, loads and stores.
+
+Items that iterate over the same elements are fused into one loop nest. `MemoryLayout` assigns an address to every value
+that must be stored; `MemoryAccess` writes the code that computes addresses, loads and stores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from autodiff_cli.backends.llvm.machine_code import FunctionBuilder, Loop, ModuleBuilder
+from autodiff_cli.backends.llvm.plan import (
+    ROW_COUNT_INPUT,
+    Effect,
+    ElementwiseItem,
+    Item,
+    KernelInput,
+    KernelPlan,
+    PythonCall,
+    Stage,
+    StridedView,
+)
+from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MAX_TRIG_ARGUMENT, MIN_MODERATE, Vector, float_literal
+from autodiff_cli.graph.op import Shape
+
+MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """Items that share their loops. Items that are not elementwise have a nest of their own.
+
+    Attributes:
+        stage: when the nest is executed.
+        shape: the shape over which the loops iterate.
+        item_numbers: the numbers of the items in the plan.
+    """
+
+    stage: Stage
+    shape: Shape
+    item_numbers: tuple[int, ...]
+
+
+def loop_nests(plan: KernelPlan) -> list[LoopNest]:
+    """Return the nests in order of execution, each after the nests it reads.
+
+    Nests that are common to all rows come first, then those that are executed by row, then those after all rows.
+    """
+    return [nest for stage in Stage for nest in _nests_of_stage(plan.items, stage)]
+
+
+def _nests_of_stage(items: Sequence[Item], stage: Stage) -> Iterator[LoopNest]:
+    pending = [k for k, item in enumerate(items) if item.stage is stage]
+    remaining = set(pending)
+    while pending:
+        first = next(k for k in pending if remaining.isdisjoint(_sources(items[k])))
+        opener = items[first]
+        members = [first]
+        if isinstance(opener, ElementwiseItem):
+            members = list(_fusible_items(items, pending, remaining, opener.shape))
+        yield LoopNest(stage, opener.shape if isinstance(opener, ElementwiseItem) else (), tuple(members))
+        remaining.difference_update(members)
+        pending = [k for k in pending if k in remaining]
+
+
+def _fusible_items(items: Sequence[Item], pending: Sequence[int], remaining: set[int], shape: Shape) -> Iterator[int]:
+    """Yield the items that can be computed in one pass over this shape."""
+    members: set[int] = set()
+    for k in pending:
+        item = items[k]
+        if not isinstance(item, ElementwiseItem) or item.shape != shape:
+            continue
+        missing = remaining.intersection(_sources(item)) - members
+        if not missing and all(_is_available(items, each, members) for each in item.inputs):
+            members.add(k)
+            yield k
+            if len(members) == MAX_NEST_ITEMS:
+                return
+
+
+def _is_available(items: Sequence[Item], operand: StridedView | float, members: set[int]) -> bool:
+    """Return whether an input can be read without finishing a pass first."""
+    return isinstance(operand, float) or operand.source not in members or is_direct(items, operand)
+
+
+def is_direct(items: Sequence[Item], operand: StridedView) -> bool:
+    """Return whether an input reads, in each iteration, exactly the element that is computed in that iteration."""
+    source = items[operand.source] if isinstance(operand.source, int) else None
+    return (
+        isinstance(source, ElementwiseItem)
+        and source.effect is Effect.STORE
+        and source.shape == operand.shape
+        and operand.is_contiguous
+    )
+
+
+def _sources(item: Item) -> set[int]:
+    """Return the items that an item reads."""
+    return {
+        each.source
+        for each in item.inputs
+        if isinstance(each, StridedView) and not isinstance(each.source, KernelInput)
+    }
+
+
+def stored_items(plan: KernelPlan, nests: Sequence[LoopNest]) -> set[int]:
+    """Return the items whose results must be stored, because other nests, or other iterations, read them."""
+    nest_of = {k: number for number, nest in enumerate(nests) for k in nest.item_numbers}
+    stored = set()
+    for k, item in enumerate(plan.items):
+        if not isinstance(item, ElementwiseItem) or item.effect is not Effect.STORE:
+            stored.add(k)
+        for operand in item.inputs:
+            if isinstance(operand, StridedView) and isinstance(operand.source, int):
+                is_in_register = nest_of[operand.source] == nest_of[k] and is_direct(plan.items, operand)
+                if not is_in_register:
+                    stored.add(operand.source)
+    return stored
+
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@dataclass(frozen=True)
+class StripSettings:
+    """How many rows a strip has, by measurements, and how its totals are stored."""
+
+    unstored_rows: int = 1024  # without stored values a strip only bounds the number of terms in a partial sum
+    call_rows: int = 4096  # with calls of Python, which are expensive, so that there are few of them
+    min_rows: int = 64
+    max_rows: int = 512
+    cache_bytes: int = 128 * 1024  # stored values of a strip remain in the nearest caches
+    max_lane_elements: int = 1024  # totals of more elements are summed over lanes after every strip, to save memory
+
+
+_STRIPS = StripSettings()
+
+
+@dataclass(slots=True)
+class MemoryLayout:
+    """The addresses of a plan's values in the memory of a thread, as offsets in bytes.
+
+    Attributes:
+        strip_rows: the maximum number of rows in a strip.
+        arguments: the pointers passed to calls of Python. At offset 0 is the address of the function called.
+        offsets: every stored item: one number per element, or for values by row a strip of rows per element.
+        lane_offsets: the totals that are summed in whole vectors, one vector per element, relative to `lane_sums`.
+        lane_sums: the beginning of these vectors, for complete vectors of rows.
+        tail_lane_sums: the beginning of these vectors, for the last rows, which do not fill a vector.
+        lane_sums_size: the size of each of the two.
+        totals: the sums over the lanes of these vectors, in the same order.
+        watched_range: the smallest and the largest magnitude of watched values, in each lane.
+        sum_range: the beginning and the end of the numbers that are summed; the first is the number of rows.
+        tail_table: the table of columns for the last rows.
+        tail_columns: copies of the last rows of each column.
+        tail_out: the outputs of the last rows.
+        size: the total size.
+    """
+
+    strip_rows: int
+    arguments: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)
+    lane_offsets: dict[int, int] = field(default_factory=dict)
+    lane_sums: int = 0
+    tail_lane_sums: int = 0
+    lane_sums_size: int = 0
+    totals: int = 0
+    watched_range: int = 0
+    sum_range: tuple[int, int] = (0, 0)
+    tail_table: int = 0
+    tail_columns: list[int] = field(default_factory=list)
+    tail_out: int = 0
+    size: int = 0
+
+
+def lay_out(plan: KernelPlan, nests: list[LoopNest], width: int) -> MemoryLayout:
+    """Return a memory layout for everything that must be stored.
+
+    Args:
+        plan: the plan.
+        nests: its loop nests.
+        width: the number of doubles in a vector.
+    """
+    stored = stored_items(plan, nests)
+    by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
+    layout = MemoryLayout(_strip_rows(plan, by_row, width))
+    allocator = _Allocator()
+    allocator.allocate(8)
+    layout.arguments = allocator.allocate(
+        8 * max([len(item.inputs) for item in plan.items if isinstance(item, PythonCall)], default=0)
+    )
+    totals = 0
+    for k, item in enumerate(plan.items):
+        if is_total(item) and item.size <= _STRIPS.max_lane_elements:
+            layout.lane_offsets[k] = totals * width * 8
+            totals += item.size
+    layout.lane_sums_size = totals * width * 8
+    layout.lane_sums, layout.tail_lane_sums = (
+        allocator.allocate(layout.lane_sums_size),
+        allocator.allocate(layout.lane_sums_size),
+    )
+    layout.watched_range = allocator.allocate(2 * width * 8)
+    start = allocator.allocate(8)
+    layout.totals = allocator.allocate(8 * totals)
+    for k, lanes in layout.lane_offsets.items():
+        layout.offsets[k] = layout.totals + lanes // width
+    for k, item in enumerate(plan.items):
+        if k in stored and k not in layout.lane_offsets and (is_total(item) or item.stage is Stage.TOTAL):
+            layout.offsets[k] = allocator.allocate(item.size * 8)
+    layout.sum_range = (start, allocator.end)
+    for k, item in enumerate(plan.items):
+        if k in stored and item.stage is Stage.UNIFORM:
+            layout.offsets[k] = allocator.allocate(item.size * 8)
+    _place_strips(plan, nests, by_row, layout, allocator)
+    layout.tail_table = allocator.allocate(16 * len(plan.column_inputs))
+    layout.tail_columns = [allocator.allocate(width * 8 * math.prod(leaf.shape)) for leaf in plan.column_inputs]
+    layout.tail_out = allocator.allocate(plan.value_count * width * 8)
+    layout.size = allocator.end
+    return layout
+
+
+def is_total(item: Item) -> bool:
+    """Return whether an item sums a value over rows."""
+    return isinstance(item, ElementwiseItem) and item.effect is Effect.TOTAL
+
+
+def _is_stored_by_row(item: Item) -> bool:
+    is_out = isinstance(item, ElementwiseItem) and item.effect in (Effect.TOTAL, Effect.OUTPUT)
+    return item.stage is Stage.ROW and not is_out
+
+
+def _strip_rows(plan: KernelPlan, by_row: dict[int, Item], width: int) -> int:
+    if any(isinstance(item, PythonCall) and item.stage is Stage.ROW for item in plan.items):
+        return _STRIPS.call_rows
+    if not by_row:
+        return _STRIPS.unstored_rows
+    bytes_per_row = 8 * sum(item.size for item in by_row.values())
+    fitting = min(_STRIPS.max_rows, max(_STRIPS.min_rows, _STRIPS.cache_bytes // bytes_per_row))
+    return fitting // (4 * width) * 4 * width
+
+
+def _place_strips(
+    plan: KernelPlan, nests: list[LoopNest], by_row: dict[int, Item], layout: MemoryLayout, allocator: _Allocator
+) -> None:
+    """Assign addresses to strips. A strip's memory is reused after the last nest that reads it."""
+    last_read: dict[int, int] = {}
+    for n, nest in enumerate(nests):
+        for k in nest.item_numbers:
+            last_read[k] = n
+            for operand in plan.items[k].inputs:
+                if isinstance(operand, StridedView) and not isinstance(operand.source, KernelInput):
+                    last_read[operand.source] = n
+    free: dict[int, list[int]] = {}
+    for n, nest in enumerate(nests):
+        for k in nest.item_numbers:
+            if k in by_row:
+                size = by_row[k].size * layout.strip_rows * 8
+                reusable = free.get(size)
+                layout.offsets[k] = reusable.pop() if reusable else allocator.allocate(size)
+        for k, end in last_read.items():
+            if end == n and k in by_row:
+                free.setdefault(by_row[k].size * layout.strip_rows * 8, []).append(layout.offsets[k])
+
+
+class _Allocator:
+    """Assigns aligned, consecutive addresses."""
+
+    def __init__(self) -> None:
+        self.end = 0
+
+    def allocate(self, size: int) -> int:
+        start = self.end
+        self.end += -(-size // ALIGNMENT) * ALIGNMENT
+        return start
+
+
+# Column types that kernels read, by NumPy's type codes: LLVM's type, and its conversion to double.
+COLUMN_TYPES = {
+    "f8": ("double", ""), "f4": ("float", "fpext"), "i8": ("i64", "sitofp"), "i4": ("i32", "sitofp"),
+    "i2": ("i16", "sitofp"), "i1": ("i8", "sitofp"), "u8": ("i64", "uitofp"), "u4": ("i32", "uitofp"),
+    "u2": ("i16", "uitofp"), "u1": ("i8", "uitofp"), "b1": ("i8", "uitofp"),
+}  # fmt: skip
+
+
+class ArrayCell(NamedTuple):
+    """An element of an item or an input, as a function of loop counters.
+
+    Attributes:
+        source: the item's number, or the input.
+        offset: the constant part of the element's position.
+        terms: pairs of a loop counter and the factor by which it enters the position.
+    """
+
+    source: int | KernelInput
+    offset: int
+    terms: tuple[tuple[str, int], ...] = ()
+
+
+class MemoryAccess:
+    """Writes the address computations, loads and stores of a function.
+
+    In every function, `%memory` is the thread's memory and `%point` the point. Functions that process a strip of rows
+    also have: `%columns`, pairs of an address and the distance between elements; `%row`, the strip's first row in the
+    columns; `%span`, the number of rows; `%sums`, where totals are accumulated; `%live`, how many rows of the last
+    vector count; `%out`, where outputs are written, `%stride` bytes apart. Functions that run after all rows only have
+    `%out` in addition.
+
+    Args:
+        module: the module of the function.
+        ir: the function.
+        plan: the plan.
+        layout: its memory layout.
+        types: the types of the columns, as NumPy type codes.
+    """
+
+    def __init__(
+        self,
+        module: ModuleBuilder,
+        ir: FunctionBuilder,
+        plan: KernelPlan,
+        layout: MemoryLayout,
+        types: tuple[str, ...],
+    ) -> None:
+        self.module = module
+        self.target = module.target
+        self.ir = ir
+        self._plan = plan
+        self._layout = layout
+        self._column_types = types
+        self._row = ""
+        self._pointers: dict[tuple[ArrayCell, bool], str] = {}
+        self._multiples: dict[tuple[str, int], str] = {}  # of loop counters
+
+    def clear_pointers(self) -> None:
+        """Forget all computed addresses, because another loop begins."""
+        self._pointers.clear()
+        self._multiples.clear()
+
+    def is_stored(self, number: int) -> bool:
+        """Return whether an item's value has an address."""
+        return number in self._layout.offsets
+
+    def is_by_row(self, cell: ArrayCell) -> bool:
+        """Return whether an element has a value for each row."""
+        if isinstance(cell.source, KernelInput):
+            return cell.source.stage is Stage.ROW
+        item = self._plan.items[cell.source]
+        return item.stage is Stage.ROW and not is_total(item)
+
+    def is_in_lanes(self, cell: ArrayCell) -> bool:
+        """Return whether a total is summed in whole vectors."""
+        return cell.source in self._layout.lane_offsets
+
+    @contextmanager
+    def row_loop(self, start: str, stop: str, count: int) -> Iterator[tuple[Loop, list[str]]]:
+        """Add a loop over the vectors of a strip, and return it with the first row of each of its `count` vectors."""
+        width = self.target.width
+        with self.ir.loop(start, stop, count * width) as loop:
+            yield (
+                loop,
+                [
+                    loop.index,
+                    *(self.ir.assign(f"add nuw nsw i64 {loop.index}, {k * width}") for k in range(1, count)),
+                ],
+            )
+
+    def set_row(self, row: str) -> None:
+        """Set the first row of the vector that subsequent loads and stores refer to."""
+        self._row = row
+
+    def locate(self, cell: ArrayCell, effect: Effect = Effect.STORE) -> None:
+        """Compute the address of an element, ahead of the loop over rows."""
+        key = (cell, effect is Effect.OUTPUT)
+        if key in self._pointers:
+            return
+        self._pointers[key] = self._output_address(cell) if effect is Effect.OUTPUT else self._address(cell, effect)
+
+    def item_address(self, source: int | KernelInput) -> str:
+        """Return the address of an item's first element."""
+        assert isinstance(source, int)
+        return self.ir.assign(f"getelementptr inbounds i8, ptr %memory, i64 {self._layout.offsets[source]}")
+
+    def arguments_address(self) -> str:
+        """Return the address of the pointers that are passed to calls of Python."""
+        return self.ir.assign(f"getelementptr inbounds i8, ptr %memory, i64 {self._layout.arguments}")
+
+    def load(self, vector: Vector, row: str | None = None) -> str:
+        """Load a located element, as a vector of rows or as one number in all lanes.
+
+        Args:
+            vector: the `load` instruction.
+            row: the first row; by default the row of `set_row`.
+        """
+        cell: ArrayCell = vector.detail
+        pointer, assign = self._pointers[cell, False], self.ir.assign
+        floats, width, row = self.module.float_vector, self.target.width, row or self._row
+        if isinstance(cell.source, KernelInput) and cell.source.stage is Stage.ROW:
+            kind, conversion = COLUMN_TYPES[self._column_types[cell.source.position]]
+            address = assign(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {row}")
+            size = int(self._column_types[cell.source.position][1:])
+            loaded = assign(f"load <{width} x {kind}>, ptr {address}, align {size}")
+            return assign(f"{conversion} <{width} x {kind}> {loaded} to {floats}") if conversion else loaded
+        if self.is_by_row(cell):
+            address = assign(f"getelementptr inbounds double, ptr {pointer}, i64 {row}")
+            return assign(f"load {floats}, ptr {address}, align {self.target.vector_bytes}")
+        number = assign(f"load double, ptr {pointer}, align 8")
+        lane = assign(f"insertelement {floats} poison, double {number}, i64 0")
+        return assign(f"shufflevector {floats} {lane}, {floats} poison, <{width} x i32> zeroinitializer")
+
+    def store(self, cell: ArrayCell, value: str, effect: Effect = Effect.STORE, row: str | None = None) -> None:
+        """Store a value by row at its located address."""
+        aligned = 8 if effect is Effect.OUTPUT else self.target.vector_bytes
+        pointer = self._pointers[cell, effect is Effect.OUTPUT]
+        address = self.ir.assign(f"getelementptr inbounds double, ptr {pointer}, i64 {row or self._row}")
+        self.ir.emit(f"store {self.module.float_vector} {value}, ptr {address}, align {aligned}")
+
+    def load_stored(self, cell: ArrayCell) -> str:
+        """Load the stored value by row."""
+        address = self.ir.assign(f"getelementptr inbounds double, ptr {self._pointers[cell, False]}, i64 {self._row}")
+        return self.ir.assign(f"load {self.module.float_vector}, ptr {address}, align {self.target.vector_bytes}")
+
+    def store_scalar(self, cell: ArrayCell, value: str, effect: Effect = Effect.STORE) -> None:
+        """Store the first lane at the located address of a number."""
+        lane = self.ir.assign(f"extractelement {self.module.float_vector} {value}, i64 0")
+        self.ir.emit(f"store double {lane}, ptr {self._pointers[cell, effect is Effect.OUTPUT]}, align 8")
+
+    def load_total(self, cell: ArrayCell) -> str:
+        """Load a total that is summed in whole vectors."""
+        return self.ir.assign(
+            f"load {self.module.float_vector}, ptr {self._pointers[cell, False]}, align {self.target.vector_bytes}"
+        )
+
+    def store_total(self, cell: ArrayCell, total: str) -> None:
+        """Store a total that is summed in whole vectors."""
+        pointer = self._pointers[cell, False]
+        self.ir.emit(f"store {self.module.float_vector} {total}, ptr {pointer}, align {self.target.vector_bytes}")
+
+    def watched_addresses(self) -> tuple[str, str]:
+        """Return the addresses of the smallest and the largest magnitude of watched values."""
+        start, assign = self._layout.watched_range, self.ir.assign
+        least = assign(f"getelementptr inbounds i8, ptr %memory, i64 {start}")
+        return least, assign(f"getelementptr inbounds i8, ptr %memory, i64 {start + self.target.vector_bytes}")
+
+    def add_to_total(self, cell: ArrayCell, value: str) -> None:
+        """Add a sum to a located total."""
+        if self.is_in_lanes(cell):
+            before = self.load_total(cell)
+            self.store_total(cell, self.ir.assign(f"fadd {self.module.float_vector} {before}, {value}"))
+        else:
+            self._add_live_lanes(self._pointers[cell, False], value)
+
+    def _add_live_lanes(self, pointer: str, value: str) -> None:
+        """Add the lanes of rows that count to a number."""
+        ir, floats, width = self.ir, self.module.float_vector, self.target.width
+        counted = ir.assign(f"select <{width} x i1> %mask, {floats} {value}, {floats} zeroinitializer")
+        total = self.module.sum_lanes(ir, counted)
+        before = ir.assign(f"load double, ptr {pointer}, align 8")
+        ir.emit(f"store double {ir.assign(f'fadd double {before}, {total}')}, ptr {pointer}, align 8")
+
+    def _address(self, cell: ArrayCell, effect: Effect) -> str:
+        layout, source = self._layout, cell.source
+        if isinstance(source, KernelInput):
+            return (
+                self._column_address(source, cell) if source.stage is Stage.ROW else self._scalar_address(source, cell)
+            )
+        if effect is Effect.TOTAL and source in layout.lane_offsets:
+            return self._cell_address("%sums", layout.lane_offsets[source], cell, self.target.vector_bytes)
+        unit = 8 * layout.strip_rows if self.is_by_row(cell) else 8
+        return self._cell_address("%memory", layout.offsets[source], cell, unit)
+
+    def _scalar_address(self, leaf: KernelInput, cell: ArrayCell) -> str:
+        if leaf is ROW_COUNT_INPUT:
+            return self._cell_address("%memory", self._layout.sum_range[0], cell, 8)
+        return self._cell_address("%point", 8 * leaf.position, cell, 8)
+
+    def _column_address(self, leaf: KernelInput, cell: ArrayCell) -> str:
+        assign = self.ir.assign
+        entry = assign(f"getelementptr inbounds i64, ptr %columns, i64 {2 * leaf.position}")
+        begin = assign(f"load ptr, ptr {entry}, align 8")
+        if leaf.shape:
+            next_one = assign(f"getelementptr inbounds i64, ptr %columns, i64 {2 * leaf.position + 1}")
+            distance = assign(f"load i64, ptr {next_one}, align 8")
+            begin = assign(f"getelementptr inbounds i8, ptr {begin}, i64 {self._byte_distance(cell, distance)}")
+        kind = COLUMN_TYPES[self._column_types[leaf.position]][0]
+        return assign(f"getelementptr inbounds {kind}, ptr {begin}, i64 %row")
+
+    def _output_address(self, cell: ArrayCell) -> str:
+        assign = self.ir.assign
+        assert isinstance(cell.source, int)
+        if self._plan.items[cell.source].stage is not Stage.ROW:
+            return self._cell_address("%out", 0, cell, 8)
+        begin = assign(f"getelementptr inbounds i8, ptr %out, i64 {self._byte_distance(cell, '%stride')}")
+        return assign(f"getelementptr inbounds double, ptr {begin}, i64 %row")
+
+    def _cell_address(self, base: str, start: int, cell: ArrayCell, unit: int) -> str:
+        """Return the address of an element in an array whose elements are `unit` bytes apart."""
+        assign = self.ir.assign
+        address = assign(f"getelementptr inbounds i8, ptr {base}, i64 {start + cell.offset * unit}")
+        for counter, stride in cell.terms:
+            steps = self._multiple(counter, stride * unit)
+            address = assign(f"getelementptr inbounds i8, ptr {address}, i64 {steps}")
+        return address
+
+    def _multiple(self, counter: str, factor: int) -> str:
+        """Return a multiple of a counter."""
+        if (counter, factor) not in self._multiples:
+            self._multiples[counter, factor] = self.ir.assign(f"mul nuw nsw i64 {counter}, {factor}")
+        return self._multiples[counter, factor]
+
+    def _byte_distance(self, cell: ArrayCell, distance: str) -> str:
+        """Return the offset of an element in an array whose elements are `distance` bytes apart."""
+        assign = self.ir.assign
+        steps = str(cell.offset)
+        for counter, stride in cell.terms:
+            steps = assign(f"add nsw i64 {steps}, {self._multiple(counter, stride)}")
+        return assign(f"mul nsw i64 {steps}, {distance}")
+
+
+class RangeGuard:
+    """Checks that values that fast code relies on stay within a range: it tracks the extremes in the loops over a
+    strip.
+
+    If the check fails, the strip is recomputed with careful code.
+
+    Args:
+        memory: the memory access of the function.
+        sizes: values that must be between `MIN_MODERATE` and `MAX_MODERATE`.
+        angles: values whose magnitude must be at most `MAX_TRIG_ARGUMENT`.
+
+    Attributes:
+        checks: pairs of a value and whether it has a lower limit too.
+    """
+
+    def __init__(self, memory: MemoryAccess, sizes: Sequence[Vector], angles: Sequence[Vector]) -> None:
+        self._ir = memory.ir
+        self._floats, self._target = memory.module.float_vector, memory.target
+        self._addresses = memory.watched_addresses()
+        self._extremes = ["", ""]
+        self.checks = [(size, True) for size in sizes]
+        self.checks += [
+            (abs(x) * (MAX_MODERATE / MAX_TRIG_ARGUMENT), False) for x in angles
+        ]  # scaled to the same limit
+        for place, start in zip(self._addresses, (math.inf, 0.0), strict=True):
+            self._store_vector(f"splat (double {float_literal(start)})", place)
+
+    def begin(self, loop: Loop, before: Sequence[str]) -> None:
+        """Carry the extremes through a loop, ahead of which they were loaded."""
+        self._extremes = [loop.carry(self._ir.new_name(), self._floats, each) for each in before]
+
+    def load_extremes(self) -> list[str]:
+        """Load the extremes so far."""
+        load = f"load {self._floats}, ptr %s, align {self._target.vector_bytes}"
+        return [self._ir.assign(load % place) for place in self._addresses]
+
+    def observe(self, size: str, *, is_least: bool) -> None:
+        """Update the extremes with a value; nan leaves them unchanged."""
+        assign, masks = self._ir.assign, f"<{self._target.width} x i1>"
+        for k, predicate in ((0, "olt"), (1, "ogt")) if is_least else ((1, "ogt"),):
+            before = self._extremes[k]
+            is_new = assign(f"fcmp {predicate} {self._floats} {size}, {before}")
+            self._extremes[k] = assign(f"select {masks} {is_new}, {self._floats} {size}, {self._floats} {before}")
+
+    def end(self, loop: Loop) -> None:
+        """Pass the extremes on to the next iteration."""
+        for each in self._extremes:
+            loop.set_next(each)
+
+    def store_extremes(self, final_values: Sequence[str]) -> None:
+        """Store the final extremes of a loop."""
+        for value, place in zip(final_values, self._addresses, strict=True):
+            self._store_vector(value, place)
+
+    def violation(self) -> str:
+        """Return a condition: whether any value was outside the range."""
+        assign, width = self._ir.assign, self._target.width
+        least, most = self.load_extremes()
+        is_near = assign(f"fcmp olt {self._floats} {least}, splat (double {float_literal(MIN_MODERATE)})")
+        is_far = assign(f"fcmp ogt {self._floats} {most}, splat (double {float_literal(MAX_MODERATE)})")
+        either = assign(f"or <{width} x i1> {is_near}, {is_far}")
+        return assign(f"icmp ne i{width} {assign(f'bitcast <{width} x i1> {either} to i{width}')}, 0")
+
+    def _store_vector(self, value: str, place: str) -> None:
+        self._ir.emit(f"store {self._floats} {value}, ptr {place}, align {self._target.vector_bytes}")

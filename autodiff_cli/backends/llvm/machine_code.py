@@ -1,0 +1,533 @@
+"""From instructions to machine code: the target processor, LLVM modules as text, and their compilation.
+
+`FunctionBuilder` and `ModuleBuilder` write LLVM's text. `InstructionWriter` writes the instructions of `vectors` in an
+order that follows the results, one after the other, so that few values are alive at a time. Only calls of the
+mathematical library come first, with everything they need, because a call spills every register, including partial
+sums.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ColdPath, LaneType, Vector, topological_order
+from autodiff_cli.backends.protocol import CompilationError
+from autodiff_cli.cache import entry_name, load, store
+from autodiff_cli.numbers.machine_code import LLVM_LOCK, LLVM_VERSIONS, load_object_code, parse_assembly
+from autodiff_cli.version import __version__
+
+_VECTOR_LIBRARY = "libmvec.so.1"  # glibc's vector functions
+# The letter in its symbols for each vector width in doubles: SSE2, AVX2, AVX-512.
+_WIDTH_LETTERS = {2: "b", 4: "d", 8: "e"}
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A processor, as LLVM describes it.
+
+    Attributes:
+        triple: the architecture and operating system, as LLVM names them.
+        cpu: the model.
+        features: the instruction set extensions, as LLVM lists them.
+        width: the number of doubles in a vector.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    width: int
+
+    @property
+    def vector_bytes(self) -> int:
+        """The size of a vector."""
+        return 8 * self.width
+
+    @property
+    def register_count(self) -> int:
+        """The number of vector registers."""
+        return 32 if self.width == 8 or self.triple.startswith("aarch64") else 16
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a product and a sum, rounded once, are one instruction."""
+        return self.triple.startswith("aarch64") or "+fma," in f"{self.features},"
+
+    @property
+    def has_scalef(self) -> bool:
+        """Whether multiplying by a power of two is one instruction."""
+        return self.triple.startswith("x86_64") and self.width == 8
+
+    def vector_function(self, name: str, count: int) -> str | None:
+        """Return the symbol of the vector library's function of `count` vectors; None if there is none."""
+        if not self.triple.startswith("x86_64") or not _has_vector_library():
+            return None
+        mangled = f"_ZGV{_WIDTH_LETTERS[self.width]}N{self.width}{'v' * count}_{name}"
+        return mangled if llvm.address_of_symbol(mangled) else None
+
+    def target_machine(self, *, is_fast: bool = False) -> Any:
+        """Return LLVM's target machine.
+
+        Args:
+            is_fast: whether to compile in a third of the time, to code that takes half as long again.
+        """
+        _initialize_llvm()
+        # Higher levels take half as long again, and their code is not faster.
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=0 if is_fast else 1, reloc="pic", codemodel="default", jit=True
+        )
+
+
+@functools.cache
+def host_processor(width: int | None = None) -> Processor:
+    """Return the processor of this machine.
+
+    Args:
+        width: the number of doubles in a vector, at most what the processor supports; by default the maximum.
+    """
+    _initialize_llvm()
+    found = llvm.get_host_cpu_features()
+    widest = 8 if found.get("avx512f") and found.get("avx512dq") else 4 if found.get("avx2") and found.get("fma") else 2
+    if width is not None and width > widest:
+        raise ValueError(f"this processor has vectors of at most {widest} doubles")
+    return Processor(llvm.get_process_triple(), llvm.get_host_cpu_name(), found.flatten(), width or widest)
+
+
+@functools.cache
+def _initialize_llvm() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def _has_vector_library() -> bool:
+    try:
+        llvm.load_library_permanently(_VECTOR_LIBRARY)
+    except RuntimeError:
+        return False
+    return True
+
+
+class Loop:
+    """A counted loop under construction.
+
+    Attributes:
+        index: the name of its counter.
+    """
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        self._carried: list[tuple[str, str, str]] = []  # name, type, start
+        self._next: list[str] = []
+
+    def carry(self, name: str, kind: str, start: str) -> str:
+        """Add a value that each iteration passes to the next."""
+        self._carried.append((name, kind, start))
+        return name
+
+    def set_next(self, value: str) -> None:
+        """Set the next iteration's value of the next carried value, in the order of `carry`."""
+        self._next.append(value)
+
+    @property
+    def final_values(self) -> list[str]:
+        """The values that were passed on, which after the loop are the final ones."""
+        return self._next
+
+    def phis(self, before: str, latch: str) -> Iterator[str]:
+        """Yield the instructions that receive the carried values."""
+        for (name, kind, start), following in zip(self._carried, self._next, strict=True):
+            yield f"  {name} = phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]"
+
+
+class FunctionBuilder:
+    """Builds the text of a function.
+
+    Args:
+        head: the line before the body: `define … {`.
+    """
+
+    def __init__(self, head: str) -> None:
+        self.lines = [head, "entry:"]
+        self._name_count = 0
+        self._block = "entry"
+
+    def new_name(self) -> str:
+        """Return an unused name."""
+        self._name_count += 1
+        return f"%t{self._name_count}"
+
+    def assign(self, instruction: str) -> str:
+        """Add an instruction with a result, and return the result's name."""
+        name = self.new_name()
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def emit(self, instruction: str) -> None:
+        """Add an instruction without a result."""
+        self.lines.append(f"  {instruction}")
+
+    def new_label(self) -> str:
+        """Return an unused name for a block."""
+        self._name_count += 1
+        return f"b{self._name_count}"
+
+    def begin_block(self, label: str) -> None:
+        """Begin a block, to which the following instructions belong."""
+        self.lines.append(f"{label}:")
+        self._block = label
+
+    @property
+    def block(self) -> str:
+        """The label of the current block."""
+        return self._block
+
+    def finish(self) -> str:
+        """Return the text of the whole function, which returns at this point."""
+        return "\n".join([*self.lines, "  ret void", "}\n"])
+
+    @contextmanager
+    def loop(self, start: str, stop: str, step: int | str = 1) -> Iterator[Loop]:
+        """Add a loop around the instructions of this context.
+
+        The counter begins at `start` and increases by `step` as long as it is below `stop`. The body is executed at
+        least once.
+        """
+        before, head = self._block, self.new_label()
+        self.emit(f"br label %{head}")
+        self.begin_block(head)
+        place = len(self.lines)
+        loop = Loop(self.new_name())
+        yield loop
+        following = self.assign(f"add nuw nsw i64 {loop.index}, {step}")
+        more = self.assign(f"icmp ult i64 {following}, {stop}")
+        latch, after = self._block, self.new_label()
+        self.emit(f"br i1 {more}, label %{head}, label %{after}")
+        counter = f"  {loop.index} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"
+        self.lines[place:place] = [counter, *loop.phis(before, latch)]
+        self.begin_block(after)
+
+    @contextmanager
+    def branch(self, condition: str) -> Iterator[None]:
+        """Execute the instructions of this context only if a condition holds."""
+        then, after = self.new_label(), self.new_label()
+        self.emit(f"br i1 {condition}, label %{then}, label %{after}")
+        self.begin_block(then)
+        yield
+        self.emit(f"br label %{after}")
+        self.begin_block(after)
+
+
+# LLVM may fuse a product and a sum. No other fast-math flag is set, in particular none that assumes there is no nan.
+_CONTRACT = "contract "
+
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of √½
+
+VECTOR_ATTRIBUTES = "#0"  # the attribute group of functions with vectors
+
+
+class ModuleBuilder:
+    """Builds the text of a module: its functions and the declarations of the functions that they call.
+
+    Args:
+        target: the processor.
+
+    Attributes:
+        float_vector: the type of a vector of doubles.
+    """
+
+    def __init__(self, target: Processor) -> None:
+        self.target = target
+        self._functions: list[str] = []
+        self._declarations: dict[str, None] = {}
+        self._cold_paths: dict[ColdPath, str] = {}
+        self._types = {kind: f"<{target.width} x {kind.value}>" for kind in LaneType}
+        self.float_vector = self._types[LaneType.FLOAT]
+
+    def vector_type(self, kind: LaneType) -> str:
+        """Return the type of a vector."""
+        return self._types[kind]
+
+    def add(self, ir: FunctionBuilder) -> None:
+        """Add a function, which is finished here."""
+        self._functions.append(ir.finish())
+
+    def declare(self, signature: str) -> None:
+        """Declare a pure external function, such as `double @exp(double)`."""
+        self._declarations[f"declare {signature} #1"] = None
+
+    def declare_memset(self) -> None:
+        """Declare LLVM's function that fills memory."""
+        self._declarations["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"] = None
+
+    def sum_lanes(self, ir: FunctionBuilder, vector: str) -> str:
+        """Add an instruction that sums the lanes of a vector."""
+        name = f"@llvm.vector.reduce.fadd.v{self.target.width}f64"
+        self.declare(f"double {name}(double, {self.float_vector})")
+        return ir.assign(f"call reassoc double {name}(double -0.0, {self.float_vector} {vector})")
+
+    def cold_path(self, path: ColdPath) -> str:
+        """Return the name of the function with rarely executed code, adding it if necessary."""
+        if path not in self._cold_paths:
+            name = self._cold_paths[path] = f"@cold{len(self._cold_paths)}"
+            count = path.key[-1]
+            parameters = ", ".join(f"{self.float_vector} %a{k}" for k in range(count))
+            ir = FunctionBuilder(
+                f"define internal {self.float_vector} {name}({parameters}) noinline {VECTOR_ATTRIBUTES} {{"
+            )
+            writer = InstructionWriter(self, ir, lambda vector: f"%a{vector.detail}")
+            writer.write_all(topological_order([path.result]))
+            ir.emit(f"ret {self.float_vector} {writer.operand(path.result)}")
+            self._functions.append("\n".join([*ir.lines, "}\n"]))
+        return self._cold_paths[path]
+
+    def text(self) -> str:
+        """Return the text of the module."""
+        bits = 64 * self.target.width
+        # Without alignment, spilled registers may straddle cache lines.
+        of_vectors = (
+            f'alignstack={self.target.vector_bytes} "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}"'
+        )
+        attributes = (
+            f"attributes #0 = {{ nounwind {of_vectors} }}\nattributes #1 = {{ nounwind willreturn memory(none) }}\n"
+        )
+        head = f'target triple = "{self.target.triple}"\n'
+        return "\n".join([head, *self._declarations, "", *self._functions, attributes])
+
+
+class InstructionWriter:
+    """Writes instructions to a function.
+
+    Args:
+        module: the module of the function.
+        ir: the function.
+        load: writes the code for a `load` or `argument` instruction, and returns the name of the result.
+    """
+
+    def __init__(self, module: ModuleBuilder, ir: FunctionBuilder, load: Callable[[Vector], str]) -> None:
+        self._module = module
+        self._ir = ir
+        self._load = load
+        self._names: dict[Vector, str] = {}
+
+    def copy(self) -> InstructionWriter:
+        """Return a writer that knows all instructions written so far and continues on its own."""
+        writer = InstructionWriter(self._module, self._ir, self._load)
+        writer._names |= self._names
+        return writer
+
+    def operand(self, vector: Vector) -> str:
+        """Return the name of a written result, or the text of a constant."""
+        return f"splat (double {vector.detail})" if vector.op == "constant" else self._names[vector]
+
+    def write_all(self, vectors: Iterable[Vector]) -> None:
+        """Write instructions that are not written yet, given in an order in which inputs come first."""
+        for vector in vectors:
+            if vector not in self._names and vector.op != "constant":
+                self._names[vector] = self._write(vector)
+
+    def _write(self, vector: Vector) -> str:
+        assign, floats = self._ir.assign, self._module.float_vector
+        names = [self.operand(each) for each in vector.inputs]
+        match vector.op:
+            case "load" | "argument":
+                return self._load(vector)
+            case "fadd" | "fsub" | "fmul":
+                fused = "" if vector.detail == "rounded" else _CONTRACT
+                return assign(f"{vector.op} {fused}{floats} {names[0]}, {names[1]}")
+            case "fdiv" | "frem":
+                return assign(f"{vector.op} {floats} {names[0]}, {names[1]}")
+            case "fneg":
+                return assign(f"fneg {floats} {names[0]}")
+            case "fabs":
+                return self._write_call("fabs", names)
+            case "fcmp":
+                return assign(f"fcmp {vector.detail} {floats} {names[0]}, {names[1]}")
+            case "and" | "or":
+                return assign(f"{vector.op} {self._module.vector_type(LaneType.BOOL)} {names[0]}, {names[1]}")
+            case "not":
+                return assign(f"xor {self._module.vector_type(LaneType.BOOL)} {names[0]}, splat (i1 true)")
+            case "select":
+                masks = self._module.vector_type(LaneType.BOOL)
+                return assign(f"select {masks} {names[0]}, {floats} {names[1]}, {floats} {names[2]}")
+            case "exponent":  # moves the last bits to the exponent
+                integers = self._module.vector_type(LaneType.INTEGER)
+                bits = assign(f"bitcast {floats} {names[0]} to {integers}")
+                return assign(f"bitcast {integers} {assign(f'shl {integers} {bits}, splat (i64 52)')} to {floats}")
+            case "scaled":  # multiplies by a power of two
+                name = "@llvm.x86.avx512.mask.scalef.pd.512"
+                self._module.declare(f"{floats} {name}({floats}, {floats}, {floats}, i8, i32)")
+                operands = ", ".join(f"{floats} {each}" for each in (*names, names[0]))
+                return assign(f"call {floats} {name}({operands}, i8 -1, i32 4)")
+            case "binade" | "mantissa":  # 2^52 + 1023 + the k of x = 2^k·m, or m, which lies between √½ and √2
+                integers = self._module.vector_type(LaneType.INTEGER)
+                bits = assign(f"bitcast {floats} {names[0]} to {integers}")
+                shifted = assign(f"sub {integers} {bits}, splat (i64 {_SQRT_HALF_BITS - (1023 << 52)})")
+                if vector.op == "binade":
+                    k = assign(f"lshr {integers} {shifted}, splat (i64 52)")
+                    result = assign(f"or {integers} {k}, splat (i64 {1075 << 52})")
+                else:
+                    rest = assign(f"and {integers} {shifted}, splat (i64 {(1 << 52) - 1})")
+                    result = assign(f"add {integers} {rest}, splat (i64 {_SQRT_HALF_BITS})")
+                return assign(f"bitcast {integers} {result} to {floats}")
+            case "is_odd":  # the last bit
+                integers = self._module.vector_type(LaneType.INTEGER)
+                bits = assign(f"bitcast {floats} {names[0]} to {integers}")
+                return assign(f"trunc {integers} {bits} to {self._module.vector_type(LaneType.BOOL)}")
+            case "flip_sign":  # uses the last bit but one as a sign
+                integers = self._module.vector_type(LaneType.INTEGER)
+                bits, at = (assign(f"bitcast {floats} {name} to {integers}") for name in names)
+                shifted = assign(f"shl {integers} {at}, splat (i64 62)")
+                sign = assign(f"and {integers} {shifted}, splat (i64 {-(2**63)})")
+                return assign(f"bitcast {integers} {assign(f'xor {integers} {bits}, {sign}')} to {floats}")
+            case "call":
+                return self._write_call(vector.detail, names)
+            case "cold_path":
+                needed, usual, *arguments = names
+                operands = ", ".join(f"{floats} {each}" for each in arguments)
+                call = f"call {floats} {self._module.cold_path(vector.detail)}({operands})"
+                return self._write_branch(needed, usual, lambda: self._write_select(needed, assign(call), usual))
+        raise NotImplementedError(vector.op)
+
+    def _write_call(self, name: str, arguments: Sequence[str]) -> str:
+        module, count = self._module, len(arguments)
+        floats = module.float_vector
+        symbol = (
+            f"llvm.{name}.v{module.target.width}f64"
+            if name in INTRINSICS
+            else module.target.vector_function(name, count)
+        )
+        if symbol is None:
+            return self._write_scalar_calls(name, arguments)
+        module.declare(f"{floats} @{symbol}({', '.join([floats] * count)})")
+        return self._ir.assign(f"call {floats} @{symbol}({', '.join(f'{floats} {each}' for each in arguments)})")
+
+    def _write_scalar_calls(self, name: str, arguments: Sequence[str]) -> str:
+        """Write calls of the C library's function, one per lane."""
+        assign, floats = self._ir.assign, self._module.float_vector
+        self._module.declare(f"double @{name}({', '.join(['double'] * len(arguments))})")
+        result = "poison"
+        for lane in range(self._module.target.width):
+            lanes = [assign(f"extractelement {floats} {each}, i64 {lane}") for each in arguments]
+            value = assign(f"call double @{name}({', '.join(f'double {each}' for each in lanes)})")
+            result = assign(f"insertelement {floats} {result}, double {value}, i64 {lane}")
+        return result
+
+    def _write_select(self, mask: str, yes: str, no: str) -> str:
+        masks, floats = self._module.vector_type(LaneType.BOOL), self._module.float_vector
+        return self._ir.assign(f"select {masks} {mask}, {floats} {yes}, {floats} {no}")
+
+    def _write_branch(self, needed: str, usual: str, careful: Callable[[], str]) -> str:
+        """Write a branch to careful code, which is executed only if a lane of the mask requires it."""
+        ir, masks, width = self._ir, self._module.vector_type(LaneType.BOOL), self._module.target.width
+        lanes = ir.assign(f"bitcast {masks} {needed} to i{width}")
+        any_lane = ir.assign(f"icmp ne i{width} {lanes}, 0")
+        before, slow, after = ir.block, ir.new_label(), ir.new_label()
+        ir.emit(f"br i1 {any_lane}, label %{slow}, label %{after}")
+        ir.begin_block(slow)
+        chosen = careful()
+        ir.emit(f"br label %{after}")
+        ir.begin_block(after)
+        return ir.assign(f"phi {self._module.float_vector} [ {usual}, %{before} ], [ {chosen}, %{slow} ]")
+
+
+class InstructionOrder:
+    """An order of instructions.
+
+    Args:
+        roots: the required results, in the order of their use.
+
+    Attributes:
+        invariant: the instructions that are the same in every iteration of the loop over rows.
+        hoisted: varying calls of the library, and everything else they need.
+        loads: all loads.
+        size: the number of instructions.
+        has_functions: whether there are functions, called or inlined.
+    """
+
+    def __init__(self, roots: Sequence[Vector]) -> None:
+        order = topological_order(roots)
+        calls: set[Vector] = set()
+        for vector in reversed(order):
+            if vector in calls or (vector.op == "call" and vector.detail not in INTRINSICS):
+                calls.add(vector)
+                calls.update(vector.inputs)
+        self.invariant = [vector for vector in order if not vector.is_varying]
+        self.hoisted = [vector for vector in order if vector.is_varying and vector in calls]
+        self.loads = [vector for vector in order if vector.op == "load"]
+        self.size = len(order)
+        self.has_functions = bool(self.hoisted) or any(vector.op in BIT_OPERATIONS for vector in order)
+        self._taken = {*self.invariant, *self.hoisted}
+
+    def take(self, root: Vector) -> list[Vector]:
+        """Return the instructions of a root, and those before it, that no earlier call returned."""
+        return topological_order([root], self._taken)
+
+
+_LONG_TEXT = 500_000  # characters: longer modules take seconds to optimise
+_RunFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class CompiledModule:
+    """Machine code in memory, and the functions that it exports."""
+
+    def __init__(self, text: str, target: Processor) -> None:
+        with LLVM_LOCK:
+            self._engine = load_object_code(_object_code(text, target), target.target_machine())
+
+    def address(self, name: str) -> int:
+        """Return the address of a function. Raises CompilationError if a function that it calls cannot be found."""
+        with _as_compilation_error():
+            found: int = self._engine.get_function_address(name)
+        return found
+
+    def function(self, name: str, kind: Any = _RunFunction) -> Any:
+        """Return a function as a ctypes function; by default one that takes two addresses."""
+        return kind(self.address(name))
+
+
+def compile_module(write: Callable[[], str], target: Processor) -> CompiledModule:
+    """Return the machine code of the module that `write` returns as text.
+
+    Errors in `write`, or in its text, are bugs and are raised unchanged.
+
+    Raises:
+        CompilationError: if LLVM cannot compile the module on this machine.
+    """
+    with _as_compilation_error((MemoryError,)):
+        text = write()
+    with _as_compilation_error():
+        return CompiledModule(text, target)
+
+
+@contextlib.contextmanager
+def _as_compilation_error(kinds: tuple[type[Exception], ...] = (RuntimeError, OSError, MemoryError)) -> Iterator[None]:
+    """Raise errors of these types, by default those of LLVM and its linker, as CompilationError."""
+    try:
+        yield
+    except kinds as error:
+        raise CompilationError(str(error) or type(error).__name__) from error
+
+
+def assembly(text: str, target: Processor) -> str:
+    """Return the assembly code of a module, for reading."""
+    with LLVM_LOCK:
+        found: str = target.target_machine().emit_assembly(parse_assembly(text))
+    return found
+
+
+def _object_code(text: str, target: Processor) -> bytes:
+    """Return the object code of a module, from the cache or newly compiled."""
+    name = entry_name("kernel", text, target.triple, target.cpu, target.features, __version__, *LLVM_VERSIONS)
+    code = load(name)
+    if code is None:
+        code = target.target_machine(is_fast=len(text) > _LONG_TEXT).emit_object(parse_assembly(text))
+        store(name, code)
+    return code

@@ -1,0 +1,665 @@
+"""The plan of a kernel: array operations with explicit strides, made from graphs.
+
+Every operation becomes an item that is computed for each element of an array, and for each row of data if it depends on
+a column. Operations that only select or rearrange elements (an index, a transpose, broadcasting) are no items but
+strided views of other arrays. Other operations on whole arrays are reduced to sums, products, extremes and the assembly
+of arrays from parts.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from autodiff_cli.algebra.table import NodeTable, build_node, share
+from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_to_vectors
+from autodiff_cli.backends.llvm.vectors import LaneType, Vector, VectorCode
+from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, totals
+from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
+from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.ops.arithmetic import abs_, and_, where
+from autodiff_cli.ops.elementary import exp, log, sqrt, square
+from autodiff_cli.ops.structural import dot, largest, literal_index, logsumexp, norm, size, softmax, sum_
+
+Compute: TypeAlias = Callable[..., Vector | None]
+
+
+class Stage(enum.IntEnum):
+    """When a value is computed: once per point, for each row, or after all rows, if it depends on a total."""
+
+    UNIFORM = 0
+    ROW = 1
+    TOTAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInput:
+    """An input of a kernel: a leaf of its graphs.
+
+    Attributes:
+        name: the name of the leaf.
+        shape: its shape for one row.
+        stage: `ROW` for a column, `UNIFORM` for a value of the point.
+        position: the number of the column, or the position of its first element among the numbers of the point.
+    """
+
+    name: str
+    shape: Shape
+    stage: Stage
+    position: int
+
+
+ROW_COUNT_INPUT = KernelInput("", (), Stage.TOTAL, 0)  # the number of rows of a block
+
+
+@dataclass(frozen=True, slots=True)
+class StridedView:
+    """An array view: which elements of an item or of an input are read, as in NumPy.
+
+    Attributes:
+        source: the number of the item, or the input.
+        shape: the shape of the view.
+        offset: the position of the first element.
+        strides: the distance between elements along each axis; 0 along axes that are broadcast.
+    """
+
+    source: int | KernelInput
+    shape: Shape
+    offset: int
+    strides: tuple[int, ...]
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether all elements are read consecutively, from the first on."""
+        return self.offset == 0 and self.strides == contiguous_strides(self.shape)
+
+
+ItemInput: TypeAlias = StridedView | float
+
+
+class Effect(enum.Enum):
+    """What happens to a computed value."""
+
+    STORE = "keep"  # in an element of an array
+    ADD = "add"  # reduced along the axes whose stride is 0
+    MULTIPLY = "multiply"
+    MAXIMUM = "largest"
+    MINIMUM = "smallest"
+    TOTAL = "total"  # summed over rows
+    OUTPUT = "write"  # written to the outputs
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseItem:
+    """A function of vectors that is applied to each element.
+
+    Attributes:
+        compute: the function.
+        inputs: views of the iteration's shape, or constants.
+        shape: the shape of the iteration.
+        stage: when the item is computed.
+        effect: what happens to the values.
+        strides: the strides of the result along the axes of the iteration; 0 along axes that are reduced.
+        size: the number of elements of the result.
+        offset: the position of the first element among the outputs, for `Effect.OUTPUT`.
+    """
+
+    compute: Compute
+    inputs: tuple[ItemInput, ...]
+    shape: Shape
+    stage: Stage
+    effect: Effect
+    strides: tuple[int, ...]
+    size: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCall:
+    """A NumPy function that is called for all elements and a strip of rows at a time. Its inputs are contiguous."""
+
+    op: Op
+    inputs: tuple[ItemInput, ...]
+    shape: Shape
+    stage: Stage
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledArray:
+    """An array assembled from parts, each with the offset and the strides of its elements; all other elements are 0."""
+
+    inputs: tuple[ItemInput, ...]
+    shapes: tuple[Shape, ...]
+    offsets: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+    stage: Stage
+    size: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the parts cover the array."""
+        return sum(map(math.prod, self.shapes)) == self.size
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """The product of a matrix that is common to all rows with one vector per row, read over (size, inner) and
+    (inner,).
+    """
+
+    inputs: tuple[StridedView, StridedView]
+    inner: int
+    size: int
+    stage: Stage = Stage.ROW
+
+
+Item: TypeAlias = ElementwiseItem | PythonCall | AssembledArray | MatrixProduct
+
+
+@dataclass(slots=True)
+class KernelPlan:
+    """Everything that a kernel computes.
+
+    Attributes:
+        column_inputs: the columns, by position.
+        point_inputs: the values of the point, by position.
+        items: the items, each after its inputs.
+        value_count: the number of outputs, for each row or as sums.
+    """
+
+    column_inputs: list[KernelInput] = field(default_factory=list)
+    point_inputs: list[KernelInput] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    value_count: int = 0
+
+    def stage_of(self, operand: ItemInput) -> Stage:
+        """Return the stage in which a value is known."""
+        if isinstance(operand, float):
+            return Stage.UNIFORM
+        if isinstance(operand.source, KernelInput):
+            return operand.source.stage
+        item = self.items[operand.source]
+        return Stage.TOTAL if isinstance(item, ElementwiseItem) and item.effect is Effect.TOTAL else item.stage
+
+    def latest_stage(self, inputs: Iterable[ItemInput]) -> Stage:
+        """Return the stage in which all of these values are known."""
+        return max(map(self.stage_of, inputs), default=Stage.UNIFORM)
+
+
+def contiguous_strides(shape: Shape) -> tuple[int, ...]:
+    """Return the strides of a contiguous array, in elements; the last axis varies fastest.
+
+    >>> contiguous_strides((2, 3))
+    (3, 1)
+    """
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def broadcast_view(view: ItemInput, shape: Shape) -> ItemInput:
+    """Return a view of an input that is broadcast to a shape."""
+    if isinstance(view, float) or view.shape == shape:
+        return view
+    missing = len(shape) - len(view.shape)
+    strides = tuple(0 if n == 1 else stride for n, stride in zip(view.shape, view.strides, strict=True))
+    return StridedView(view.source, shape, view.offset, (0,) * missing + strides)
+
+
+def view_along(view: ItemInput, over: Shape, axes: Sequence[int]) -> ItemInput:
+    """Return a view of an input whose axes are the given axes of an iteration over `over`; it is constant along the
+    others.
+    """
+    if isinstance(view, float):
+        return view
+    strides = dict(zip(axes, view.strides, strict=True))
+    return StridedView(view.source, over, view.offset, tuple(strides.get(axis, 0) for axis in range(len(over))))
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Rough costs in nanoseconds, which tell a microsecond from a second until a kernel has been measured."""
+
+    instruction: float = 0.25  # per vector
+    operation: float = 2.0  # per vector: the average over arithmetic and functions
+    python_call: float = 150.0  # per number, in a NumPy function without a vector form
+
+
+_COSTS = CostModel()
+
+
+def seconds_per_row(plan: KernelPlan, width: int) -> float:
+    """Return an estimate of the time that a row takes on one thread, until it has been measured.
+
+    Args:
+        plan: the plan.
+        width: the number of rows in a vector.
+    """
+    total = 0.0
+    for item in plan.items:
+        if item.stage is not Stage.ROW:
+            continue
+        match item:
+            case MatrixProduct():
+                total += item.size * item.inner * _COSTS.instruction / width
+            case PythonCall():
+                total += item.size * _COSTS.python_call
+            case ElementwiseItem():
+                total += math.prod(item.shape) * _COSTS.operation / width
+            case _:
+                total += item.size * _COSTS.instruction / width
+    return total * 1e-9
+
+
+_INFINITY = constant("inf")
+
+
+def _norm(x: Node) -> Node:
+    """Return the root of the sum of squares, scaled by the largest element so that squares neither overflow nor
+    vanish.
+    """
+    sizes = abs_(x)
+    scale = largest(sizes)
+    usable = and_(scale > 0, scale < _INFINITY)
+    return where(usable, scale * sqrt(sum_(square(sizes / where(usable, scale, 1)))), scale)
+
+
+def _logsumexp(x: Node) -> Node:
+    top = largest(x)
+    shift = where(abs_(top) < _INFINITY, top, 0)
+    return shift + log(sum_(exp(x - shift)))
+
+
+def _softmax(x: Node) -> Node:
+    z = exp(x - largest(x))
+    return z / sum_(z)
+
+
+_ARRAY_DEFINITIONS: dict[Op, Callable[..., Node]] = {
+    norm: _norm,
+    logsumexp: _logsumexp,
+    softmax: _softmax,
+    dot: lambda a, b: sum_(a * b),
+}
+
+
+def expand_array_operations(roots: Sequence[Node], leaves: Mapping[str, Shape]) -> list[Node]:
+    """Return the graphs with operations on whole arrays expressed by fewer ones, and common sub-expressions shared.
+
+    Args:
+        roots: the graphs.
+        leaves: the shapes of the leaves that are not scalars, by name.
+    """
+    shapes = ShapeInference(leaves)
+
+    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
+        if op is size:
+            return table.leaf(constant(str(math.prod(shapes.infer(inputs[0]) or ()))))
+        definition = _definition_of(op, inputs)
+        return build_node(table, op, inputs) if definition is None else _insert_graph(table, definition, inputs)
+
+    return NodeTable(rewrite).rebuild(roots)
+
+
+def _definition_of(op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    """Return an operation on whole arrays expressed by others; None if it remains."""
+    if op in _ARRAY_DEFINITIONS:
+        return _ARRAY_DEFINITIONS[op](*inputs)
+    expansion = op.expand(len(inputs)) if op.is_structural else None
+    if expansion is None:
+        return None
+    return substitute([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
+
+
+def _insert_graph(table: NodeTable, graph: Node, inputs: tuple[Node, ...]) -> Node:
+    """Return a graph over nodes of the table, rebuilt in the table."""
+    rebuilt: dict[Node, Node] = {node: node for node in inputs}
+    for node in topological_order([graph]):
+        if node in rebuilt:
+            continue
+        rebuilt[node] = (
+            table.leaf(node) if node.op is None else table.apply(node.op, *[rebuilt[each] for each in node.inputs])
+        )
+    return rebuilt[graph]
+
+
+def plan_kernel(graphs: RowGraphs, *, is_summed: bool, leading: Sequence[str] = ()) -> KernelPlan:
+    """Return the plan for graphs, or for their sums over rows.
+
+    Args:
+        graphs: the graphs.
+        is_summed: whether to compute sums over rows.
+        leading: leaves whose numbers come first in the point, consecutively; the others follow at the next multiple of
+            `POINT_ALIGNMENT`.
+    """
+    outputs = expand_array_operations(share(graphs.outputs), graphs.leaf_shapes)
+    if is_summed:
+        outputs = totals(outputs, graphs.columns, graphs.leaf_shapes)
+    # Derivatives in the order in which a backward sweep computes them: towards the last parameters first.
+    tape = Tape([*outputs[:1], *outputs[:0:-1]])
+    planner = _Planner(graphs, leading)
+    stage = Stage.TOTAL if is_summed else Stage.ROW
+    output_positions: dict[Node, list[tuple[Shape, int]]] = {}
+    for output, output_shape, numbers in zip(outputs, graphs.output_shapes, graphs.output_slices, strict=True):
+        output_positions.setdefault(output, []).append((output_shape, numbers.start))
+    for node, shape in zip(tape.nodes, infer_shapes(tape, graphs.leaf_shapes), strict=True):
+        planner.add_node(node, shape)
+        for output_shape, start in output_positions.get(node, ()):
+            planner.add_output(node, output_shape, start, stage)
+    planner.plan.value_count = graphs.value_count
+    return planner.plan
+
+
+class _Planner:
+    def __init__(self, graphs: RowGraphs, first: Sequence[str]) -> None:
+        self.plan = KernelPlan()
+        self._columns = graphs.columns
+        self._views: dict[Node, ItemInput] = {ROW_COUNT_NODE: StridedView(ROW_COUNT_INPUT, (), 0, ())}
+        self._shapes: dict[Node, Shape] = {ROW_COUNT_NODE: ()}
+        self._point_size = 0
+        self._leading_inputs: dict[str, KernelInput] = {}
+        for name in first:
+            self._leading_inputs[name] = self._add_point_input(name, graphs.leaf_shapes.get(name, ()))
+        self._point_size = aligned_count(self._point_size)
+
+    def add_node(self, node: Node, shape: Shape) -> None:
+        """Plan the value of a node whose inputs are planned."""
+        if node in self._views:
+            return
+        self._shapes[node] = shape
+        if node.op is None:
+            self._views[node] = (
+                float(ARRAYS.parse_constant(node.text)) if node.is_constant else self._input_view(node, shape)
+            )
+            return
+        inputs = [self._views[child] for child in node.inputs]
+        shapes = [self._shapes[child] for child in node.inputs]
+        if node.op in TOTAL_FUNCTIONS:
+            self._views[node] = self._add_total(inputs[:-1], shapes[:-1], shape)
+        elif node.op.is_structural:
+            self._views[node] = _ARRAY_RULES[node.op.name](self, node, inputs, shapes, shape)
+        else:
+            self._views[node] = self._apply_elementwise(node.op, inputs, shape)
+
+    def add_output(self, node: Node, shape: Shape, offset: int, stage: Stage) -> None:
+        """Add an item that writes a value to the outputs, element by element."""
+        inputs = (broadcast_view(self._views[node], shape),)
+        self.add_item(
+            ElementwiseItem(
+                _identity, inputs, shape, stage, Effect.OUTPUT, contiguous_strides(shape), math.prod(shape), offset
+            )
+        )
+
+    def add_item(self, item: Item, shape: Shape = ()) -> StridedView:
+        """Add an item, and return a view of its elements."""
+        self.plan.items.append(item)
+        return StridedView(len(self.plan.items) - 1, shape, 0, contiguous_strides(shape))
+
+    def add_elementwise(self, compute: Compute, inputs: Sequence[ItemInput], shape: Shape) -> StridedView:
+        """Add an item that computes an array element by element, and return its view."""
+        views = tuple(broadcast_view(each, shape) for each in inputs)
+        stage = self.plan.latest_stage(inputs)
+        return self.add_item(
+            ElementwiseItem(compute, views, shape, stage, Effect.STORE, contiguous_strides(shape), math.prod(shape)),
+            shape,
+        )
+
+    def add_reduction(
+        self, effect: Effect, factors: Sequence[ItemInput], over: Shape, strides: tuple[int, ...], shape: Shape
+    ) -> StridedView:
+        """Add an item that reduces the product of the factors along the axes whose stride is 0, and return its view."""
+        compute = _identity if len(factors) == 1 else ARITHMETIC["mul"]
+        stage = Stage.ROW if effect is Effect.TOTAL else self.plan.latest_stage(factors)
+        return self.add_item(
+            ElementwiseItem(compute, tuple(factors), over, stage, effect, strides, math.prod(shape)), shape
+        )
+
+    def add_matrix_product(
+        self, matrix: StridedView, strides: tuple[int, ...], vector: StridedView, shape: Shape
+    ) -> StridedView:
+        """Add the product of a matrix that is common to all rows, read with these strides, with one vector per row."""
+        contiguous = self._contiguous(vector, vector.shape)
+        assert isinstance(contiguous, StridedView)
+        length = vector.shape[0]
+        matrix_view = StridedView(matrix.source, (*shape, length), matrix.offset, strides)
+        return self.add_item(MatrixProduct((matrix_view, contiguous), length, shape[0]), shape)
+
+    def _input_view(self, node: Node, shape: Shape) -> StridedView:
+        if node.text in self._columns:
+            leaf = KernelInput(node.text, shape, Stage.ROW, len(self.plan.column_inputs))
+            self.plan.column_inputs.append(leaf)
+        else:
+            leaf = self._leading_inputs.get(node.text) or self._add_point_input(node.text, shape)
+        return StridedView(leaf, shape, 0, contiguous_strides(shape))
+
+    def _add_point_input(self, name: str, shape: Shape) -> KernelInput:
+        leaf = KernelInput(name, shape, Stage.UNIFORM, self._point_size)
+        self.plan.point_inputs.append(leaf)
+        self._point_size += math.prod(shape)
+        return leaf
+
+    def _apply_elementwise(self, op: Op, inputs: Sequence[ItemInput], shape: Shape) -> ItemInput:
+        constants = [each for each in inputs if isinstance(each, float)]
+        if len(constants) == len(inputs):
+            with ignore_float_errors():
+                return float(ARRAYS.function(op, len(inputs))(*constants))
+        if not _has_vector_form(op, tuple(each if isinstance(each, float) else None for each in inputs)):
+            views = tuple(self._contiguous(each, shape) for each in inputs)
+            return self.add_item(PythonCall(op, views, shape, self.plan.latest_stage(inputs), math.prod(shape)), shape)
+        return self.add_elementwise(lambda *vectors: apply_to_vectors(op, *vectors), inputs, shape)
+
+    def _contiguous(self, view: ItemInput, shape: Shape) -> ItemInput:
+        """Return a contiguous view of these elements, copied if necessary."""
+        if isinstance(view, float):
+            return view
+        is_stored = isinstance(view.source, int) and view.shape == shape and view.is_contiguous
+        return view if is_stored else self.add_elementwise(_identity, [view], shape)
+
+    def _add_total(self, factors: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape) -> StridedView:
+        """Add the sum over rows of an array, of an outer product, or of a matrix product."""
+        if len(factors) == 1:
+            return self.add_reduction(
+                Effect.TOTAL, [broadcast_view(factors[0], shape)], shape, contiguous_strides(shape), shape
+            )
+        if len(sizes[0]) == 1:
+            return self.add_reduction(
+                Effect.TOTAL, _outer_factors(factors, shape), shape, contiguous_strides(shape), shape
+            )
+        over, views = _product_loop(factors, sizes)
+        return self.add_reduction(Effect.TOTAL, views, over, (*contiguous_strides(shape), 0), shape)
+
+
+POINT_ALIGNMENT = 8  # numbers in the widest vector
+
+
+def aligned_count(count: int) -> int:
+    """Return the number rounded up to a multiple of `POINT_ALIGNMENT`."""
+    return -(-count // POINT_ALIGNMENT) * POINT_ALIGNMENT
+
+
+def _identity(x: Vector) -> Vector:
+    return x
+
+
+@functools.lru_cache(4096)
+def _has_vector_form(op: Op, numbers: tuple[float | None, ...]) -> bool:
+    """Return whether an operation has a vector form for these inputs: constants, or None where a value is unknown.
+
+    Some operations only have a vector form for certain constants.
+    """
+    code = VectorCode()
+    vectors = [
+        code.make("load", LaneType.FLOAT, detail=k, is_varying=True) if each is None else code.as_vector(each)
+        for k, each in enumerate(numbers)
+    ]
+    return apply_to_vectors(op, *vectors) is not None
+
+
+# --- Rules of operations on whole arrays
+
+ArrayRule: TypeAlias = Callable[[_Planner, Node, Sequence[ItemInput], Sequence[Shape], Shape], ItemInput]
+
+
+def _plan_index(_: _Planner, node: Node, inputs: Sequence[ItemInput], __: Sequence[Shape], shape: Shape) -> ItemInput:
+    return _view_at(inputs[0], shape, _whole_numbers(node.inputs[1:]), len(node.inputs) - 1)
+
+
+def _plan_part(_: _Planner, node: Node, inputs: Sequence[ItemInput], __: Sequence[Shape], shape: Shape) -> ItemInput:
+    return _view_at(inputs[0], shape, _whole_numbers(node.inputs[1:2]), 0)
+
+
+def _view_at(array: ItemInput, shape: Shape, positions: Sequence[int], dropped_axes: int) -> ItemInput:
+    """Return a view of the elements at a position, without the first axes."""
+    if isinstance(array, float):
+        return array  # an array of equal numbers
+    return StridedView(
+        array.source, shape, array.offset + _offset(positions, array.strides), array.strides[dropped_axes:]
+    )
+
+
+def _offset(positions: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(k * stride for k, stride in zip(positions, strides, strict=False))
+
+
+def _whole_numbers(nodes: Sequence[Node]) -> list[int]:
+    """Return the integers of literal nodes; shapes have been checked."""
+    return [literal_index(node) or 0 for node in nodes]
+
+
+def _plan_transpose(
+    _: _Planner, __: Node, inputs: Sequence[ItemInput], ___: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    if isinstance(inputs[0], float):
+        return inputs[0]
+    return StridedView(inputs[0].source, shape, inputs[0].offset, inputs[0].strides[::-1])
+
+
+def _plan_broadcast(
+    _: _Planner, __: Node, inputs: Sequence[ItemInput], ___: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    return broadcast_view(inputs[0], shape)
+
+
+def _plan_sum_like(
+    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    over = sizes[0]
+    if over == shape:
+        return inputs[0]
+    own = contiguous_strides(shape)
+    missing = len(over) - len(shape)
+    strides = tuple(
+        0 if axis < missing or shape[axis - missing] != length else own[axis - missing]
+        for axis, length in enumerate(over)
+    )
+    return planner.add_reduction(Effect.ADD, [inputs[0]], over, strides, shape)
+
+
+def _reduction_rule(effect: Effect) -> ArrayRule:
+    def reduced(
+        planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
+    ) -> ItemInput:
+        return planner.add_reduction(effect, inputs, sizes[0], (0,) * len(sizes[0]), shape)
+
+    return reduced
+
+
+def _outer_factors(factors: Sequence[ItemInput], shape: Shape) -> list[ItemInput]:
+    return [view_along(factors[0], shape, (0,)), view_along(factors[1], shape, (1,))]
+
+
+def _plan_outer(
+    planner: _Planner, _: Node, inputs: Sequence[ItemInput], __: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    return planner.add_elementwise(ARITHMETIC["mul"], _outer_factors(inputs, shape), shape)
+
+
+def _product_loop(factors: Sequence[ItemInput], sizes: Sequence[Shape]) -> tuple[Shape, list[ItemInput]]:
+    """Return the axes of the loops of a matrix product, the summed one last, and views of the factors."""
+    left, right = sizes[0], sizes[1]
+    over = (*left[:-1], *right[1:], right[0])
+    last = len(over) - 1
+    first, second = (*range(len(left) - 1), last), (last, *range(len(left) - 1, last))
+    return over, [view_along(factors[0], over, first), view_along(factors[1], over, second)]
+
+
+def _plan_matmul(
+    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    left, right = inputs
+    if isinstance(left, StridedView) and isinstance(right, StridedView):
+        for matrix, vector, strides in ((left, right, left.strides), (right, left, right.strides[::-1])):
+            is_layer = (planner.plan.stage_of(matrix), planner.plan.stage_of(vector)) == (Stage.UNIFORM, Stage.ROW)
+            if is_layer and (len(matrix.shape), len(vector.shape)) == (2, 1):
+                return planner.add_matrix_product(matrix, strides, vector, shape)
+    over, views = _product_loop(inputs, sizes)
+    return planner.add_reduction(Effect.ADD, views, over, (*contiguous_strides(shape), 0), shape)
+
+
+def _plan_stack(
+    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    length = math.prod(sizes[0])
+    return _assemble(planner, inputs, sizes, [k * length for k in range(len(inputs))], shape)
+
+
+def _plan_concat(
+    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    starts = [0]
+    for input_shape in sizes:
+        starts.append(starts[-1] + math.prod(input_shape))
+    return _assemble(planner, inputs, sizes, starts[:-1], shape)
+
+
+def _plan_place(
+    planner: _Planner, node: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    return _assemble(
+        planner, inputs[:1], sizes, [_offset(_whole_numbers(node.inputs[2:]), contiguous_strides(shape))], shape
+    )
+
+
+def _plan_pad(
+    planner: _Planner, node: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
+) -> ItemInput:
+    return _assemble(
+        planner, inputs[:1], sizes, [_offset(_whole_numbers(node.inputs[1:2]), contiguous_strides(shape))], shape
+    )
+
+
+def _assemble(
+    planner: _Planner, inputs: Sequence[ItemInput], sizes: Sequence[Shape], offsets: Sequence[int], shape: Shape
+) -> ItemInput:
+    shapes = tuple(sizes[: len(inputs)])
+    strides = tuple(map(contiguous_strides, shapes))
+    stage = planner.plan.latest_stage(inputs)
+    return planner.add_item(
+        AssembledArray(tuple(inputs), shapes, tuple(offsets), strides, stage, math.prod(shape)), shape
+    )
+
+
+_ARRAY_RULES: dict[str, ArrayRule] = {
+    "broadcast_like": _plan_broadcast,
+    "sum_like": _plan_sum_like,
+    "sum": _reduction_rule(Effect.ADD),
+    "largest": _reduction_rule(Effect.MAXIMUM),
+    "smallest": _reduction_rule(Effect.MINIMUM),
+    "prod": _reduction_rule(Effect.MULTIPLY),
+    "matmul": _plan_matmul,
+    "outer": _plan_outer,
+    "stack": _plan_stack,
+    "index": _plan_index,
+    "place": _plan_place,
+    "concat": _plan_concat,
+    "part": _plan_part,
+    "pad": _plan_pad,
+    "transpose": _plan_transpose,
+}

@@ -1,0 +1,721 @@
+"""Instructions on vector registers: arithmetic on `Vector` objects builds a graph of instructions.
+
+A `Vector` holds as many numbers as a register, one per row of data. The usual operators create instructions; equal
+instructions with equal inputs are the same object, so common sub-expressions of all formulas are computed once.
+`machine_code` orders the instructions and writes them as LLVM's text.
+
+Two rewrites make graphs faster:
+
+- Repeated division by one number becomes one division and products. The product n·(1/d) is off by up to 1.5 units in
+the last place, a quotient by half a unit, and 1/d must neither overflow nor lose digits as a denormal number. Where
+that is not certain, as it is for 1 + exp(-|x|), divisors are watched: if one comes too near the ends of the range, its
+strip of rows is recomputed with divisions.
+- Exponentials, logarithms, sines and cosines are inlined instead of calling a library. A call spills every register; a
+polynomial between other instructions does not, and the sine and the cosine of one argument share its reduction. The
+methods are the usual ones (Cody and Waite, "Software Manual for the Elementary Functions", 1980): a multiple of log(2)
+or of π/2 is subtracted in parts with fused multiply-adds, or the exponent is taken off as bits; the remainder goes into
+a polynomial, a Chebyshev fit accurate to 2^-56; exponents and signs are restored as bits. Without fused multiply-add
+instructions calls remain.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+Operand: TypeAlias = "Vector | float"
+
+# Functions that LLVM compiles to one instruction or few, by their names there.
+INTRINSICS = frozenset(("sqrt", "floor", "ceil", "roundeven", "copysign", "fma", "fabs"))
+
+# Instructions on the bits of numbers, which inlined functions consist of.
+BIT_OPERATIONS = frozenset(("scaled", "exponent", "binade", "mantissa", "is_odd", "flip_sign"))
+
+
+class LaneType(enum.Enum):
+    """The type of the lanes of a vector."""
+
+    FLOAT = "double"
+    BOOL = "i1"
+    INTEGER = "i64"
+
+    __hash__ = object.__hash__  # part of the key of every instruction, so its hash must be fast
+
+
+class Vector:
+    """An instruction and its result.
+
+    Attributes:
+        op: the operation: LLVM's name, or a name that `machine_code.InstructionWriter` translates.
+        inputs: the operands.
+        detail: further information, such as a number, the name of a function, or an address in memory.
+        is_varying: whether the result differs from one iteration of the loop over rows to the next.
+        rank: the number of instructions that were created before.
+
+    >>> code = VectorCode()
+    >>> x = code.make("load", LaneType.FLOAT, detail="x", is_varying=True)
+    >>> x * 2 + 1 is x * 2 + 1, x * 2 is x * 3
+    (True, False)
+    """
+
+    __slots__ = ("code", "detail", "inputs", "is_varying", "lane_type", "op", "rank")
+
+    def __init__(
+        self,
+        code: VectorCode,
+        rank: int,
+        op: str,
+        lane_type: LaneType,
+        inputs: tuple[Vector, ...],
+        detail: Any,
+        is_varying: bool,
+    ) -> None:
+        self.code = code
+        self.rank = rank
+        self.op = op
+        self.lane_type = lane_type
+        self.inputs = inputs
+        self.detail = detail
+        self.is_varying = is_varying
+
+    @property
+    def constant(self) -> float | None:
+        """The constant in all lanes; None if the value is not known at compile time."""
+        return _parse_literal(self.detail) if self.op == "constant" else None
+
+    def __add__(self, other: Operand) -> Vector:
+        return self.code.sum(self, self.code.as_vector(other))
+
+    def __radd__(self, other: Operand) -> Vector:
+        return self.code.sum(self.code.as_vector(other), self)
+
+    def __sub__(self, other: Operand) -> Vector:
+        return self.code.difference(self, self.code.as_vector(other))
+
+    def __rsub__(self, other: Operand) -> Vector:
+        return self.code.difference(self.code.as_vector(other), self)
+
+    def __mul__(self, other: Operand) -> Vector:
+        return self.code.product(self, self.code.as_vector(other))
+
+    def __rmul__(self, other: Operand) -> Vector:
+        return self.code.product(self.code.as_vector(other), self)
+
+    def __truediv__(self, other: Operand) -> Vector:
+        return self.code.quotient(self, self.code.as_vector(other))
+
+    def __rtruediv__(self, other: Operand) -> Vector:
+        return self.code.quotient(self.code.as_vector(other), self)
+
+    def __neg__(self) -> Vector:
+        return self.code.negation(self)
+
+    def __abs__(self) -> Vector:
+        return self.code.magnitude(self)
+
+    def __lt__(self, other: Operand) -> Vector:
+        return self.code.compare("olt", self, other)
+
+    def __le__(self, other: Operand) -> Vector:
+        return self.code.compare("ole", self, other)
+
+    def __gt__(self, other: Operand) -> Vector:
+        return self.code.compare("ogt", self, other)
+
+    def __ge__(self, other: Operand) -> Vector:
+        return self.code.compare("oge", self, other)
+
+    def __and__(self, other: Vector) -> Vector:
+        return self.code.make("and", LaneType.BOOL, self, other)
+
+    def __or__(self, other: Vector) -> Vector:
+        return self.code.make("or", LaneType.BOOL, self, other)
+
+    def __invert__(self) -> Vector:
+        return self.inputs[0] if self.op == "not" else self.code.make("not", LaneType.BOOL, self)
+
+
+class VectorCode:
+    """The instructions of one function body, without duplicates."""
+
+    def __init__(self) -> None:
+        self._instructions: dict[tuple[Any, ...], Vector] = {}
+
+    def make(self, op: str, kind: LaneType, *inputs: Vector, detail: Any = None, is_varying: bool = False) -> Vector:
+        """Return the instruction with these inputs, creating it if necessary."""
+        key = (op, kind, detail, *[vector.rank for vector in inputs])
+        made = self._instructions.get(key)
+        if made is None:
+            is_varying = is_varying or any(vector.is_varying for vector in inputs)
+            made = self._instructions[key] = Vector(self, len(self._instructions), op, kind, inputs, detail, is_varying)
+        return made
+
+    def as_vector(self, operand: Operand) -> Vector:
+        """Return the operand itself, or a number in all lanes."""
+        if isinstance(operand, Vector):
+            return operand
+        return self.make("constant", LaneType.FLOAT, detail=float_literal(operand))
+
+    def sum(self, a: Vector, b: Vector) -> Vector:
+        """Return a + b."""
+        if b.op == "fneg":
+            return self.difference(a, b.inputs[0])
+        if a.op == "fneg":
+            return self.difference(b, a.inputs[0])
+        return self._fold_constants(lambda x, y: x + y, a, b) or self.make(
+            "fadd", LaneType.FLOAT, *_canonical_order(a, b)
+        )
+
+    def difference(self, a: Vector, b: Vector) -> Vector:
+        """Return a - b."""
+        if b.op == "fneg":
+            return self.sum(a, b.inputs[0])
+        return self._fold_constants(lambda x, y: x - y, a, b) or self.make("fsub", LaneType.FLOAT, a, b)
+
+    def product(self, a: Vector, b: Vector) -> Vector:
+        """Return a·b."""
+        if a.op == b.op == "fneg":
+            return self.product(a.inputs[0], b.inputs[0])
+        for one, other in ((a, b), (b, a)):
+            if one.op != "constant":
+                continue
+            if one.constant == 1.0:
+                return other
+            if one.constant == -1.0:
+                return self.negation(other)
+        return self._fold_constants(lambda x, y: x * y, a, b) or self.make(
+            "fmul", LaneType.FLOAT, *_canonical_order(a, b)
+        )
+
+    def quotient(self, a: Vector, b: Vector) -> Vector:
+        """Return a/b."""
+        if a.op == b.op == "fneg":
+            return self.quotient(a.inputs[0], b.inputs[0])
+        divisor = b.constant
+        if divisor and math.frexp(divisor)[0] in (0.5, -0.5) and 1e-300 < abs(divisor) < 1e300:
+            return self.product(a, self.as_vector(1 / divisor))  # exact
+        return self.make("fdiv", LaneType.FLOAT, a, b)
+
+    def negation(self, a: Vector) -> Vector:
+        """Return -a."""
+        if a.op == "fneg":
+            return a.inputs[0]
+        return self._fold_constants(lambda x: -x, a) or self.make("fneg", LaneType.FLOAT, a)
+
+    def magnitude(self, a: Vector) -> Vector:
+        """Return |a|."""
+        if a.op in ("fneg", "fabs"):
+            a = a.inputs[0]
+        return self._fold_constants(abs, a) or self.make("fabs", LaneType.FLOAT, a)
+
+    def compare(self, predicate: str, a: Operand, b: Operand) -> Vector:
+        """Return a comparison by LLVM's name: with nan, `olt` is false and `ult` is true."""
+        return self.make("fcmp", LaneType.BOOL, self.as_vector(a), self.as_vector(b), detail=predicate)
+
+    def where(self, condition: Vector, a: Operand, b: Operand) -> Vector:
+        """Return a where the condition holds, else b."""
+        yes, no = self.as_vector(a), self.as_vector(b)
+        if yes is no:
+            return yes
+        if condition.op == "not":
+            return self.where(condition.inputs[0], no, yes)
+        return self.make("select", LaneType.FLOAT, condition, yes, no)
+
+    def unfused(self, op: str, a: Operand, b: Operand) -> Vector:
+        """Return a sum, difference or product (`fadd`, `fsub`, `fmul`) that is rounded separately.
+
+        It never becomes part of a fused multiply-add, so that its rounding error can be computed.
+        """
+        return self.make(op, LaneType.FLOAT, self.as_vector(a), self.as_vector(b), detail="rounded")
+
+    def call(self, name: str, *inputs: Operand) -> Vector:
+        """Return a call of a function: one instruction, or a call of the mathematical library."""
+        return self.make("call", LaneType.FLOAT, *map(self.as_vector, inputs), detail=name)
+
+    def with_cold_path(self, needed: Vector, usual: Vector, careful: Callable[..., Vector], *inputs: Vector) -> Vector:
+        """Return the usual value, or the value of a careful function where `needed` holds.
+
+        The careful function of the inputs is compiled separately, and skipped unless a lane needs it.
+        """
+        body = VectorCode()
+        arguments = [body.make("argument", each.lane_type, detail=k, is_varying=True) for k, each in enumerate(inputs)]
+        result = careful(*arguments)
+        key = (careful.__module__, careful.__qualname__, len(inputs))
+        return self.make("cold_path", LaneType.FLOAT, needed, usual, *inputs, detail=ColdPath(key, result))
+
+    def _fold_constants(self, compute: Callable[..., float], *inputs: Vector) -> Vector | None:
+        """Return the result if all inputs are constants, else None."""
+        for vector in inputs:
+            if vector.op != "constant":
+                return None
+        return self.as_vector(compute(*(_parse_literal(vector.detail) for vector in inputs)))
+
+
+class ColdPath:
+    """Code that is rarely executed, compiled as a function of its own. Equal for equal Python functions.
+
+    Attributes:
+        key: identifies the Python function and its number of inputs.
+        result: its result, over `argument` instructions.
+    """
+
+    def __init__(self, key: tuple[Any, ...], found: Vector) -> None:
+        self.key = key
+        self.result = found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ColdPath) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def topological_order(roots: Sequence[Vector], visited: set[Vector] | None = None) -> list[Vector]:
+    """Return the roots and everything they depend on, each vector after its inputs.
+
+    Args:
+        roots: the vectors.
+        visited: vectors that are left out; those returned are added to it.
+    """
+    order: list[Vector] = []
+    seen = set() if visited is None else visited
+    stack = list(roots)[::-1]
+    while stack:
+        vector = stack[-1]
+        pending = [] if vector in seen else [each for each in vector.inputs if each not in seen]
+        if pending:
+            stack.extend(reversed(pending))
+            continue
+        stack.pop()
+        if vector not in seen:
+            seen.add(vector)
+            order.append(vector)
+    return order
+
+
+def rewrite(roots: Sequence[Vector], replacement: Callable[[Vector, Sequence[Vector]], Vector | None]) -> list[Vector]:
+    """Return the roots, rebuilt with some instructions replacement.
+
+    Args:
+        roots: the vectors.
+        replacement: returns the replacement of an instruction, given its rebuilt inputs; None if it remains.
+    """
+    code = VectorCode()
+    rebuilt: dict[Vector, Vector] = {}
+    for vector in topological_order(roots):
+        inputs = [rebuilt[each] for each in vector.inputs]
+        result = replacement(vector, inputs)
+        if result is None:
+            result = code.make(vector.op, vector.lane_type, *inputs, detail=vector.detail, is_varying=vector.is_varying)
+        rebuilt[vector] = result
+    return [rebuilt[root] for root in roots]
+
+
+def float_literal(number: float) -> str:
+    """Return a float as LLVM writes it, exact to the last bit.
+
+    >>> float_literal(1.0), float_literal(-0.0)
+    ('0x3FF0000000000000', '0x8000000000000000')
+    """
+    return f"0x{struct.unpack('>Q', struct.pack('>d', number))[0]:016X}"
+
+
+def _parse_literal(text: str) -> float:
+    number: float = struct.unpack(">d", int(text, 16).to_bytes(8, "big"))[0]
+    return number
+
+
+def _canonical_order(a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """Return the inputs of a commutative operation in a fixed order, constants last."""
+    return (b, a) if (a.op == "constant", a.rank) > (b.op == "constant", b.rank) else (a, b)
+
+
+def where(condition: Vector, a: Operand, b: Operand) -> Vector:
+    """Return a where the condition holds, else b."""
+    return condition.code.where(condition, a, b)
+
+
+def equal(a: Vector, b: Operand) -> Vector:
+    """Return a == b, which is false for nan."""
+    return a.code.compare("oeq", a, b)
+
+
+def not_equal(a: Vector, b: Operand) -> Vector:
+    """Return a != b, which is true for nan."""
+    return a.code.compare("une", a, b)
+
+
+def is_nan(x: Vector) -> Vector:
+    """Return whether x is nan."""
+    return x.code.compare("uno", x, x)
+
+
+def is_infinite(x: Vector) -> Vector:
+    """Return whether x is inf or -inf."""
+    return equal(abs(x), math.inf)
+
+
+def is_finite(x: Vector) -> Vector:
+    """Return whether x is neither nan nor infinite."""
+    return abs(x) < math.inf
+
+
+def as_condition(x: Vector) -> Vector:
+    """Return whether x is not 0, as a mask; true for nan."""
+    is_number = x.op == "select" and x.inputs[1].constant == 1.0 and x.inputs[2].constant == 0.0
+    return x.inputs[0] if is_number else not_equal(x, 0.0)
+
+
+def as_number(condition: Vector) -> Vector:
+    """Return 1 where the condition holds, else 0."""
+    return where(condition, 1.0, 0.0)
+
+
+def maximum(a: Vector, b: Operand) -> Vector:
+    """Return the larger of two numbers; nan if one of them is nan."""
+    other = a.code.as_vector(b)
+    if other.constant is not None and other.constant == other.constant:
+        return where(a < other, other, a)
+    return where((a > other) | is_nan(a), a, other)
+
+
+def minimum(a: Vector, b: Operand) -> Vector:
+    """Return the smaller of two numbers; nan if one of them is nan."""
+    other = a.code.as_vector(b)
+    if other.constant is not None and other.constant == other.constant:
+        return where(a > other, other, a)
+    return where((a < other) | is_nan(a), a, other)
+
+
+def copysign(size: Operand, sign: Vector) -> Vector:
+    """Return the magnitude of the first number with the sign of the second."""
+    return sign.code.call("copysign", size, sign)
+
+
+def fma(a: Vector, b: Operand, c: Operand) -> Vector:
+    """Return a·b + c, rounded once."""
+    return a.code.call("fma", a, b, c)
+
+
+def two_product(a: Vector, b: Operand) -> tuple[Vector, Vector]:
+    """Return the rounded product a·b and its rounding error, which is 0 if the product is not finite."""
+    product = a.code.unfused("fmul", a, b)
+    error = fma(a, b, -product)
+    return product, where(is_finite(product), error, 0.0)
+
+
+def two_sum(a: Vector, b: Operand) -> tuple[Vector, Vector]:
+    """Return the rounded sum a + b and its rounding error (Knuth), which is 0 if it is not finite."""
+    exactly = a.code.unfused
+    total = exactly("fadd", a, b)
+    b_part = exactly("fsub", total, a)
+    a_part = exactly("fsub", total, b_part)
+    error = exactly("fadd", exactly("fsub", a, a_part), exactly("fsub", b, b_part))
+    return total, where(is_finite(error), error, 0.0)
+
+
+def polynomial(coefficients: Sequence[float], x: Vector) -> Vector:
+    """Return a polynomial by Horner's rule; coefficients of the highest power come first."""
+    total = x.code.as_vector(coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
+    return total
+
+
+def sqrt(x: Vector) -> Vector:
+    """Return the square root."""
+    return x.code.call("sqrt", x)
+
+
+def exp(x: Vector) -> Vector:
+    """Return the exponential."""
+    return x.code.call("exp", x)
+
+
+def expm1(x: Vector) -> Vector:
+    """Return exp(x) - 1."""
+    return x.code.call("expm1", x)
+
+
+def log(x: Vector) -> Vector:
+    """Return the natural logarithm."""
+    return x.code.call("log", x)
+
+
+def log1p(x: Vector) -> Vector:
+    """Return log(1 + x)."""
+    return x.code.call("log1p", x)
+
+
+Bounds: TypeAlias = tuple[float, float]
+
+MAX_MODERATE, MIN_MODERATE = (
+    2.0**1000,
+    2.0**-1000,
+)  # reciprocals of numbers between these neither overflow nor lose digits
+
+_UNBOUNDED: Bounds = (-math.inf, math.inf)
+
+
+class SharedDivisions(NamedTuple):
+    """Results that divide only once by each divisor.
+
+    Attributes:
+        roots: the results.
+        watched: divisors whose magnitude must be between `MIN_MODERATE` and `MAX_MODERATE`, or nan.
+    """
+
+    roots: list[Vector]
+    watched: list[Vector]
+
+
+def share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> SharedDivisions:
+    """Return the results, rewritten so that each repeated divisor is divided by only once.
+
+    Args:
+        roots: the results.
+        may_watch: whether divisors that must be watched are included.
+    """
+    order = topological_order(roots)
+    bounds = value_bounds(order)
+    counts = Counter(vector.inputs[1] for vector in order if vector.op == "fdiv" and vector.is_varying)
+    repeated = [divisor for divisor, count in counts.items() if count > 1]
+    risky = {divisor for divisor in repeated if not is_moderate(bounds[divisor])}
+    shared = {divisor for divisor in repeated if may_watch or divisor not in risky}
+    if not shared:
+        return SharedDivisions([*roots], [])
+
+    def replaced(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
+        if vector.op != "fdiv" or vector.inputs[1] not in shared:
+            return None
+        n, d = inputs
+        return n * d.code.make("fdiv", LaneType.FLOAT, d.code.as_vector(1.0), d)
+
+    watched = [divisor for divisor in repeated if divisor in risky & shared]
+    results = rewrite([*roots, *watched], replaced)
+    return SharedDivisions(results[: len(roots)], results[len(roots) :])
+
+
+def value_bounds(order: Sequence[Vector]) -> dict[Vector, Bounds]:
+    """Return lower and upper bounds of the value of each vector. Any value may also be nan.
+
+    Args:
+        order: the vectors, each after its inputs.
+    """
+    bounds: dict[Vector, Bounds] = {}
+    for vector in order:
+        bounds[vector] = _bounds_of_result(vector, bounds)
+    return bounds
+
+
+def is_moderate(bounds: Bounds) -> bool:
+    """Return whether values between these bounds are positive and far from the ends of the range of floats."""
+    low, high = bounds
+    return low >= MIN_MODERATE and high <= MAX_MODERATE
+
+
+def _bounds_of_result(vector: Vector, known: dict[Vector, Bounds]) -> Bounds:
+    if vector.constant is not None and vector.constant == vector.constant:
+        return vector.constant, vector.constant
+    input_bounds = [known[each] for each in vector.inputs]
+    match vector.op:
+        case "fadd":
+            (a, b), (c, d) = input_bounds
+            return (a + c, b + d) if math.isfinite(a + c) or math.isfinite(b + d) else _UNBOUNDED
+        case "fmul" if min(input_bounds)[0] >= 0:
+            (a, b), (c, d) = input_bounds
+            return a * c if math.isfinite(a * c) else 0.0, b * d if math.isfinite(b * d) else math.inf
+        case "fmul" if vector.inputs[0] is vector.inputs[1]:
+            return 0.0, math.inf
+        case "fneg":
+            return -input_bounds[0][1], -input_bounds[0][0]
+        case "fabs":
+            return 0.0, max(map(abs, input_bounds[0]))
+        case "select":
+            (a, b), (c, d) = input_bounds[1:]
+            return min(a, c), max(b, d)
+        case "call" if vector.detail == "exp":
+            return 0.0, 2.0 if input_bounds[0][1] <= 0 else math.inf
+    return _UNBOUNDED
+
+
+_INLINED_INSTRUCTIONS = 30  # estimated instructions of an inlined function
+_MAX_LOOP_INSTRUCTIONS = 2000  # LLVM takes too long for longer loops
+
+# Adding this to a number moves its integer part to the last bits.
+_ROUNDING_SHIFT = 1.5 * 2.0**52
+
+_LN2_PARTS = (0.6931471805599453, 2.3190468138462996e-17)  # the parts of log(2)
+# (exp(r) - 1 - r)/r² for |r| < log(2)/2, highest power first.
+_EXP_COEFFICIENTS = (
+    2.510038549551032e-08, 2.7620088445409746e-07, 2.7557268459997064e-06, 2.4801521295954376e-05,
+    0.00019841269863053618, 0.0013888888917213717, 0.008333333333330062, 0.04166666666662413, 0.16666666666666669,
+    0.5000000000000001,
+)  # fmt: skip
+_EXP_LIMIT = 750.0  # exp underflows to 0 or overflows beyond
+
+# The parts of π/2, all positive, so that -0 remains -0.
+_HALF_PI_PARTS = (1.5707963267948966, 6.123233995736765e-17, 1.082856673921914e-32)
+MAX_TRIG_ARGUMENT = 2.0**20  # for larger arguments the parts of π/2 have too few digits
+# (sin(r)/r - 1)/r² and (cos(r) - 1 + r²/2)/r⁴ for |r| < π/4, in powers of r², highest first.
+_SIN_COEFFICIENTS = (
+    1.591810123027412e-10, -2.5051131455427946e-08, 2.755731610068303e-06, -0.0001984126983675497,
+    0.008333333333330946, -0.16666666666666666,
+)  # fmt: skip
+_COS_COEFFICIENTS = (
+    -1.1382614868556325e-11, 2.0876146024689747e-09, -2.7557317270560326e-07, 2.4801587298763433e-05,
+    -0.0013888888888887395, 0.041666666666666664,
+)  # fmt: skip
+
+# (log((1 + s)/(1 - s)) - 2s)/s³ for |s| < (√2 - 1)/(√2 + 1), in powers of s², highest first.
+_LOG_COEFFICIENTS = (
+    0.14616721179861816, 0.15331699633543858, 0.18182889786191042, 0.2222221112572281, 0.28571428626031065,
+    0.3999999999989938, 0.666666666666667,
+)  # fmt: skip
+
+
+class InlinedFunctions(NamedTuple):
+    """Results without calls.
+
+    Attributes:
+        roots: the results.
+        log_arguments: arguments of logarithms that must be between `MIN_MODERATE` and `MAX_MODERATE`, or nan.
+        trig_arguments: arguments of sines and cosines, whose magnitude must be at most `MAX_TRIG_ARGUMENT`, or nan.
+    """
+
+    roots: list[Vector]
+    log_arguments: list[Vector]
+    trig_arguments: list[Vector]
+
+
+def inline_functions(roots: Sequence[Vector], *, may_watch: bool, has_scalef: bool) -> InlinedFunctions:
+    """Return the results with all varying function calls inlined, or with none if a call would remain.
+
+    Args:
+        roots: the results.
+        may_watch: whether functions whose arguments must be watched are inlined.
+        has_scalef: whether the processor multiplies by a power of two in one instruction.
+    """
+    order = topological_order(roots)
+    called = [
+        vector for vector in order if vector.op == "call" and vector.detail not in INTRINSICS and vector.is_varying
+    ]
+    is_long = len(order) + _INLINED_INSTRUCTIONS * len(called) > _MAX_LOOP_INSTRUCTIONS
+    if not called or is_long or any(vector.detail not in _INLINABLE for vector in called):
+        return InlinedFunctions([*roots], [], [])
+    bounds = value_bounds(order)
+    risky = {vector for vector in called if not _is_safe(vector.detail, bounds[vector.inputs[0]])}
+    if risky and not may_watch:
+        return InlinedFunctions([*roots], [], [])
+    inlined = set(called)
+
+    def replaced(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
+        if vector not in inlined:
+            return None
+        (x,) = inputs
+        if vector.detail in _QUARTER_TURNS:
+            trig_arguments[x] = None
+            return _inline_sine(x, _QUARTER_TURNS[vector.detail])
+        if vector.detail in _LOG_FUNCTIONS:
+            value, argument = _LOG_FUNCTIONS[vector.detail](x)
+            if vector in risky:
+                log_arguments[argument] = None
+            return value
+        return _inline_exp(x, scaling=has_scalef)
+
+    log_arguments: dict[Vector, None] = {}
+    trig_arguments: dict[Vector, None] = {}
+    return InlinedFunctions(rewrite(roots, replaced), [*log_arguments], [*trig_arguments])
+
+
+def _is_safe(function: str, bounds: Bounds) -> bool:
+    """Return whether a function's argument between these bounds need not be watched."""
+    if function in _QUARTER_TURNS:
+        return False
+    shift = 1.0 if function == "log1p" else 0.0
+    return function == "exp" or is_moderate((bounds[0] + shift, bounds[1] + shift))
+
+
+def _round_scaled(x: Vector, scale: float) -> tuple[Vector, Vector]:
+    """Return x·scale rounded to an integer, and a number that has this integer in its last bits."""
+    shifted = fma(x, scale, _ROUNDING_SHIFT)
+    return x.code.unfused("fsub", shifted, _ROUNDING_SHIFT), shifted
+
+
+def _power_of_two(k: Vector) -> Vector:
+    """Return 2^k for an integer k."""
+    return k.code.make("exponent", LaneType.FLOAT, k.code.unfused("fadd", k, _ROUNDING_SHIFT + 1023.0))
+
+
+def _inline_exp(x: Vector, *, scaling: bool) -> Vector:
+    near = minimum(maximum(x, -_EXP_LIMIT), _EXP_LIMIT)
+    n, _ = _round_scaled(near, 1 / math.log(2))
+    r = fma(n, -_LN2_PARTS[1], fma(n, -_LN2_PARTS[0], near))
+    z = 1.0 + (r + r * r * polynomial(_EXP_COEFFICIENTS, r))
+    if scaling:
+        return x.code.make("scaled", LaneType.FLOAT, z, n)
+    half, _ = _round_scaled(n, 0.5)
+    return z * _power_of_two(half) * _power_of_two(n - half)  # in two steps, since 2^n may overflow
+
+
+def _log_of_parts(k: Vector, f: Vector) -> Vector:
+    """Return log(2^k·(1 + f)) for f between √½ - 1 and √2 - 1 (the form of fdlibm's e_log.c)."""
+    s = f / (2.0 + f)
+    square, half = s * s, 0.5 * f * f
+    rest = half - fma(k, _LN2_PARTS[1], s * (half + square * polynomial(_LOG_COEFFICIENTS, square)))
+    return fma(k, _LN2_PARTS[0], f - rest)
+
+
+def _split_exponent(x: Vector) -> tuple[Vector, Vector]:
+    """Return k and m with x = 2^k·m and m between √½ and √2, for positive x that is not denormal."""
+    code = x.code
+    k = code.unfused("fsub", code.make("binade", LaneType.FLOAT, x), 2.0**52 + 1023.0)
+    return k, code.make("mantissa", LaneType.FLOAT, x)
+
+
+def _inline_log(x: Vector) -> tuple[Vector, Vector]:
+    """Return log(x), and x, which must be watched."""
+    k, m = _split_exponent(x)
+    return _log_of_parts(k, fma(x, 0.0, m) - 1.0), x  # keeps nan
+
+
+def _inline_log1p(x: Vector) -> tuple[Vector, Vector]:
+    """Return log(1 + x) with the rounding error of the sum corrected, and 1 + x, which must be watched."""
+    code = x.code
+    total = code.unfused("fadd", x, 1.0)
+    rest = code.unfused("fsub", total, x)  # the error of the sum, by Knuth
+    lost = code.unfused(
+        "fadd", code.unfused("fsub", x, code.unfused("fsub", total, rest)), code.unfused("fsub", 1.0, rest)
+    )
+    k, m = _split_exponent(total)
+    f = fma(lost, _power_of_two(-k), m - 1.0)
+    return copysign(_log_of_parts(k, f), x), total
+
+
+def _reduce_angle(x: Vector) -> tuple[Vector, Vector]:
+    """Return x minus a multiple of π/2, and a number that has the multiple in its last bits."""
+    n, shifted = _round_scaled(x, 2 / math.pi)
+    r = x
+    for piece in _HALF_PI_PARTS:
+        r = fma(n, -piece, r)
+    return r, shifted
+
+
+def _inline_sine(x: Vector, quarters: float) -> Vector:
+    """Return the sine of x plus a number of quarter turns."""
+    code = x.code
+    r, shifted = _reduce_angle(x)
+    square = r * r
+    sine = copysign(r + r * square * polynomial(_SIN_COEFFICIENTS, square), r)  # keeps the sign of -0
+    cosine = 1.0 - (0.5 * square - square * square * polynomial(_COS_COEFFICIENTS, square))
+    at = code.unfused("fadd", shifted, quarters) if quarters else shifted
+    return code.make("flip_sign", LaneType.FLOAT, where(code.make("is_odd", LaneType.BOOL, at), cosine, sine), at)
+
+
+_LOG_FUNCTIONS = {"log": _inline_log, "log1p": _inline_log1p}
+_QUARTER_TURNS = {"sin": 0.0, "cos": 1.0}
+_INLINABLE = {"exp", *_LOG_FUNCTIONS, *_QUARTER_TURNS}

@@ -1,1 +1,0 @@
-"""A plan written down as LLVM's text."""

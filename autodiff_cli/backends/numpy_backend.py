@@ -1,0 +1,461 @@
+"""The NumPy backend: graphs are evaluated block by block over the rows, as a plan of NumPy calls.
+
+A block is small enough for its arrays to stay in the processor's cache, and memory does not grow with rows × nodes.
+Values that depend on no column are computed once per evaluation, and constants only once. Rows are the last axis of
+every array.
+
+A plan is a sequence of steps over numbered values. Liveness analysis frees each value after its last use and reuses its
+memory; gradient checkpointing recomputes intermediate values instead of keeping them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autodiff_cli.algebra.table import share
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.gradient_descent import EpochLoop
+from autodiff_cli.backends.protocol import Columns, GradientDescent, KernelRecipe, Point, RowGraphs
+from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
+from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.shapes import infer_shapes
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers.arrays import ARRAYS, LOGICAL_UFUNCS, ignore_float_errors
+from autodiff_cli.ops.arithmetic import relu, where
+from autodiff_cli.ops.elementary import pow_
+from autodiff_cli.ops.structural import matmul
+
+
+class PlanStep(NamedTuple):
+    """One operation of a plan.
+
+    Attributes:
+        function: computes the output from the values of the inputs.
+        inputs: the numbers of the input values.
+        output: the number of the output value.
+        out_function: the function that writes the output into an array, given as its last argument; None if there is
+            none.
+        shape: the shape of the output for one row.
+        has_own_memory: whether the output is a new array and not a view of an input.
+        dead: the numbers of the values that no later step reads.
+        reusable: the dead values whose arrays may be overwritten.
+    """
+
+    function: Callable[..., Any]
+    inputs: tuple[int, ...]
+    output: int
+    out_function: Callable[..., Any] | None = None
+    shape: tuple[int, ...] = ()
+    has_own_memory: bool = False
+    dead: tuple[int, ...] = ()
+    reusable: tuple[int, ...] = ()
+
+
+def execute(steps: Sequence[PlanStep], values: list[Any]) -> None:
+    """Execute the steps, replacing entries of `values` in place."""
+    for function, inputs, output, _, _, _, dead, _ in steps:
+        values[output] = function(*[values[i] for i in inputs])
+        for i in dead:
+            values[i] = None
+
+
+def execute_reusing_memory(
+    steps: Sequence[PlanStep], values: list[Any], rows: int, free_arrays: dict[tuple[int, ...], list[Array]]
+) -> None:
+    """Execute the steps over a number of rows with reused arrays, because large arrays take longer to allocate than to
+    fill.
+
+    Args:
+        steps: the plan.
+        values: the values by number, replaced in place.
+        rows: the number of rows.
+        free_arrays: arrays that may be overwritten, by shape. They remain there for the next call.
+    """
+    for function, inputs, output, into, shape, _, spent, returned in steps:
+        arguments = [values[i] for i in inputs]
+        if into is None:
+            values[output] = function(*arguments)
+        else:
+            reusable = free_arrays.setdefault((*shape, rows), [])
+            values[output] = into(*arguments, reusable.pop() if reusable else np.empty((*shape, rows)))
+        for i in returned:
+            free_arrays.setdefault(values[i].shape, []).append(values[i])
+        for i in spent:
+            values[i] = None
+
+
+def with_liveness(steps: Sequence[PlanStep], live_out: Collection[int]) -> list[PlanStep]:
+    """Return the steps that are needed, each with the values that are dead after it.
+
+    Args:
+        steps: the plan.
+        live_out: the values that are read after all steps.
+    """
+    alive = set(live_out)
+    own_memory = {step.output for step in steps if step.out_function is not None}
+    for step in steps:
+        if not step.has_own_memory:
+            own_memory.difference_update(step.inputs)  # what it makes may be a view of them
+    needed = []
+    for step in reversed(steps):
+        if step.output not in alive:
+            continue
+        dead = tuple(dict.fromkeys(i for i in step.inputs if i not in alive))
+        alive.update(dead)
+        needed.append(step._replace(dead=dead, reusable=tuple(i for i in dead if i in own_memory)))
+    return needed[::-1]
+
+
+def with_recomputation(
+    steps: Sequence[PlanStep], forward: int, layers: Sequence[int], every: int, free: int
+) -> list[PlanStep]:
+    """Return a plan that keeps fewer values between the forward and the backward sweep (gradient checkpointing:
+    Griewank & Walther 2000; Chen et al. 2016, arXiv 1604.06174).
+
+    The forward sweep is divided into segments. Values that later segments read are kept; all others are discarded, and
+    recomputed by the same operations when the backward sweep reaches their segment.
+
+    Args:
+        steps: the plan, the forward sweep first.
+        forward: the number of steps of the forward sweep.
+        layers: the positions of the steps at which layers begin.
+        every: the number of layers in a segment.
+        free: the first number that is not in use.
+    """
+    bounds = [0, *layers[every::every], forward]
+    segments = [steps[start:stop] for start, stop in pairwise(bounds)]
+    segment_of = {step.output: k for k, segment in enumerate(segments) for step in segment}
+    reads = ((i, k) for k, segment in enumerate(segments) for step in segment for i in step.inputs)
+    shared = {i for i, k in reads if segment_of.get(i, k) < k}
+    new_number: dict[int, int] = {}  # of each recomputed value
+    plan = [*steps[:forward]]
+    available = {len(segments) - 1}  # the last segment, right before the backward sweep
+    for step in steps[forward:]:
+        for i in step.inputs:
+            k = segment_of.get(i)
+            if k is None or k in available or i in shared:
+                continue
+            available.add(k)
+            for recomputed in segments[k]:
+                if recomputed.output not in shared:
+                    new_number[recomputed.output] = free
+                    free += 1
+                    plan.append(_renumber(recomputed, new_number))
+        plan.append(_renumber(step, new_number))
+    return plan
+
+
+def _renumber(step: PlanStep, new_number: dict[int, int]) -> PlanStep:
+    inputs = tuple([new_number.get(i, i) for i in step.inputs])
+    return step._replace(inputs=inputs, output=new_number.get(step.output, step.output))
+
+
+# Rows per block. In measurements, calls of NumPy dominate below 4,096 rows, and arrays leave the cache above 32,768.
+BLOCK_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class BlockSettings:
+    """How the NumPy backend adapts its blocks and its memory to arrays per row."""
+
+    full_block_elements: int = 8  # per row: values with more elements get shorter blocks, which stay in the cache
+    max_shortening: int = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
+    reuse_elements: int = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
+
+
+SETTINGS = BlockSettings()
+
+# How a value varies: never, from one evaluation to the next, from row to row; or it is a total over rows.
+_CONSTANT, _UNIFORM, _BY_ROW, _TOTAL = range(4)
+
+
+class NumpyBackend:
+    """The backend `numpy`, which runs on one thread; see `Backend`."""
+
+    name = "numpy"
+
+    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> NumpySumKernel:
+        """Prepare graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
+        return NumpySumKernel(graphs, recompute_every)
+
+    def row_kernel(self, graphs: RowGraphs) -> NumpyRowKernel:
+        """Prepare graphs that give values for each row; see `Backend.row_kernel`."""
+        return NumpyRowKernel(graphs)
+
+    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochLoop:
+        """Prepare a gradient method, as a loop over batches; see `Backend.epoch_kernel`."""
+        return EpochLoop(self, descent, recompute_every)
+
+
+class NumpySumKernel:
+    """Sums over rows, with NumPy; see `SumKernel`."""
+
+    def __init__(self, graphs: RowGraphs, recompute_every: int | None = None) -> None:
+        self._kernel = BlockEvaluator(
+            graphs.outputs, graphs.columns, graphs.leaf_shapes, summed=True, recompute_every=recompute_every
+        )
+        self.recipe = KernelRecipe(NumpySumKernel, graphs, recompute_every, shared=False)
+        self._output_slices = graphs.output_slices
+        self._value_count = graphs.value_count
+        self.names = self._kernel.names
+        self.block_rows = self._kernel.block_rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe.reduce_value
+
+    def sums(self, point: Point, columns: Columns, rows: int) -> Array:
+        """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
+        if not rows:
+            return np.zeros(self._value_count)
+        with ignore_float_errors():
+            prepared = self._kernel.prepare(point)
+            if rows <= self.block_rows:
+                return self._flatten(self._kernel.evaluate_block(prepared, _float_columns(columns, self.names), rows))
+            blocks = (
+                self._kernel.evaluate_block(prepared, _float_columns(columns, self.names, part), part.stop - part.start)
+                for part in block_slices(rows, self.block_rows)
+            )
+            return fold(map(self._flatten, blocks), np.add)
+
+    def _flatten(self, values: Sequence[Any]) -> Array:
+        flat = np.empty(self._value_count)
+        for place, value in zip(self._output_slices, values, strict=True):
+            flat[place] = np.ravel(value)
+        return flat
+
+
+class NumpyRowKernel:
+    """Values for each row, with NumPy; see `RowKernel`."""
+
+    def __init__(self, graphs: RowGraphs) -> None:
+        self._kernel = BlockEvaluator(graphs.outputs, graphs.columns, graphs.leaf_shapes)
+        self.recipe = KernelRecipe(NumpyRowKernel, graphs, shared=False)
+        self._output_shapes = graphs.output_shapes
+        self.output_slices = graphs.output_slices
+        self.value_count = graphs.value_count
+        self.names = self._kernel.names
+        self.block_rows = self._kernel.block_rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe.reduce_value
+
+    def prepare(self, point: Point) -> list[Any]:
+        """Return everything that is common to all rows at a point; see `RowKernel.prepare`."""
+        with ignore_float_errors():
+            return self._kernel.prepare(point)
+
+    def write(self, prepared: Sequence[Any], columns: Columns, out: Array) -> None:
+        """Write the outputs for some rows into an array; see `RowKernel.write`."""
+        rows = out.shape[-1]
+        with ignore_float_errors():
+            for part in block_slices(rows, self.block_rows):
+                block = _float_columns(columns, self.names, part)
+                values = self._kernel.evaluate_block(prepared, block, part.stop - part.start)
+                self._write_block(values, out[:, part])
+
+    def _write_block(self, values: Sequence[Any], out: Array) -> None:
+        for place, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
+            if size:
+                out[place].reshape((*size, -1))[...] = value
+            else:
+                out[place.start] = value
+
+
+def _float_columns(columns: Columns, names: Collection[str], part: slice = slice(None)) -> dict[str, Array]:
+    """Return some rows of the columns that are read, as doubles; columns of other types are copied."""
+    return {name: np.asarray(columns[name][..., part], np.float64) for name in names if name in columns}
+
+
+class BlockEvaluator:
+    """Graphs prepared for evaluation over blocks of rows.
+
+    Args:
+        outputs: the graphs. Common sub-expressions are computed once.
+        columns: the names of the input leaves that vary from row to row; all others are constant in an evaluation.
+        leaves: the shapes of the leaves that are not scalars, by name.
+        summed: whether to compute sums over the rows instead of values for each row.
+        recompute_every: the number of layers of the first output's forward pass per segment whose values are recomputed
+            for the other outputs, its derivatives: slower, with less memory. A layer begins at each `@`; without any,
+            each operation is a layer.
+
+    Attributes:
+        block_rows: the best number of rows in a block: a power of two, so that parts of whole blocks suit all kernels.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Node],
+        columns: Collection[str],
+        leaves: Mapping[str, Shape] | None = None,
+        *,
+        summed: bool = False,
+        recompute_every: int | None = None,
+    ) -> None:
+        leaf_shapes = leaves or {}
+        graphs = share(outputs)
+        if summed:
+            graphs = totals(graphs, columns, leaf_shapes)
+        # Derivatives in the order in which a backward sweep computes them: towards the last parameters first.
+        tape = Tape([*graphs[:1], *graphs[:0:-1]])
+        self._outputs = (*tape.outputs[:1], *tape.outputs[:0:-1])
+        self._leaves = {
+            node.text: i for i, node in enumerate(tape.nodes) if node.is_input and node is not ROW_COUNT_NODE
+        }
+        self._row_count = tape.index.get(ROW_COUNT_NODE)
+        self._constants: list[Any] = [
+            ARRAYS.parse_constant(node.text) if node.is_constant else None for node in tape.nodes
+        ]
+        levels, shapes = _variation_levels(tape, columns), infer_shapes(tape, leaf_shapes)
+        constant, self._uniform, by_row = _steps_by_stage(tape, levels, shapes)
+        if recompute_every is not None and levels[tape.outputs[0]] >= _BY_ROW:
+            by_row = _with_checkpoints(tape, by_row, recompute_every)
+        self._by_row = with_liveness(by_row, self._outputs)
+        with ignore_float_errors():
+            execute(constant, self._constants)
+        slots = max([step.output + 1 for step in by_row], default=0)
+        self._constants += [None] * (slots - len(tape))
+        row_sizes = (math.prod(shape) for shape, level in zip(shapes, levels, strict=True) if level == _BY_ROW)
+        self._widest = max(row_sizes, default=1)
+        # Fewer rows where a value of one row has many elements, so that a block of it stays in the cache.
+        rows = min(BLOCK_ROWS, SETTINGS.full_block_elements * BLOCK_ROWS // self._widest)
+        self.block_rows = max(BLOCK_ROWS // SETTINGS.max_shortening, 1 << max(0, rows.bit_length() - 1))
+        self._free: dict[Shape, list[Array]] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the leaves that are read."""
+        return frozenset(self._leaves)
+
+    def prepare(self, point: Mapping[str, Any]) -> list[Any]:
+        """Return the values that are common to all rows, at a point that gives a value to every leaf that is not a
+        column.
+
+        Call it within `ignore_float_errors()`.
+        """
+        values = list(self._constants)
+        for name, position in self._leaves.items():
+            if name in point:
+                values[position] = np.float64(point[name]) if np.ndim(point[name]) == 0 else point[name][..., None]
+        execute(self._uniform, values)
+        return values
+
+    def evaluate_block(self, prepared: Sequence[Any], columns: Columns, rows: int | None = None) -> list[Any]:
+        """Return the values of the outputs over one block of rows, or their sums if the evaluator sums.
+
+        Call it within `ignore_float_errors()`.
+
+        Args:
+            prepared: the result of `prepare`, which is not changed.
+            columns: an array for every column, rows last: of shape (rows,) for a scalar.
+            rows: the number of rows; by default the length of the columns.
+
+        Returns:
+            Arrays whose last axis is that of rows. For sums, and for values that are common to all rows, it has length
+                1, or is missing if the output is a scalar.
+        """
+        values = list(prepared)
+        for name, position in self._leaves.items():
+            if name in columns:
+                values[position] = columns[name]
+        if rows is None:
+            rows = next((column.shape[-1] for column in columns.values()), 1)
+        if self._row_count is not None:
+            values[self._row_count] = rows
+        if rows * self._widest < SETTINGS.reuse_elements:
+            execute(self._by_row, values)
+        else:
+            execute_reusing_memory(self._by_row, values, rows, self._free)
+        return [values[i] for i in self._outputs]
+
+
+def _variation_levels(tape: Tape, columns: Collection[str]) -> list[int]:
+    """Return how much each node varies: as much as its most varying input."""
+    levels: list[int] = []
+    for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
+        if node.op is None:
+            varies = node is ROW_COUNT_NODE or node.text in columns
+            levels.append(_CONSTANT if node.is_constant else _BY_ROW if varies else _UNIFORM)
+        else:
+            level = max([levels[j] for j in inputs], default=_CONSTANT)
+            levels.append(_TOTAL if node.op in TOTAL_FUNCTIONS else level)
+    return levels
+
+
+def _steps_by_stage(
+    tape: Tape, levels: Sequence[int], shapes: Sequence[Shape]
+) -> tuple[list[PlanStep], list[PlanStep], list[PlanStep]]:
+    """Return the steps that are executed only once, once per evaluation, and once per block of rows."""
+    conditions = _boolean_nodes(tape)
+    stages: tuple[list[PlanStep], list[PlanStep], list[PlanStep]] = ([], [], [])
+    for i, node in enumerate(tape.nodes):
+        if node.op is not None:
+            stages[min(levels[i], _BY_ROW)].append(_plan_step(tape, i, levels, shapes, conditions))
+    return stages
+
+
+def _with_checkpoints(tape: Tape, steps: Sequence[PlanStep], every: int) -> list[PlanStep]:
+    """Return the steps by row with gradient checkpointing: values within layers are recomputed for the derivatives."""
+    forward = 1 + next(k for k, step in enumerate(steps) if step.output == tape.outputs[0])
+    layers = [k for k in range(forward) if tape.nodes[steps[k].output].op is matmul]
+    return with_recomputation(steps, forward, layers or range(forward), every, len(tape))
+
+
+def _boolean_nodes(tape: Tape) -> set[int]:
+    """Return the nodes that can remain boolean arrays, because only choices and other such conditions read them.
+
+    Converting them to floats and back would be two more passes over memory.
+    """
+    booleans = {i for i, node in enumerate(tape.nodes) if node.op is not None and node.op.name in LOGICAL_UFUNCS}
+    booleans.difference_update(tape.outputs)
+    for i in range(len(tape) - 1, -1, -1):
+        node, inputs = tape.nodes[i], tape.inputs[i]
+        if i in booleans and node.op is not None:
+            continue
+        booleans.difference_update(inputs[1:] if node.op is where else inputs)
+    return booleans
+
+
+def _plan_step(
+    tape: Tape, i: int, levels: Sequence[int], shapes: Sequence[Shape], conditions: Collection[int]
+) -> PlanStep:
+    """Return the step that applies the operation of node `i` to arrays."""
+    node, inputs = tape.nodes[i], tape.inputs[i]
+    op = node.op
+    assert op is not None
+    if op in TOTAL_FUNCTIONS:
+        return PlanStep(TOTAL_FUNCTIONS[op], inputs, i, has_own_memory=True)
+    if i in conditions:
+        return PlanStep(LOGICAL_UFUNCS[op.name], inputs, i, has_own_memory=True)
+    if op is where and inputs[0] in conditions:
+        return PlanStep(np.where, inputs, i, has_own_memory=True)
+    function = ARRAYS.function(op, len(inputs))
+    out_function: Callable[..., Any] | None = function if isinstance(function, np.ufunc) else _OUT_FUNCTIONS.get(op)
+    if op is pow_ and is_literal(node.inputs[1], 2):
+        function, out_function = _square, _square  # many times faster than `power`
+    if op is matmul and levels[inputs[0]] < _BY_ROW <= levels[inputs[1]] and len(shapes[inputs[1]]) == 1:
+        function, out_function = _matrix_times_rows, _matrix_times_rows
+    if levels[i] != _BY_ROW or out_function is None:
+        return PlanStep(function, inputs, i, has_own_memory=out_function is not None)
+    return PlanStep(function, inputs, i, out_function, shapes[i], has_own_memory=True)
+
+
+def _square(x: Any, _: Any, out: Array | None = None) -> Any:
+    return np.square(x, out=out)
+
+
+def _matrix_times_rows(a: Array, x: Array, out: Array | None = None) -> Any:
+    """Multiply a matrix or vector that is common to all rows with one vector per row."""
+    if out is not None and x.shape[-1] != out.shape[-1]:
+        out = None  # the vector is common to all rows after all
+    return np.matmul(a[..., 0], x, out=out)
+
+
+# Functions that write to an array, for operations whose function in the table is not a ufunc.
+_OUT_FUNCTIONS: dict[Op, Callable[..., Any]] = {relu: lambda x, out: np.maximum(x, 0.0, out=out)}

@@ -1,0 +1,182 @@
+"""The available backends, the choice between them, and their status on this machine."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from autodiff_cli.cache import cache_folder
+from autodiff_cli.graph.shapes import infer_shapes
+from autodiff_cli.graph.tape import Tape
+
+if TYPE_CHECKING:  # command-line options list the backends and start without NumPy
+    from autodiff_cli.backends.fallback import Notify
+    from autodiff_cli.backends.protocol import Backend, RowGraphs
+
+
+@dataclass(frozen=True)
+class CompilationThresholds:
+    """When `auto` compiles: the limits within which compiled kernels save time."""
+
+    # Computed values: per row, times rows, times passes. NumPy computes fewer in the time that loading LLVM and
+    # compiling take.
+    min_work: int = 50_000_000
+    typical_passes: int = 25  # over the data, in a fit
+    batch_overhead_rows: int = 2000  # rows that take NumPy as long as starting another batch
+    max_counted_values: int = 5_000  # per row: in wide layers, matrix products are fast in NumPy too
+    max_operations: int = 5_000  # more take seconds to compile
+    max_values: int = 5_000_000  # per row: larger models than layers of a thousand units were not measured
+
+
+THRESHOLDS = CompilationThresholds()
+
+
+def _make_numpy_backend(threads: int | None) -> Backend:  # noqa: ARG001 - NumPy runs on one thread
+    from autodiff_cli.backends.numpy_backend import NumpyBackend
+
+    return NumpyBackend()
+
+
+def _make_llvm_backend(threads: int | None) -> Backend:
+    from autodiff_cli.backends.llvm.backend import LlvmBackend
+
+    return LlvmBackend(threads)
+
+
+# Functions that create each backend, given its maximum number of threads (None: all cores).
+BACKEND_FACTORIES: dict[str, Callable[[int | None], Backend]] = {
+    "numpy": _make_numpy_backend,
+    "llvm": _make_llvm_backend,
+}
+BACKEND_NAMES = ("auto", *BACKEND_FACTORIES)
+
+
+def make_backend(name: str = "numpy", threads: int | None = None) -> Backend:
+    """Return the backend with this name.
+
+    Args:
+        name: one of `BACKEND_FACTORIES`.
+        threads: the maximum number of threads; None for all cores.
+
+    Raises:
+        KeyError: if there is no such backend.
+        ImportError: if the backend needs a package that is not installed.
+
+    >>> make_backend().name
+    'numpy'
+    """
+    return BACKEND_FACTORIES[name](threads)
+
+
+@functools.cache
+def has_compiler() -> bool:
+    """Return whether the package that compiles kernels, llvmlite, is installed."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+def choose_backend(
+    name: str,
+    threads: int | None,
+    graphs: RowGraphs,
+    rows: int,
+    passes: int = THRESHOLDS.typical_passes,
+    notify: Notify | None = None,
+    batches: int = 1,
+) -> Backend:
+    """Return the backend with this name, or for `auto` the one that is faster for these graphs.
+
+    Args:
+        name: one of `BACKEND_NAMES`.
+        threads: the maximum number of threads; None for all cores.
+        graphs: the graphs to be evaluated.
+        rows: the number of rows.
+        passes: how many times the rows are evaluated.
+        notify: called with a sentence if compiling fails and NumPy is used instead; by default the sentence is logged.
+        batches: the number of batches that each pass is divided into.
+
+    >>> from autodiff_cli.backends.protocol import RowGraphs
+    >>> from autodiff_cli.language.program import read
+    >>> choose_backend("auto", None, RowGraphs([read("a*x").output], {"x"}), 100).name
+    'numpy'
+    """
+    limits = THRESHOLDS
+    effective_rows = (rows + (batches - 1) * limits.batch_overhead_rows) * passes
+    if name == "auto" and limits.max_counted_values * effective_rows < limits.min_work:
+        name = "numpy"  # decided without looking at the graphs
+    if name == "auto":
+        tape = Tape(graphs.outputs)
+        values = sum(map(math.prod, infer_shapes(tape, graphs.leaf_shapes)))
+        is_measured = len(tape.nodes) <= limits.max_operations and values <= limits.max_values
+        is_worthwhile = min(values, limits.max_counted_values) * effective_rows >= limits.min_work
+        name = "llvm" if is_measured and is_worthwhile and has_compiler() else "numpy"
+    if name == "numpy":
+        return make_backend(name, threads)
+    from autodiff_cli.backends.fallback import FallbackBackend, log_warning
+
+    return FallbackBackend(lambda: make_backend(name, threads), make_backend("numpy", threads), notify or log_warning)
+
+
+class BackendStatus(NamedTuple):
+    """What this installation computes with. The field names are keys of the JSON document of `autodiff doctor`.
+
+    Attributes:
+        backend: the backend that `auto` uses for large computations.
+        why: the reason, as a phrase.
+        processor: the model and the vector width; empty without compiled kernels.
+        functions: the implementation of exp, sin and other functions of vectors; empty without compiled kernels.
+        threads: the default number of threads of compiled kernels; 1 without them.
+        cache: the folder that stores machine code; empty if there is none.
+    """
+
+    backend: str
+    why: str
+    processor: str
+    functions: str
+    threads: int
+    cache: str
+
+
+def backend_status() -> BackendStatus:
+    """Return the status, determined by compiling and running a small kernel.
+
+    >>> backend_status().backend in ("llvm", "numpy")
+    True
+    """
+    folder = cache_folder()
+    cache = "" if folder is None else str(folder)
+    if not has_compiler():
+        return BackendStatus("numpy", "llvmlite is not installed", "", "", 1, cache)
+    try:
+        return _compiled_status(cache)
+    except Exception as error:  # any failure means that fits run on NumPy
+        return BackendStatus("numpy", f"a kernel could not be compiled: {error}", "", "", 1, cache)
+
+
+def _compiled_status(cache: str) -> BackendStatus:
+    import numpy as np
+
+    from autodiff_cli.backends.llvm.backend import LlvmBackend
+    from autodiff_cli.backends.llvm.machine_code import host_processor
+    from autodiff_cli.backends.protocol import RowGraphs, available_cores
+    from autodiff_cli.graph.node import variable
+    from autodiff_cli.ops.elementary import exp
+
+    kernel = LlvmBackend(1).sum_kernel(RowGraphs([exp(variable("x"))], {"x"}))
+    (total,) = kernel.sums({}, {"x": np.zeros(3)}, 3)
+    if total != 3:
+        raise RuntimeError(f"a test kernel computed {total} instead of 3")
+    processor = host_processor()
+    has_vectors = processor.vector_function("exp", 1) is not None
+    functions = (
+        "glibc's libmvec, one vector at a time" if has_vectors else "the C library, one number at a time (slower)"
+    )
+    if processor.has_fma:
+        functions = f"exp, log, sin and cos inlined; others from {functions}"
+    model = f"{processor.cpu}, vectors of {processor.width} doubles"
+    return BackendStatus(
+        "llvm", "llvmlite is installed, and a test kernel ran", model, functions, available_cores(), cache
+    )

@@ -1,1 +1,0 @@
-"""What courses build by hand: `Value`, and networks of them."""

@@ -1,1 +1,0 @@
-"""What shells are told: completion of command lines, the manual page."""

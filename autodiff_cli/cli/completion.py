@@ -1,0 +1,352 @@
+"""`autodiff completion`: scripts for shells, the words that complete a command line, and the manual page.
+
+A script asks `autodiff completion SHELL -- PLACE WORDS` for the completions of the word at the cursor. If there are
+none, the shell completes file names.
+
+The manual page is made from the text of `--help`. `python -m autodiff_cli.cli.completion` prints it, and wheels
+contain it.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+from autodiff_cli.cli.command_line import COMMANDS, command_group, takes_values
+from autodiff_cli.cli.environment import BadInput, Call, Output
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.version import __version__
+
+BASH = """\
+_autodiff() {
+    local line word="${COMP_LINE:0:COMP_POINT}"
+    COMPREPLY=()
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(
+        autodiff completion bash -- "$COMP_CWORD" "${COMP_WORDS[@]:1}" 2>/dev/null
+    )
+    [[ ${COMPREPLY[0]} == *[\\(=] || $word == *[\\"\\']* ]] && compopt -o nospace
+    return 0
+}
+complete -o default -o nosort -F _autodiff autodiff
+"""
+
+ZSH = """\
+#compdef autodiff
+_autodiff() {
+    local -a found
+    found=("${(@f)$(autodiff completion zsh -- $((CURRENT - 1)) "${(@Q)words[2,-1]}" 2>/dev/null)}")
+    if (( ${#found} )) && [[ -n ${found[1]} ]]; then
+        compadd -Q -U -S '' -- "${found[@]}"
+    else
+        _files
+    fi
+}
+compdef _autodiff autodiff
+"""
+
+FISH = """\
+function __autodiff_words
+    set -l before (commandline -opc)
+    set -l words (commandline -op)
+    set -l place (count $before)
+    test (count $words) -gt $place; or set -a words ''
+    set -l found (autodiff completion fish -- $place $words[2..-1] 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c autodiff -f -a '(__autodiff_words)'
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+# How to install each script; it becomes a comment in the script.
+INSTALLATION = {
+    "bash": 'add `eval "$(autodiff completion bash)"` to ~/.bashrc',
+    "zsh": 'add `eval "$(autodiff completion zsh)"` to ~/.zshrc, after compinit',
+    "fish": "`autodiff completion fish > ~/.config/fish/completions/autodiff.fish`",
+}
+
+
+def completion_script(shell: str) -> str:
+    """Return the script for a shell of `SCRIPTS`, with a comment on how to install it."""
+    first, *rest = SCRIPTS[shell].splitlines(keepends=True)
+    comment = f"# To use it: {INSTALLATION[shell]}\n"
+    return "".join([first, comment, *rest]) if first.startswith("#compdef") else "".join([comment, first, *rest])
+
+
+_QUOTES = "\"'"
+_NAME_AT_END = re.compile(r"[^\W\d]\w*$")  # the incomplete name at the end of an expression
+_VARIABLE_OPTIONS = ("--wrt", "--fix", "--bounds", "--set", "--direction", "--paths")  # take names of variables
+_COLUMN_OPTIONS = ("--weights", "--sigma", "--by", "--x-sigma")  # take names of columns
+# How many arguments of each command are expressions.
+_EXPRESSION_COUNTS = {
+    "grad": 1,
+    "trace": 1,
+    "check": 1,
+    "export": 1,
+    "train": 1,
+    "compare": 99,
+}
+_DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
+
+
+def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
+    """Return the completions of the last word; empty if a file name is expected, or if nothing fits.
+
+    Args:
+        words: the words after `autodiff`, up to the one at the cursor.
+        after: the words that follow it.
+
+    >>> completions(["tra"]), completions(["grad", "x*y", "--wr"]), completions(["grad", "x*y + logadd"])
+    (['trace', 'train'], ['--wrt'], ['x*y + logaddexp('])
+    """
+    *before, typed = words or [""]
+    if not before:
+        return [name for name in COMMANDS if name.startswith(typed)]
+    name, *rest = before
+    line = [*rest, *after]
+    command = command_group(name).commands.get(name) if name in COMMANDS else None
+    if not isinstance(command, TyperCommand):
+        return []
+    options = {text: p for p in command.params if isinstance(p, TyperOption) for text in p.opts}
+    last = rest[-1] if rest else ""
+    if last in options and not options[last].is_flag:
+        return _option_values(options[last], last, line, typed)
+    option, equals, value = typed.partition("=")
+    if equals and option in options:
+        return [f"{option}={found}" for found in _option_values(options[option], option, line, value)]
+    if typed.startswith("-"):
+        variable_options = (f"--{variable}" for variable in _variable_names(line)) if takes_values(command) else ()
+        return sorted({text for text in (*options, *variable_options) if text.startswith(typed) and text not in line})
+    arguments = [word for word in rest if not word.startswith("-")]
+    if len(arguments) < _EXPRESSION_COUNTS.get(name, 0) or (typed[:1] in _QUOTES and typed):
+        return _complete_expression(typed, line)
+    return []
+
+
+def _option_values(option: TyperOption, name: str, line_words: Sequence[str], typed: str) -> list[str]:
+    """Return the completions of the value of an option."""
+    choices: Iterable[str] = getattr(option.type, "choices", ())
+    metavar = option.metavar or ""
+    if not choices and re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
+        choices = metavar.strip("[]").split("|")
+    if not choices and name == "--optimizer":
+        from autodiff_cli.training.options import METHODS
+
+        choices = METHODS
+    if not choices and name == "--loss":
+        from autodiff_cli.training.losses import LOSSES
+
+        choices = LOSSES
+    if name in _COLUMN_OPTIONS:
+        choices = _column_names(line_words)
+    if name in _VARIABLE_OPTIONS:
+        *listed, typed = typed.split(",")
+        head = "".join(f"{part}," for part in listed)
+        return [head + name for name in _variable_names(line_words) if name.startswith(typed) and name not in listed]
+    return [str(choice) for choice in choices if str(choice).startswith(typed)]
+
+
+def _complete_expression(typed: str, line_words: Sequence[str]) -> list[str]:
+    """Return the expression with the name at its end completed; functions get an opening bracket."""
+    from autodiff_cli.ops import function_names, overloads
+
+    text = typed.lstrip(_QUOTES)
+    tail = _NAME_AT_END.search(text)
+    if tail is None:
+        return []
+    head, prefix = text[: tail.start()], tail[0]
+    names = [name for name in _column_names(line_words) if name.startswith(prefix) and name != prefix]
+    fitting = sorted(name for name in function_names() if name.startswith(prefix))
+    functions = [f"{name}(" for name in fitting if not any(op.is_helper for op in overloads(name))]
+    return [head + name for name in (*names, *functions)]
+
+
+def _variable_names(line_words: Sequence[str]) -> list[str]:
+    """Return the names in the expressions on the line that take a value."""
+    from autodiff_cli.language.program import read
+
+    columns = _column_names(line_words)
+    names: dict[str, None] = {}
+    for word in line_words:
+        if word.startswith("-") or Path(word).suffix in (*_DATA_SUFFIXES, ".json"):
+            continue
+        try:
+            names |= dict.fromkeys(read(word.strip(_QUOTES)).leaves)
+        except ExpressionError:
+            continue
+    return [name for name in names if name not in columns and name.isidentifier()]
+
+
+def _column_names(line_words: Iterable[str]) -> list[str]:
+    """Return the columns of the data files on the line."""
+    return list(dict.fromkeys(name for word in line_words for name in _columns_of_file(word)))
+
+
+def _columns_of_file(path: str) -> Iterator[str]:
+    """Yield the columns of a data file; none for another word or an unreadable file."""
+    if Path(path).suffix.lower() not in _DATA_SUFFIXES or not Path(path).is_file():
+        return
+    from autodiff_cli.data.files import DataFile
+    from autodiff_cli.data.table import DataError
+
+    try:
+        yield from DataFile(path).names
+    except DataError:
+        return
+
+
+class Shell(StrEnum):
+    """The shells with completion."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(
+    context: typer.Context,
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell to complete for.", show_default=False)],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- PLACE WORDS...]",
+            help="For the script: number of the word at the cursor, and the words of the line.",
+            show_default=False,
+        ),
+    ] = None,
+) -> Output:
+    """Print a script that lets a shell complete command lines.
+
+    It completes commands, options and their choices, variables as options, functions of the language, and the columns
+    of data files on the line.
+
+    \b
+    Examples:
+      eval "$(autodiff completion bash)"
+      autodiff completion fish > ~/.config/fish/completions/autodiff.fish
+    """
+    from autodiff_cli.render.report import Report
+
+    if Call.of(context).values:
+        raise BadInput(f"unexpected option --{next(iter(Call.of(context).values))}: completion takes no values")
+    if not words:
+        text = completion_script(shell)
+    elif not words[0].isdecimal() or not int(words[0]):
+        raise BadInput(f"the first argument is the number of the word at the cursor, not `{words[0]}`")
+    else:
+        place = 1 + int(words[0])
+        text = "".join(f"{word}\n" for word in completions(words[1:place] or [""], words[place:]))
+    return Output(Report(lambda paper: paper.stream.writelines([text]), list, is_data=True), json=False)
+
+
+_ROFF_ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
+_VERBATIM_MARK = "\b\n"  # marks paragraphs of a help text that keep their line breaks
+
+
+def manual() -> str:
+    """Return the manual page, in the macros of man(7).
+
+    >>> manual().splitlines()[0]
+    '.TH AUTODIFF 1 "" "autodiff 0.1.0" "User Commands"'
+    """
+    group = command_group("")
+    named = {name: command for name, command in group.commands.items() if isinstance(command, TyperCommand)}
+    summary, _, overview = (group.help or "").partition("\n\n")
+    lines = [
+        f'.TH AUTODIFF 1 "" "autodiff {__version__}" "User Commands"',
+        ".SH NAME",
+        f"autodiff \\- {_escaped(summary[0].lower() + summary[1:].rstrip('.'))}",
+        ".SH SYNOPSIS",
+        *[line for name, command in named.items() for line in _synopsis(name, command)][1:],
+        ".SH DESCRIPTION",
+        *_paragraphs(overview),
+        ".SH COMMANDS",
+    ]
+    for name, command in named.items():
+        lines += [f".SS autodiff {name}", *_paragraphs(command.help or ""), *_parameters(name, command)]
+    return "\n".join([*lines, *_CLOSING_SECTIONS]) + "\n"
+
+
+_CLOSING_SECTIONS = r""".SH EXIT STATUS
+.TP
+0
+Done.
+.TP
+1
+The command ran and failed: a fit diverged, a check failed, or a file could not be written.
+.TP
+2
+Bad input: a formula, a name, an option or a file cannot be used. The message names it and its place.
+.TP
+130
+Interrupted.
+.SH ENVIRONMENT
+.TP
+AUTODIFF_CACHE
+If \(lqoff\(rq, no cache is written. Otherwise the cache is the folder \(lqautodiff\(rq in $XDG_CACHE_HOME or
+~/.cache.
+.TP
+NO_COLOR
+If set, output has no colours.""".splitlines()
+
+
+def _synopsis(name: str, command: TyperCommand) -> list[str]:
+    pieces = " ".join(command.collect_usage_pieces(_context(name, command)))
+    return [".br", f".B autodiff {name}", _escaped(pieces)]
+
+
+def _parameters(name: str, command: TyperCommand) -> Iterator[str]:
+    """Yield the lines for arguments and options with their help."""
+    for parameter in sorted(
+        command.get_params(_context(name, command)), key=lambda p: not isinstance(p, TyperArgument)
+    ):
+        record = parameter.get_help_record(_context(name, command))
+        if record is not None:
+            yield ".TP"
+            yield f".B {_escaped(record[0])}"
+            yield from _wrapped(record[1])
+
+
+def _context(name: str, command: TyperCommand) -> typer.Context:
+    return typer.Context(command, info_name=f"autodiff {name}")
+
+
+def _paragraphs(help: str) -> Iterator[str]:
+    """Yield the lines for the paragraphs of a help text: wrapped, or with their line breaks."""
+    for k, paragraph in enumerate(re.split(r"\n\s*\n", textwrap.dedent(help).strip())):
+        yield from [".PP"][:k]
+        if not paragraph.startswith(_VERBATIM_MARK):
+            yield from _wrapped(paragraph)
+            continue
+        yield ".nf"
+        yield from map(_escaped, textwrap.dedent(paragraph[len(_VERBATIM_MARK) :]).splitlines())
+        yield ".fi"
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    yield from map(_escaped, textwrap.wrap(text, 78, break_long_words=False, break_on_hyphens=False))
+
+
+def _escaped(text: str) -> str:
+    """Return text escaped for roff: no macro, no escape sequence, a minus for each hyphen.
+
+    >>> print(_text(".x -y '\\\\'"))
+    \\&.x \\-y \\(aq\\e\\(aq
+    """
+    escaped = "".join(_ROFF_ESCAPES.get(c, c if c.isascii() else f"\\[u{ord(c):04X}]") for c in text)
+    return r"\&" + escaped if text.startswith(".") else escaped
+
+
+if __name__ == "__main__":
+    print(manual(), end="")

@@ -1,0 +1,162 @@
+"""`autodiff export`: a formula and its derivatives as a function in another language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, errors_as_failure
+from autodiff_cli.cli.shared_options import Expr, Json, Wrt
+
+if TYPE_CHECKING:
+    from autodiff_cli.export.program import ExportOptions
+
+
+class Language(StrEnum):
+    """The languages of `export`."""
+
+    C = "c"
+    FORTRAN = "fortran"
+    PYTHON = "python"
+    NUMPY = "numpy"
+    JAX = "jax"
+    TORCH = "torch"
+    JS = "js"
+    LATEX = "latex"
+    ONNX = "onnx"
+
+
+_LANGUAGE_BY_SUFFIX = {
+    ".c": Language.C, ".f90": Language.FORTRAN, ".py": Language.PYTHON, ".js": Language.JS, ".mjs": Language.JS,
+    ".tex": Language.LATEX, ".onnx": Language.ONNX,
+}  # fmt: skip
+
+
+def export(
+    context: typer.Context,
+    expression: Expr,
+    to: Annotated[Language | None, typer.Option("--to", help="Target language (default: by the suffix of -o).")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to a file, replaced as a whole; - is standard output."
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the function.")] = "f",
+    wrt: Wrt = None,
+    value_only: Annotated[bool, typer.Option("--value-only", help="Leave out the derivatives.")] = False,
+    hessian: Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")] = False,
+    json: Json = False,
+) -> Output:
+    """Write a formula and its derivatives as a function in another language.
+
+    The source is self-contained: functions that the language's standard library lacks are included. It computes the
+    same results as `grad` to 13 digits, with the same conventions at kinks and the same nan and infinities.
+
+    \b
+    c        double f(const double x[N], double gradient[N])
+    fortran  subroutine f(x, value, gradient)
+    python   f(x, y) -> (value, {"x": ...}), using only the math module
+    numpy    the same for arrays, element by element
+    js       f({x, y}) -> {value, gradient}, a module without imports
+    jax      f(x, y), the value, for JAX to differentiate
+    torch    f(x, y), the value, for PyTorch to differentiate
+    latex    the value and its derivatives as equations
+    onnx     the prediction of a fitted model, as a file (-o)
+
+    EXPR may also be a model file, MODEL.json, that `train --save` wrote. The function is then the model's prediction
+    with its derivatives with respect to the columns that it reads.
+
+    \b
+    Examples:
+      autodiff export "x*y + sin(x)" --to c
+      autodiff export "a*exp(-b*t)" --to numpy --wrt a,b -o decay.py
+      autodiff export "x^2*y" --to python --hessian --name curvature
+      autodiff export decay.json --to c --value-only
+      autodiff export flowers.json -o flowers.onnx
+    """
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.export import languages as exporters
+    from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
+
+    call = Call.of(context)
+    if call.values:
+        raise BadInput(
+            f"unexpected option --{next(iter(call.values))}: export takes no values; the exported function does"
+        )
+    if value_only and (hessian or wrt is not None):
+        raise BadInput(f"--value-only cannot be combined with {'--hessian' if hessian else '--wrt'}")
+    output = None if output == "-" else output
+    language = _select_language(to, output)
+    wanted = ExportOptions(name, None, not value_only, hessian)
+    try:
+        if expression.endswith(inputs.MODEL_SUFFIX):
+            return _export_model(expression, language, wanted, wrt, json, output)
+        if language is Language.ONNX:
+            raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
+        formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), [])
+        names = None if wrt is None else inputs.select_variables(formula, wrt)
+        source = exporters.export(formula, language, replace(wanted, wrt=names))
+    except (ExportError, TooLargeError) as error:
+        raise BadInput(str(error)) from None
+    document = {"expression": formula.text, "variables": formula.variables}
+    return _source_output(document, language, name, source, json, output)
+
+
+def _export_model(
+    path: str, language: Language, wanted: ExportOptions, wrt: str | None, json: bool, output: str | None
+) -> Output:
+    """Export the prediction of a fitted model."""
+    from autodiff_cli.data.writing import open_atomic_text
+    from autodiff_cli.export.models import prediction_onnx, prediction_source
+    from autodiff_cli.training.result.fitted_model import load
+
+    with errors_as_bad_input():
+        fit = load(path)
+    if language is not Language.ONNX:
+        names = None if wrt is None else tuple(name.strip() for name in wrt.split(","))
+        source = prediction_source(fit, language, replace(wanted, wrt=names))
+        document = {"model": fit.model, "variables": fit.predictors}
+        return _source_output(document, language, wanted.name, source, json, output)
+    if output is None:
+        raise BadInput("ONNX is a binary format: name the file with -o FILE")
+    if wrt is not None or wanted.hessian or not wanted.gradient:
+        raise BadInput(
+            "--to onnx writes only the prediction and cannot be combined with --wrt, --hessian or --value-only"
+        )
+    content = prediction_onnx(fit, wanted.name)
+    with errors_as_failure(output), open_atomic_text(output) as stream:
+        stream.buffer.write(content)
+    return Output(None, json)
+
+
+def _source_output(
+    what: Mapping[str, object], language: Language, name: str, source: str, json: bool, output: str | None
+) -> Output:
+    from autodiff_cli.render.report import Report
+
+    document = {**what, "language": language.value, "name": name, "source": source}
+    report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
+    return Output(report, json, path=output)
+
+
+def _select_language(to: Language | None, output: str | None) -> Language:
+    """Return the target language: that of `--to`, else by the suffix of the file.
+
+    Raises:
+        BadInput: if neither names one.
+    """
+    if to is not None:
+        return to
+    languages = "|".join(Language)
+    if output is None:
+        raise BadInput(f"choose a language: --to {languages}")
+    ending = PurePath(output).suffix.lower()
+    if ending not in _LANGUAGE_BY_SUFFIX:
+        raise BadInput(f"-o {output}: its suffix belongs to no language; choose one with --to {languages}")
+    return _LANGUAGE_BY_SUFFIX[ending]

@@ -1,0 +1,114 @@
+"""`autodiff grad`: the value and the gradient of a formula, or its derivatives as formulas."""
+
+from __future__ import annotations
+
+import functools
+
+import typer
+
+from autodiff_cli.cli.environment import BadInput, Call, Output
+from autodiff_cli.cli.shared_options import (
+    Assignments,
+    At,
+    DerivativeRequest,
+    Digits,
+    Direction,
+    Expr,
+    Hessian,
+    Jacobian,
+    Json,
+    Mode,
+    Order,
+    Outputs,
+    PassMode,
+    Precision,
+    Symbolic,
+    Wrt,
+)
+
+
+def grad(
+    context: typer.Context,
+    expression: Expr,
+    assignments: Assignments = None,
+    wrt: Wrt = None,
+    symbolic: Symbolic = False,
+    mode: Mode = PassMode.REVERSE,
+    order: Order = None,
+    hessian: Hessian = False,
+    direction: Direction = None,
+    jacobian: Jacobian = False,
+    outputs: Outputs = None,
+    at: At = None,
+    precision: Precision = None,
+    digits: Digits = None,
+    json: Json = False,
+) -> Output:
+    """Compute the value and the gradient of a formula.
+
+    Give each variable a value with an option of its name: a number or any constant expression. The output lists every
+    node with its value and its sensitivity, which is how fast the output changes with it. Without any values, the
+    derivatives are printed as formulas.
+
+    Uncertain values: 2+-0.1 is a value with its standard error. The error of the result and the contribution of each
+    variable are added.
+
+    Many points: give a file with one point per row (--at), or ranges START:STOP:COUNT as values for a grid. The result
+    is CSV with the columns of the point, `value`, and d_NAME for each variable; with --json, one document per line.
+
+    Intervals: LOW..HIGH as a value gives proven bounds of value and gradient on the interval.
+
+    \b
+    Examples:
+      autodiff grad "x*y + sin(x)" --x 2 --y 3
+      autodiff grad "x*y + sin(x)"
+      autodiff grad "a = x + y; b = x - y; a*b" --x=-1.5 --y pi/4
+      autodiff grad -x^2 --x 2 --digits 10
+      autodiff grad "(w*x + b - t)^2" --w 3 --x 2 --b 1 --t 5 --wrt w,b --json
+      autodiff grad "x*y + sin(x)" --x 2 --y 3 --symbolic --hessian
+      autodiff grad "x*y + sin(x)" --x 2 --y 3 --direction x=1,y=2
+      autodiff grad "x*y + sin(x)" --x 2 --y 3 --mode forward
+      autodiff grad "ln(1 + x)" --x 0 --order 6
+      autodiff grad "[r*cos(t), r*sin(t)]" --r 2 --t pi/3 --jacobian
+      autodiff grad "a = x*y; b = x/y; a + b" --x 2 --y 3 --jacobian --outputs a,b
+      autodiff grad "x*y + sin(x)" --x 0:10:101 --y 3
+      autodiff grad "x*y + sin(x)" --at points.csv > results.csv
+      autodiff grad "x*y" --x 2+-0.1 --y 3+-0.2
+      autodiff grad "erf(x)" --x 0.1 --precision 50
+      autodiff grad "x^2*sin(x)" --x 1.9..2.1
+      echo "x^2" | autodiff grad - --x 3
+      autodiff grad @formula.txt --set json=2
+    """
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.cli.command_line import merge_assignments
+
+    call = Call.of(context)
+    given, errors = inputs.split_uncertainties(merge_assignments(call.values, assignments or ()))
+    request = DerivativeRequest(symbolic, mode is PassMode.FORWARD, order, hessian, direction, jacobian, outputs, at)
+    if any(map(inputs.split_interval, given.values())):
+        from autodiff_cli.cli.gradients import interval_report
+
+        if errors or precision is not None:
+            other = "an uncertain value" if errors else "--precision"
+            raise BadInput(f"an interval cannot be combined with {other}: leave one of them out")
+        return Output(interval_report(context, expression, given, request, wrt, digits), json)
+    if errors or precision is not None:
+        from autodiff_cli.cli.gradients import precision_report
+
+        return Output(precision_report(context, expression, given, errors, request, precision, wrt, digits), json)
+    if at is not None or any(":" in value for value in given.values()):
+        from autodiff_cli.cli.gradients import points_output
+
+        return points_output(context, expression, given, request, wrt, digits, json)
+    formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), given, notes=outputs is None)
+    names = inputs.select_variables(formula, wrt)
+    if request != DerivativeRequest():
+        from autodiff_cli.cli.gradients import higher_derivatives_report
+
+        return Output(higher_derivatives_report(context, formula, given, names, request, digits), json)
+    from autodiff_cli.render.gradient import formulas_report, gradient_report
+
+    if formula.variables and not given:
+        derivatives = {name: formula.derivative(name) for name in names}
+        return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, context)), json)
+    return Output(gradient_report(inputs.trace_at(context, formula, given, names), digits), json)

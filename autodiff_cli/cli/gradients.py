@@ -1,0 +1,501 @@
+"""The reports of `grad` beyond value and gradient at one point.
+
+- `higher_derivatives_report`: formulas, tangents, higher orders, directions, several outputs.
+- `precision_report`: any number of proven digits, or the uncertainty that uncertain values cause.
+- `interval_report`: proven bounds over intervals (`--x 1.9..2.1`).
+- `points_output`: many points, the rows of a file (`--at FILE`) or a grid of ranges (`--x 0:10:101`).
+
+NumPy and FLINT are imported only by the reports that need them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from autodiff_cli.cli import inputs
+from autodiff_cli.cli.command_line import merge_assignments
+from autodiff_cli.cli.environment import BadInput, Call, Failure, Output, errors_as_bad_input, open_data_file
+from autodiff_cli.cli.shared_options import MAX_ORDER, DerivativeRequest
+from autodiff_cli.explain.record import NodeWarning, Trace
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.formula import derivatives
+from autodiff_cli.formula.derivatives import HigherDerivatives, Uncertainty, propagate
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.language.errors import format_names
+
+if TYPE_CHECKING:
+    from autodiff_cli.data.files import DataFile, RowBlock
+    from autodiff_cli.explain.array_accuracy import RowAccuracy
+    from autodiff_cli.explain.precision import Interval
+    from autodiff_cli.formula.array_derivatives import BatchedGradient, Range
+    from autodiff_cli.numbers.ball_arithmetic import Number
+    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.rows import GradientTable
+
+MAX_DIGITS = 100_000  # of --precision; more take minutes
+_END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
+_COUNT_PATTERN = re.compile("0*[1-9][0-9]*")
+_MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much longer texts, and no valid count is near
+
+
+def higher_derivatives_report(
+    context: typer.Context,
+    formula: Formula,
+    given: Mapping[str, str],
+    names: Sequence[str],
+    request: DerivativeRequest,
+    digits: int | None,
+) -> Report:
+    """Return the report of higher derivatives: as formulas if no variable has a value, else as numbers.
+
+    Raises:
+        BadInput: for options that cannot be combined, or do not fit the expression.
+        ExpressionError: for unknown names and for shapes that do not fit.
+    """
+    from autodiff_cli.render.gradient import derivative_formulas_report, derivatives_report
+
+    _check_request(request, names)
+    if formula.variables and not given and not request.mode_forward and request.direction is None:
+        format_option = functools.partial(inputs.value_option, context)
+        return derivative_formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
+    point = inputs.read_point(context, formula, given)
+    is_array = bool(derivatives.output_shape(formula, formula.value_shapes(formula.at(point))))
+    unrepresentable = inputs.unrepresentable_values(formula, given)
+    trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
+    results = _derivative_values(formula, point, trace_or_none, names, request)
+    if request.jacobian:
+        return derivatives_report(
+            formula, point, trace_or_none, results, digits, _output_warnings(formula, point, results, request)
+        )
+    assert trace_or_none is not None
+    return derivatives_report(
+        formula, point, replace(trace_or_none, warnings=_accuracy_warnings(trace_or_none, results)), results, digits
+    )
+
+
+def _output_warnings(
+    formula: Formula, point: Mapping[str, Any], derivatives: HigherDerivatives, request: DerivativeRequest
+) -> list[NodeWarning]:
+    """Return the warnings about several outputs and their Jacobian."""
+    from autodiff_cli.explain.array_accuracy import output_warnings
+
+    values = formula.at(point)
+    return output_warnings(
+        formula, _select_outputs(formula, request, formula.value_shapes(values)), values, derivatives
+    )
+
+
+def _accuracy_warnings(trace: Trace, derivatives: HigherDerivatives) -> list[NodeWarning]:
+    """Return the warnings of a trace, with the correct digits of inaccurate higher derivatives."""
+    from autodiff_cli.explain.accuracy import add_correct_digits, inaccurate_higher_derivatives
+
+    output = trace.tape.outputs[0]
+    if trace.is_scalar:
+        correct_digits = inaccurate_higher_derivatives(
+            trace.expression, trace.point, derivatives, trace.unrepresentable
+        )
+        return add_correct_digits(trace.warnings, correct_digits, output, trace.labels[output])
+    from autodiff_cli.explain.array_accuracy import check_higher_derivatives
+
+    inaccurate = check_higher_derivatives(trace.expression, trace.point, derivatives)
+    return inaccurate.add_to(trace.warnings, output, trace.labels[output])
+
+
+def _check_request(request: DerivativeRequest, names: Sequence[str]) -> None:
+    """Raise BadInput for options that cannot be combined, or do not fit the number of variables."""
+    options = request.option_names()
+    if request.outputs is not None and not request.jacobian:
+        raise BadInput("--outputs needs --jacobian: add --jacobian")
+    others = [option for option in options if option not in ("--jacobian", "--outputs")]
+    if request.jacobian and others:
+        raise BadInput(f"--jacobian cannot be combined with {others[0]}: use them one at a time")
+    if request.order is not None and request.order > MAX_ORDER:
+        raise BadInput(f"--order takes at most {MAX_ORDER}: the factorial of a higher order is too large for a float")
+    if request.order is not None and len(names) != 1:
+        raise BadInput("--order differentiates in one variable: choose it with --wrt, such as --wrt x")
+
+
+def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:
+    """Return the requested derivatives as formulas."""
+    if request.jacobian:
+        outputs = _select_outputs(formula, request, formula.shapes)
+        rows = {label: {name: output.derivative(name) for name in names} for label, output in outputs.items()}
+        return HigherDerivatives(jacobian=rows)
+    first = {name: formula.derivative(name) for name in names}
+    arrays = [name for name in names if name in formula.shapes]
+    if arrays and (request.hessian or request.order is not None):
+        raise BadInput(
+            f"`{arrays[0]}` is an array, and higher derivatives with respect to arrays have no formula: "
+            "give every variable a value"
+        )
+    return HigherDerivatives(
+        formulas=first,
+        hessian=derivatives.second_derivatives(first) if request.hessian else None,
+        **_order_fields(request, names, lambda name, order: derivatives.nth_derivative(formula, name, order)),
+    )
+
+
+def _derivative_values(
+    formula: Formula, point: Mapping[str, Any], trace: Trace | None, names: Sequence[str], request: DerivativeRequest
+) -> HigherDerivatives:
+    """Return the requested derivatives at a point; `trace` is None for several outputs that have no trace."""
+    from autodiff_cli.explain.views import all_tangents
+
+    if request.jacobian:
+        outputs = _select_outputs(formula, request, formula.value_shapes(formula.at(point)))
+        rows = derivatives.jacobian_by_name(outputs, point, names)
+        return HigherDerivatives(
+            jacobian=rows, outputs={label: output.value(point) for label, output in outputs.items()}
+        )
+    assert trace is not None
+    if request.mode_forward and not trace.is_scalar:
+        raise BadInput("--mode forward shows one number per node, but this expression has arrays: use --direction")
+    direction = None if request.direction is None else _read_direction(request.direction)
+    return HigherDerivatives(
+        formulas={name: formula.derivative(name) for name in names} if request.symbolic else None,
+        tangents=all_tangents(trace) if request.mode_forward else None,
+        hessian=derivatives.hessian_by_name(formula, point, names) if request.hessian else None,
+        directional=None if direction is None else formula.jvp(direction, point)[1],
+        direction=direction,
+        **_order_fields(request, names, lambda name, order: formula.derivatives(name, order, point)[-1]),
+    )
+
+
+def _order_fields(request: DerivativeRequest, names: Sequence[str], derive: Any) -> dict[str, Any]:
+    """Return the fields of `HigherDerivatives` for a derivative of higher order."""
+    if request.order is None:
+        return {}
+    return {"derivative": derive(names[0], request.order), "order": request.order, "variable": names[0]}
+
+
+def _select_outputs(
+    formula: Formula, request: DerivativeRequest, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Formula]:
+    """Return the outputs of `--outputs`, or the elements of the output, by label."""
+    names = None if request.outputs is None else inputs.split_names(request.outputs)
+    return derivatives.select_outputs(formula, names, shapes)
+
+
+def _read_direction(text: str) -> dict[str, Any]:
+    """Parse a direction such as `x=1,y=2`. Commas may also appear inside a value."""
+    parts = re.split(r",(?=[^,()\[\]=]*=)", text)
+    return inputs.constant_values(merge_assignments({}, parts, "--direction"))
+
+
+def precision_report(
+    context: typer.Context,
+    argument: str,
+    given: Mapping[str, str],
+    errors: Mapping[str, str],
+    request: DerivativeRequest,
+    precision: int | None,
+    wrt: str | None,
+    digits: int | None,
+) -> Report:
+    """Return the report of value and gradient to a number of proven digits, or with propagated uncertainty.
+
+    Args:
+        context: Typer's context of the command.
+        argument: the argument EXPR.
+        given: the texts of the values.
+        errors: the texts of the standard errors.
+        request: further requests, which cannot be combined with these.
+        precision: the number of digits to compute; None for floats.
+        wrt: the list of `--wrt`.
+        digits: the number of digits to show.
+
+    Raises:
+        BadInput: for too many digits, a negative error, and options that cannot be combined.
+        ExpressionError: for an expression that cannot be read or evaluated at this point.
+    """
+    from autodiff_cli.render.gradient import gradient_report, uncertainty_report
+    from autodiff_cli.render.report import combine_reports
+
+    _check_precision_request(given, request, precision)
+    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), given)
+    report = gradient_report(_trace_to_precision(context, formula, given, precision, wrt), digits)
+    if not errors:
+        return report
+    return combine_reports(report, uncertainty_report(_uncertainty(context, formula, given, errors), digits))
+
+
+def _check_precision_request(given: Mapping[str, str], request: DerivativeRequest, precision: int | None) -> None:
+    """Raise BadInput for options that cannot be combined, and for too many digits."""
+    others = [*request.option_names(), *(f"--{name} {value}" for name, value in given.items() if ":" in value)]
+    if others:
+        option = "an uncertain value" if precision is None else "--precision"
+        raise BadInput(f"{option} cannot be combined with {others[0]}: leave one of them out")
+    if precision is not None and precision > MAX_DIGITS:
+        raise BadInput(
+            f"--precision takes at most {MAX_DIGITS:,} digits; from Python, "
+            "`autodiff_cli.explain.precision.precise_trace` takes any number"
+        )
+
+
+def _trace_to_precision(
+    context: typer.Context, formula: Formula, given: Mapping[str, str], precision: int | None, wrt: str | None
+) -> Trace:
+    """Return the trace with a number of proven digits; with None as floats."""
+    names = inputs.select_variables(formula, wrt)
+    if precision is None:
+        return inputs.trace_at(context, formula, given, names)
+    from autodiff_cli.explain.precision import precise_trace
+
+    return precise_trace(formula, inputs.value_graphs(context, formula, given), names, precision)
+
+
+def _uncertainty(
+    context: typer.Context, formula: Formula, given: Mapping[str, str], errors: Mapping[str, str]
+) -> Uncertainty:
+    """Return the uncertainty of the value that the errors of the variables cause."""
+    point = inputs.read_point(context, formula, given)
+    deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
+    for name, deviation in deviations.items():
+        if isinstance(deviation, float):
+            is_valid = deviation >= 0
+        else:
+            is_valid = deviation.shape == getattr(point[name], "shape", ()) and bool((deviation >= 0).all())
+        if not is_valid:
+            words = f"the error of `{name}` must be 0 or positive, or an array of such errors, not `{errors[name]}`"
+            raise BadInput(words)
+    return propagate(formula.grad(point), deviations)
+
+
+def interval_report(
+    context: typer.Context,
+    argument: str,
+    given: Mapping[str, str],
+    request: DerivativeRequest,
+    wrt: str | None,
+    digits: int | None,
+) -> Report:
+    """Return the report of proven bounds of value and gradient over intervals.
+
+    Args:
+        context: Typer's context of the command.
+        argument: the argument EXPR.
+        given: the texts of the values.
+        request: further requests, which cannot be combined with intervals.
+        wrt: the list of `--wrt`.
+        digits: the number of digits to show.
+
+    Raises:
+        BadInput: for a text that is not an interval, for arrays, and for options that cannot be combined.
+        ExpressionError: for an expression that cannot be read.
+    """
+    from autodiff_cli.explain.precision import enclosure
+    from autodiff_cli.render.verification import enclosure_report
+
+    others = [*request.option_names(), *(f"--{name} {value}" for name, value in given.items() if ":" in value)]
+    if others:
+        raise BadInput(f"an interval cannot be combined with {others[0]}: leave one of them out")
+    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), given)
+    names = inputs.select_variables(formula, wrt)
+    inputs.check_all_have_values(context, formula, given)
+    if not formula.is_scalar:
+        raise BadInput("intervals need scalar variables, but this expression has arrays")
+    intervals = {name: _read_interval(name, given[name]) for name in formula.variables}
+    return enclosure_report(formula, intervals, enclosure(formula, intervals, names), digits)
+
+
+def _read_interval(name: str, text: str) -> Interval:
+    """Parse an interval, or a single value as an interval without width."""
+    from autodiff_cli.numbers.ball_arithmetic import Undecided, compare
+
+    ends = inputs.split_interval(text)
+    if ends is None:
+        number = _read_end(name, text)
+        return number, number
+    low, high = (_read_end(name, end) for end in ends)
+    try:
+        order = compare(low, high)
+    except Undecided:
+        order = 0
+    if order >= 0:
+        raise BadInput(f"the value of `{name}`: an interval is LOW..HIGH, such as 1.9..2.1, not `{text}`")
+    return low, high
+
+
+def _read_end(name: str, text: str) -> Number:
+    """Parse the end of an interval as an exact number."""
+    from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+    from autodiff_cli.numbers.ball_arithmetic import is_finite
+
+    constant: Formula = inputs.constant_expression(f"`{name}`", text)
+    if not constant.is_scalar:
+        raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
+    (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
+    if not is_finite(number):
+        raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
+    return number
+
+
+def points_output(
+    context: typer.Context,
+    argument: str,
+    given: Mapping[str, str],
+    request: DerivativeRequest,
+    wrt: str | None,
+    digits: int | None,
+    json: bool,
+) -> Output:
+    """Return the output with value and gradient at the rows of a file, or on the grid of some ranges.
+
+    Args:
+        context: Typer's context of the command.
+        argument: the argument EXPR.
+        given: the texts of the values.
+        request: further requests, which cannot be combined with many points.
+        wrt: the list of `--wrt`.
+        digits: the number of digits to show.
+        json: whether to write JSON.
+
+    Raises:
+        BadInput: for a file or ranges that cannot be used, and for options that cannot be combined.
+        ExpressionError: for an expression that cannot be read.
+    """
+    ranges = [name for name, value in given.items() if ":" in value]
+    points_option = f"--{ranges[0]} {given[ranges[0]]}" if ranges else "--at"
+    if others := [option for option in request.option_names() if not (option == "--at" and not ranges)]:
+        raise BadInput(
+            f"{points_option} gives many points and cannot be combined with {others[0]}: leave one of them out"
+        )
+    if request.at == argument == "-":
+        raise BadInput(
+            "the expression and the points cannot both be read from standard input: use a file for one of them"
+        )
+    environment = Call.of(context).environment
+    text = inputs.read_text(argument, environment)
+    if request.at is None:
+        table = _points_of_grid(context, text, given, wrt, digits)
+    else:
+        table = _points_of_file(context, text, given, request.at, wrt, digits)
+
+    def print_notes() -> None:
+        if table.undefined_count:
+            environment.note(f"points where the value or a derivative is not finite: {table.undefined_count}")
+        if table.inaccurate_count:
+            environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
+            for row in table.first_inaccurate:
+                environment.note(f"  {row}")
+        if table.unchecked_count:
+            environment.note(f"precision: further rows that may have inaccurate numbers: {table.unchecked_count}")
+
+    return Output(table.report, json, after_write=print_notes)
+
+
+def _points_of_grid(
+    context: typer.Context, text: str, given: Mapping[str, str], wrt: str | None, digits: int | None
+) -> GradientTable:
+    """Return the table of results on the grid of some ranges."""
+    from autodiff_cli.formula.array_derivatives import MAX_POINTS, grid
+    from autodiff_cli.render.rows import GradientTable
+
+    ranges = {name: read_range(name, value) for name, value in given.items() if ":" in value}
+    count = math.prod(value_range.count for value_range in ranges.values())
+    if count > MAX_POINTS:
+        raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
+    formula = inputs.read_formula(context, text, given)
+    fixed = {name: value for name, value in given.items() if name not in ranges}
+    blocks = ((columns, None) for columns in grid(ranges))
+    gradients, accuracy = _row_computations(context, formula, [*ranges], fixed, wrt)
+    gradients.point_count = count
+    return GradientTable(gradients, [*ranges], blocks, digits, accuracy)
+
+
+def _points_of_file(
+    context: typer.Context, text: str, given: Mapping[str, str], path: str, wrt: str | None, digits: int | None
+) -> GradientTable:
+    """Return the table of results at the rows of a file."""
+    from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
+    from autodiff_cli.render.rows import GradientTable
+
+    with errors_as_bad_input():
+        file = open_data_file(path, Call.of(context).environment, once=True)
+        formula = inputs.read_formula(context, text, given, file.names)
+        columns = [variable for variable in formula.variables if variable in file.names]
+        _check_columns(file, columns, given, formula)
+        gradients, accuracy = _row_computations(context, formula, columns, given, wrt)
+        table = GradientTable(gradients, file.header, _file_blocks(file, columns), digits, accuracy)
+        if name_clashes := [name for name in table.result_columns if name in file.names]:
+            raise BadInput(
+                f"{file.name}: there is already a column `{name_clashes[0]}`, which is also the name of a result"
+            )
+        if path != "-":
+            # A first pass over the file reports errors before anything is written.
+            gradients.point_count = sum(len(block.cells) for block in file.iter_blocks(columns, BLOCK_ROWS))
+    return table
+
+
+def _file_blocks(file: DataFile, columns: Sequence[str]) -> Iterator[RowBlock]:
+    """Yield the blocks of a file.
+
+    Raises:
+        BadInput: for a row that cannot be used, and for a file without rows.
+        Failure: for a row that cannot be used after results have been written.
+    """
+    from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
+    from autodiff_cli.data.table import DataError
+
+    has_output = False
+    try:
+        for block in file.iter_blocks(columns, BLOCK_ROWS):
+            yield block
+            has_output = True
+    except DataError as error:
+        raise (Failure if has_output else BadInput)(str(error)) from error
+    if not has_output:
+        raise BadInput(f"{file.name}: there are no rows")
+
+
+def _row_computations(
+    context: typer.Context, formula: Formula, columns: Sequence[str], fixed: Mapping[str, str], wrt: str | None
+) -> tuple[BatchedGradient, RowAccuracy]:
+    """Return what computes value and gradient of the rows, and what checks their accuracy."""
+    from autodiff_cli.explain.array_accuracy import RowAccuracy
+    from autodiff_cli.formula.array_derivatives import BatchedGradient
+
+    inputs.check_all_have_values(context, formula, {*columns, *fixed})
+    values, names = inputs.constant_values(fixed), inputs.select_variables(formula, wrt)
+    gradients = BatchedGradient(formula, columns, values, names)
+    values = {name: value for name, value in values.items() if name in formula.leaves}
+    return gradients, RowAccuracy(formula, values, columns, names, inputs.unrepresentable_values(formula, fixed))
+
+
+def read_range(name: str, text: str) -> Range:
+    """Parse a range `START:STOP:COUNT`; START and STOP may be any constant expressions.
+
+    Raises:
+        BadInput: for a text that is not a range.
+    """
+    from autodiff_cli.formula.array_derivatives import MAX_POINTS, Range
+
+    parts = text.split(":")
+    if len(parts) != 3 or not _COUNT_PATTERN.fullmatch(parts[2].strip()):
+        raise BadInput(f"the value of `{name}`: a range is START:STOP:COUNT, such as --{name} 0:10:101, not `{text}`")
+    if len(parts[2].strip()) > _MAX_COUNT_LENGTH:
+        raise BadInput(f"the value of `{name}`: a range has at most {MAX_POINTS:,} points")
+    ends = [inputs.constant_value(f"`{name}`", part) for part in parts[:2]]
+    if not all(isinstance(end, float) and math.isfinite(end) for end in ends):
+        raise BadInput(f"the value of `{name}`: the ends of a range are finite numbers, not `{text}`")
+    return Range(ends[0], ends[1], int(parts[2]))
+
+
+def _check_columns(file: DataFile, columns: Sequence[str], given: Mapping[str, str], formula: Formula) -> None:
+    """Raise BadInput if no column is a variable, or a column also has a value."""
+    if not columns:
+        variables = format_names(formula.variables, "`") or "it has none"
+        raise BadInput(
+            f"{file.name}: no column is a variable of the expression ({variables}); "
+            f"the columns are {format_names(file.names)}"
+        )
+    for column in columns:
+        if column in given:
+            raise BadInput(f"`{column}` is a column of {file.name}, so it takes no value: leave --{column} out")

@@ -1,1 +1,0 @@
-"""What `grad` has beyond value and gradient at one point."""

@@ -1,0 +1,186 @@
+"""Commands that only report: `ops`, `data`, `check` and `doctor`.
+
+`ops` describes the operations of the language, `data` shows how data files are parsed, `check` verifies a gradient, and
+`doctor` shows what this installation computes with.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from autodiff_cli.cli.environment import (
+    BadInput,
+    Call,
+    ExitStatus,
+    Output,
+    errors_as_bad_input,
+    open_data_files,
+)
+from autodiff_cli.cli.shared_options import (
+    DATA_HELP,
+    FILE_OPTIONS,
+    Assignments,
+    Digits,
+    Expr,
+    Json,
+    Wrt,
+    with_option_records,
+)
+from autodiff_cli.data.dialect import FileOptions
+
+
+def ops(
+    context: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Name or symbol of an operation (default: list all).", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+) -> Output:
+    """List the operations of the language, or describe one of them.
+
+    A description has the notation, the derivative with respect to each input, what backpropagation does (distribute,
+    swap, route, scale or block), the kinks, and the domain. It is printed from the rules that compute gradients. For an
+    operation on whole arrays, the derivatives are the contributions of the output's adjoint g to each input.
+
+    \b
+    Examples:
+      autodiff ops
+      autodiff ops tanh
+      autodiff ops "*"
+      autodiff ops atan2 --json
+    """
+    from autodiff_cli.explain import operations
+    from autodiff_cli.language.lexer import LAYER_FUNCTIONS
+    from autodiff_cli.render.inspection import operation_details_report, operations_report
+
+    call = Call.of(context)
+    if call.values:
+        raise BadInput(f"unexpected option --{next(iter(call.values))}: ops takes no values")
+    selected = tuple(operations.operations()) if name is None else operations.find_operations(name)
+    if name in LAYER_FUNCTIONS:
+        raise BadInput(
+            f"`{name}` is a layer made of @, + and an activation; run `autodiff ops @` for the first of them"
+        )
+    if not selected:
+        close = operations.suggest_operation(name or "")
+        hint = f"did you mean `{close}`?" if close else "`autodiff ops` lists them all"
+        raise BadInput(f"there is no operation `{name}`; {hint}")
+    described = [operations.describe(op) for op in selected]
+    return Output(operations_report(described) if name is None else operation_details_report(described), json)
+
+
+@with_option_records(FILE_OPTIONS, reading=FileOptions)
+def data(
+    context: typer.Context,
+    data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
+    *,
+    reading: FileOptions,
+    digits: Digits = None,
+    json: Json = False,
+) -> Output:
+    """Show how data files are parsed.
+
+    The report has the type, missing cells and range of every column, its name in a model, the first rows, and the
+    options that were detected.
+
+    \b
+    Examples:
+      autodiff data decay.csv
+      autodiff data measured.txt --delimiter space --no-header
+      autodiff data "2024-*.csv" --where "t > 0" --json
+    """
+    from autodiff_cli.data.files import summarize_data
+    from autodiff_cli.render.inspection import data_report
+
+    call = Call.of(context)
+    if call.values:
+        name: Any = next(iter(call.values))
+        raise BadInput(f"unexpected option --{name}: data takes no values")
+    with errors_as_bad_input():
+        file_summary = summarize_data(open_data_files(data, call.environment, reading))
+    return Output(data_report(file_summary, digits), json)
+
+
+class Framework(StrEnum):
+    """The frameworks that a gradient can be compared with."""
+
+    TORCH = "torch"
+    JAX = "jax"
+
+
+def check(
+    context: typer.Context,
+    expression: Expr,
+    assignments: Assignments = None,
+    wrt: Wrt = None,
+    against: Annotated[
+        Framework | None,
+        typer.Option("--against", help="Also compare with the gradient of this framework."),
+    ] = None,
+    json: Json = False,
+) -> Output:
+    """Verify the gradient of a formula.
+
+    There are two independent tests. The gradient is compared with a reference of 50 proven digits, which reveals
+    rounding errors. And the remainder f(x + h) - f(x) - h*gradient must shrink like h^2, which holds only for the
+    derivative; it is computed with enough digits for a tiny h. Arrays are checked element by element. The exit status
+    is 1 if the gradient fails a test, or differs from the framework's where there is no kink.
+
+    \b
+    Examples:
+      autodiff check "x*y + sin(x)" --x 2 --y 3
+      autodiff check "gelu(x)" --x -0.75 --json
+      autodiff check "abs(x)" --x 0
+      autodiff check "gelu(x)" --x 2 --against torch
+      autodiff check "sum(tanh(W @ x))" --W "[[1, 2], [3, 4]]" --x "[0.1, -0.2]"
+    """
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.cli.command_line import merge_assignments
+    from autodiff_cli.explain.gradient_check import check_gradient
+    from autodiff_cli.render.verification import check_report
+
+    call = Call.of(context)
+    given = merge_assignments(call.values, assignments or ())
+    inputs.check_single_values(given, "check")
+    formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), given)
+    names = inputs.select_variables(formula, wrt)
+    if not names:
+        raise BadInput("nothing to check: the expression has no variables")
+    gradient_check = check_gradient(formula, inputs.value_graphs(context, formula, given), names)
+    reference = None
+    if against is not None:
+        from autodiff_cli.export.languages import framework_gradient
+        from autodiff_cli.export.program import ExportError
+
+        try:
+            reference = framework_gradient(against, formula, gradient_check.trace.point, names)
+        except ExportError as error:
+            raise BadInput(f"--against {against}: {str(error).partition(';')[0]}") from None
+    report, agrees = check_report(gradient_check, reference)
+    return Output(report, json, ExitStatus.DONE if agrees else ExitStatus.FAILED)
+
+
+def doctor(context: typer.Context, json: Json = False) -> Output:
+    """Show what this installation computes with, and why.
+
+    Compiles and runs a small kernel. The report says whether fits run as machine code or on NumPy, on which processor,
+    with which math library, and where compiled code is cached.
+
+    \b
+    Examples:
+      autodiff doctor
+      autodiff doctor --json
+    """
+    from autodiff_cli.backends.selection import backend_status
+    from autodiff_cli.render.inspection import health_report
+
+    call = Call.of(context)
+    if call.values:
+        raise BadInput(f"unexpected option --{next(iter(call.values))}: doctor takes no values")
+    return Output(health_report(backend_status()), json)

@@ -1,0 +1,119 @@
+"""`autodiff lesson`: lessons on backpropagation, as text, as a page, or with questions in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autodiff_cli.cli.environment import BadInput, Call, Environment, Output
+from autodiff_cli.cli.shared_options import Digits, Json
+from autodiff_cli.language.errors import suggest
+
+if TYPE_CHECKING:
+    from autodiff_cli.explain.lessons import Lesson
+    from autodiff_cli.render.report import Paper, Report
+
+
+_PAGE_SUFFIXES = (".html", ".htm")
+_QUIT = ("q", "quit")
+
+
+def lesson(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Name of a lesson (default: list all).", show_default=False)
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Write the lesson as a web page.")
+    ] = None,
+    digits: Digits = None,
+    json: Json = False,
+) -> Output:
+    """Learn backpropagation: each lesson has text, a formula traced step by step, and questions.
+
+    In a terminal the questions are asked one by one, with two hints each. Elsewhere they follow the lesson, with the
+    answers at the end.
+
+    \b
+    Examples:
+      autodiff lesson
+      autodiff lesson chain
+      autodiff lesson fan-out -o fan-out.html
+      autodiff lesson chain --json
+    """
+    from autodiff_cli.explain import lessons
+    from autodiff_cli.render.formatting import number_formats
+    from autodiff_cli.render.lesson import lesson_list_report, lesson_report
+
+    call = Call.of(context)
+    if call.values:
+        raise BadInput(f"unexpected option --{next(iter(call.values))}: a lesson has its own values")
+    titles = lessons.lesson_titles()
+    if name is None:
+        if output is not None:
+            raise BadInput(f"-o {output} needs the name of a lesson: autodiff lesson NAME -o {output}")
+        return Output(lesson_list_report(titles), json)
+    if name not in titles:
+        suggestion = suggest(name, titles)
+        hint = f"did you mean `{suggestion}`?" if suggestion else f"the lessons are {', '.join(titles)}"
+        raise BadInput(f"there is no lesson `{name}`; {hint}")
+    lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
+    json = json or (output or "").lower().endswith(".json")
+    if output is not None and output != "-" and not json and output.lower().endswith(_PAGE_SUFFIXES):
+        return Output(_page_report(lesson_record, digits), json, path=output)
+    is_asked = output is None and not json and call.environment.terminal and call.environment.stdin.isatty()
+    answer = Output(lesson_report(lesson_record, digits, not is_asked), json, path=None if output == "-" else output)
+    if not is_asked:
+        return answer
+    return answer._replace(after_write=lambda: _ask_questions(lesson_record, call.environment, digits))
+
+
+def _page_report(lesson: Lesson, digits: int | None) -> Report:
+    """Return the report of a lesson as a web page."""
+    from autodiff_cli.render.lesson import lesson_page
+    from autodiff_cli.render.report import Report
+
+    text = lesson_page(lesson, digits)
+
+    def write(paper: Paper) -> None:
+        paper.stream.write(text)
+
+    return Report(write, list, is_data=True)
+
+
+def _ask_questions(lesson: Lesson, environment: Environment, digits: int | None) -> None:
+    """Ask the questions until all are answered or the reader quits."""
+    from autodiff_cli.render.lesson import answer_text, numbered_choices, questions_heading
+    from autodiff_cli.render.report import Style
+
+    paper, correct_count = environment.paper(), 0
+    paper.heading(questions_heading(lesson, digits))
+    paper.line("Two digits are enough. Press Enter for a hint, q to quit.", Style.FAINT)
+    for k, question in enumerate(lesson.questions, 1):
+        paper.line()
+        paper.line(f"{k}. {question.text}", Style.STRONG)
+        for line in numbered_choices(question):
+            paper.line(f"   {line}")
+        hints = [*question.hints]
+        while True:
+            environment.stdout.write("> ")
+            environment.stdout.flush()
+            line = environment.stdin.readline()
+            typed = line.strip()
+            if not line or typed.lower() in _QUIT:
+                paper.line()
+                return
+            if typed and not question.is_valid(typed):
+                paper.line(question.expected_form)
+                continue
+            if typed and question.is_correct(typed):
+                paper.line("Correct.")
+                correct_count += len(hints) == len(question.hints)
+                break
+            if not hints:
+                paper.line(f"{'Not yet. ' if typed else ''}It is {answer_text(question, digits)}.")
+                break
+            paper.line(f"{'Not yet. ' if typed else ''}{hints.pop(0)}")
+    paper.line()
+    paper.line(f"{correct_count} of {len(lesson.questions)} correct at the first try.", Style.STRONG)

@@ -1,0 +1,180 @@
+"""`autodiff predict`: the predictions of a saved model for the rows of data files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.shared_options import DATA_HELP, FILE_OPTIONS, Json, with_option_records
+from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.language.errors import format_names
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from autodiff_cli.data.files import CellRows, DataSource
+    from autodiff_cli.data.table import Table
+    from autodiff_cli.training.result.fitted_model import FittedModel
+    from autodiff_cli.training.result.prediction import PredictionColumns, PredictionRequest
+
+
+_PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data: predictions and their text
+_MODEL_HELP = "Model file that `train --save` wrote."
+_DATA_HELP = f"{DATA_HELP} The target's column may be missing."
+
+
+@with_option_records(FILE_OPTIONS, reading=FileOptions)
+def predict(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL_HELP, show_default=False)],
+    data: Annotated[list[str], typer.Argument(metavar="DATA", help=_DATA_HELP, show_default=False)],
+    *,
+    reading: FileOptions,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            "--interval",
+            metavar="LEVEL",
+            help="Also write confidence and prediction bands at this level, such as 0.95.",
+        ),
+    ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also write the probability of each class, or of a 1.")
+    ] = False,
+    residuals: Annotated[
+        bool, typer.Option("--residuals", help="Also write target minus prediction; DATA needs the target.")
+    ] = False,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with empty, nan or infinite cells.")
+    ] = False,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file instead of standard output.")
+    ] = None,
+    json: Json = False,
+) -> Output:
+    """Predict with a model that `train --save` wrote.
+
+    Writes the columns of DATA and a column `prediction` as CSV. For a classifier it has the class; a model of several
+    targets has a column `prediction_NAME` for each. `--interval` adds `confidence_low` and `confidence_high` for the
+    mean, and `prediction_low` and `prediction_high` for a new observation.
+
+    \b
+    Examples:
+      autodiff train "y ~ a*exp(-b*x)" decay.csv --save decay.json
+      autodiff predict decay.json new.csv > predicted.csv
+      autodiff predict decay.json new.parquet --interval 0.95 -o predicted.csv
+      autodiff predict decay.json decay.csv --residuals --drop-missing
+      autodiff predict flowers.json new.csv --probabilities
+      cut -d, -f1 new.csv | autodiff predict decay.json - --json
+    """
+    from autodiff_cli.data.table import Table
+    from autodiff_cli.render.rows import count_undefined, predictions_report
+    from autodiff_cli.training.objective.loading import memory_shortage
+    from autodiff_cli.training.options import check_confidence_level
+    from autodiff_cli.training.result.fitted_model import load
+    from autodiff_cli.training.result.prediction import MemoryPredictions, PredictionRequest, StreamedPredictions
+
+    call = Call.of(context)
+    environment = call.environment
+    if call.values:
+        raise BadInput(
+            f"unexpected option --{next(iter(call.values))}: predict takes no values; the model file has them"
+        )
+    with errors_as_bad_input("use --drop-missing to leave such rows out"):
+        level = None if interval is None else check_confidence_level(interval)
+        fit = load(model)
+        file = open_data_files(data, environment, reading, fit.origin_datetimes())
+        wanted = PredictionRequest(level, probabilities, residuals)
+        numbers, labels = _needed_columns(fit, file, wanted)
+        is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
+        streaming_reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))
+        chunks: Callable[[], Iterable[PredictionColumns]]
+        if streaming_reason is None:
+            table, columns = _read_columns(file, numbers, labels, drop_missing)
+            chunks = MemoryPredictions(fit, columns, wanted).iter_chunks
+        else:
+            streamed = StreamedPredictions(fit, file, numbers, labels, wanted, streaming_reason)
+            table, chunks = Table({}, streamed.rows), streamed.iter_chunks
+        count, names, note = 0, [""], ""
+        for chunk in chunks():  # errors in the data appear before anything is written
+            count, names, note = count + count_undefined(chunk.columns), [*chunk.columns], chunk.note
+    _check_new_columns(names, file)
+    if count:
+        environment.note(f"rows whose prediction is not finite: {count}")
+    if table.dropped:
+        environment.note(f"rows left out because of missing cells: {table.dropped}")
+    for note_text in (note, *file.notes):
+        if note_text:
+            environment.note(note_text)
+
+    def predictions() -> Iterator[Mapping[str, NDArray[Any]]]:
+        with errors_as_bad_input():
+            yield from (chunk.columns for chunk in chunks())
+
+    report = predictions_report(fit, file.header, lambda: _text_rows(file, table), names, predictions)
+    return Output(report, json, path=output)
+
+
+def _needed_columns(fit: FittedModel, file: DataSource, wanted: PredictionRequest) -> tuple[set[str], list[str]]:
+    """Return the columns that are needed: those with numbers, and those with labels.
+
+    Raises:
+        BadInput: if the file lacks one of them.
+    """
+    needed = fit.columns if wanted.residuals else fit.predictors
+    missing_names = [name for name in needed if name not in file.names]
+    if missing_names:
+        who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
+        missing, existing = format_names(missing_names, "`"), format_names(file.names)
+        raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
+    weighing = fit.terms.weighting_column
+    names = {*needed, weighing} if wanted.level is not None and weighing in file.names else {*needed}
+    labelled = [name for name in fit.label_columns if name in names]
+    return names - {*labelled}, labelled
+
+
+def _read_columns(
+    file: DataSource, numbers: Collection[str], texts: Sequence[str], drop_missing: bool
+) -> tuple[Table, Mapping[str, NDArray[Any]]]:
+    """Read columns of numbers and of labels; return the table, and all columns by name.
+
+    Raises:
+        DataError: for missing cells, for cells without a number, and for a file without rows.
+    """
+    import numpy as np
+
+    from autodiff_cli.data.table import Table
+    from autodiff_cli.training.objective.loading import load_with_labels
+
+    if numbers or texts:
+        table, labels = load_with_labels(file, numbers, texts, drop_missing)
+        return table, {**table.columns, **labels}
+    count = sum(map(len, file.iter_rows()))
+    alike = Table({"": np.zeros(count)}, count)
+    return alike, alike.columns
+
+
+def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
+    """Return the rows of the data as text, without those that were left out.
+
+    Raises:
+        BadInput: if the rows as text do not match the rows that were parsed.
+    """
+    from autodiff_cli.data.files import filter_rows
+
+    with errors_as_bad_input():
+        count = sum(map(len, file.iter_rows()))
+    read = table.rows + table.dropped
+    if count != read:
+        raise BadInput(f"{file.name}: it has {read} or {count} rows, depending on how quotes are parsed")
+    return file.iter_rows() if table.row_mask is None else filter_rows(file.iter_rows(), table.row_mask)
+
+
+def _check_new_columns(names: Iterable[str], file: DataSource) -> None:
+    """Raise BadInput if a column of results has the name of a column of the data."""
+    for name in names:
+        if name in file.names:
+            raise BadInput(f"{file.name}: there is already a column `{name}`, which is also the name of a result")

@@ -1,0 +1,252 @@
+"""The web server of `autodiff serve`: which requests are allowed, and how they are answered.
+
+It returns the page of a formula, and fits of an uploaded file. Nothing is computed in the process of the server: each
+question goes to a worker process (`autodiff_cli.cli.worker`), which is killed when its time is over. The last few files
+are stored in memory, so that the loss of their rows can be traced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import sys
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from autodiff_cli.render.html_page import home_page
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_ALLOWED_METHODS = ("GET", "HEAD", "POST")
+_TRUSTED_SITES = (
+    "same-origin",
+    "none",
+)  # Sec-Fetch-Site of requests by the page itself, and of typed addresses
+_SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+def refusal(scope: Scope, port: int) -> str | None:
+    """Return why a request is refused, or None if it is allowed.
+
+    The `Host` header must name this server, which prevents DNS rebinding. `Origin` and `Sec-Fetch-Site` must not name
+    another site.
+    """
+    headers: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.lower(), []).append(value)
+    hosts = [name + b":%d" % port for name in (b"127.0.0.1", b"localhost")]
+    if len(headers.get(b"host", ())) != 1 or headers[b"host"][0].lower() not in hosts:
+        return f"this server answers only at http://127.0.0.1:{port}/"
+    host = headers[b"host"][0].lower()
+    if any(origin.lower() != b"http://" + host for origin in headers.get(b"origin", ())):
+        return "requests from another origin are refused"
+    if any(site.decode("latin-1") not in _TRUSTED_SITES for site in headers.get(b"sec-fetch-site", ())):
+        return "requests from another site are refused; type or paste the address"
+    return None if scope["method"] in _ALLOWED_METHODS else f"the method {scope['method']} is not allowed"
+
+
+def guarded(application: Application, port: int) -> Application:
+    """Return an application that refuses forbidden requests and adds security headers to every response."""
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await application(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *_SECURITY_HEADERS]}
+            await send(message)
+
+        reason = refusal(scope, port)
+        if reason is None:
+            await application(scope, receive, send_marked)
+            return
+        text = [(b"content-type", b"text/plain; charset=utf-8")]
+        await send_marked({"type": "http.response.start", "status": 403, "headers": text})
+        await send({"type": "http.response.body", "body": f"{reason}\n".encode()})
+
+    return guard
+
+
+class Limits(NamedTuple):
+    """The limits of the server: it shares a machine with its only user, so it may be busy, but never for long."""
+
+    trace: float = 20  # seconds; a page that takes longer is too large to read
+    fit: float = 60  # seconds
+    upload: float = 30  # seconds
+    text_length: int = 20_000  # characters of a formula or a model together with its values
+    file_bytes: int = 32 << 20  # of an uploaded file; larger files belong to the command line
+    stored_fits: int = 4  # files that are kept in memory, the last ones
+    workers: int = 2  # processes that compute at the same time
+
+
+class TimeLimitError(Exception):
+    """A computation exceeded its time limit. The message says so."""
+
+
+class _StoredFit(NamedTuple):
+    model: str
+    values: str
+    parameters: Mapping[str, Any]
+    content: bytes
+
+
+class RequestHandlers:
+    """The handlers of requests."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._stored_fits: OrderedDict[str, _StoredFit] = OrderedDict()
+        self._worker_slots = asyncio.Semaphore(limits.workers)
+
+    async def home(self, request: Request) -> Response:
+        """Return the page of the formula in the address; without a formula, the start page."""
+        formula, values = (request.query_params.get(name, "") for name in ("formula", "values"))
+        if not formula.strip():
+            return HTMLResponse(home_page("", values, ""))
+        if len(formula) + len(values) > self._limits.text_length:
+            message = f"error: the formula is too long; at most {self._limits.text_length} characters are allowed"
+            return HTMLResponse(home_page(formula[: self._limits.text_length], "", message), 413)
+        return await self._page_response(
+            {"ask": "trace", "formula": formula, "values": values}, b"", self._limits.trace
+        )
+
+    async def learn(self, request: Request) -> Response:
+        """Return the page that shows the progress of a stored fit."""
+        stored = self._stored_fits.get(request.path_params["token"])
+        if stored is None:
+            return _expired_response()
+        question = {"ask": "learn", "model": stored.model, "values": stored.values}
+        return await self._page_response(question, stored.content, self._limits.fit)
+
+    async def row(self, request: Request) -> Response:
+        """Return the page of the loss at one row of a stored fit."""
+        stored = self._stored_fits.get(request.path_params["token"])
+        if stored is None:
+            return _expired_response()
+        text = request.query_params.get("row", "")
+        if not text.isascii() or not text.isdigit() or len(text) > 12:
+            return HTMLResponse(home_page("", "", f"error: a row is an integer from 1, not `{text[:40]}`"), 400)
+        question = {"ask": "row", "model": stored.model, "parameters": stored.parameters, "row": int(text)}
+        return await self._page_response(question, stored.content, self._limits.trace)
+
+    async def _page_response(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Response:
+        formula = question.get("formula", "")
+        values = question["values"] if formula else ""
+        try:
+            answer = await self._ask_worker(question, content, seconds)
+        except TimeLimitError as error:
+            return HTMLResponse(home_page(formula, values, f"error: {error}"), 504)
+        if "error" in answer:
+            return HTMLResponse(
+                home_page(formula, values, answer["error"])
+            )  # the message that a terminal would show, with status 200
+        return HTMLResponse(answer["page"])
+
+    async def fit(self, request: Request) -> Response:
+        """Return the fit of a model to the file in the body of the request, as JSON."""
+        model, values = (request.query_params.get(name, "") for name in ("model", "values"))
+        if len(model) + len(values) > self._limits.text_length:
+            message = f"the model is too long; at most {self._limits.text_length} characters are allowed"
+            return _error_response(message, 413)
+        try:
+            content = await self._read_body(request)
+        except TimeoutError:
+            return _error_response(f"the file did not arrive within {self._limits.upload:g} seconds", 408)
+        if content is None:
+            message = (
+                f"the file is too large; at most {self._limits.file_bytes >> 20} MB are allowed: use autodiff train"
+            )
+            return _error_response(message, 413)
+        try:
+            answer = await self._ask_worker({"ask": "fit", "model": model, "values": values}, content, self._limits.fit)
+        except TimeLimitError as error:
+            return _error_response(str(error), 504)
+        if "error" in answer:
+            return JSONResponse(answer, 400)
+        token = secrets.token_urlsafe(16)
+        self._stored_fits[token] = _StoredFit(model, values, answer.pop("parameters"), content)
+        while len(self._stored_fits) > self._limits.stored_fits:
+            self._stored_fits.popitem(last=False)
+        return JSONResponse({**answer, "token": token})
+
+    async def _read_body(self, request: Request) -> bytes | None:
+        """Return the body of a request, or None if it is too large; reading stops there."""
+        body = bytearray()
+        async with asyncio.timeout(self._limits.upload):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > self._limits.file_bytes:
+                    return None
+        return bytes(body)
+
+    async def _ask_worker(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Any:
+        """Run a worker process and return its answer.
+
+        Raises:
+            TimeLimitError: if it takes too long; the process is killed.
+        """
+        request = json.dumps({**question, "seconds": seconds}).encode() + b"\n" + content
+        command = (sys.executable, "-P", "-m", "autodiff_cli.cli.worker")
+        async with self._worker_slots:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+            try:
+                async with asyncio.timeout(seconds):
+                    written, _ = await process.communicate(request)
+            except TimeoutError as error:
+                raise TimeLimitError(
+                    f"this takes longer than {seconds:g} seconds; use the command line, which has no limit"
+                ) from error
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        return json.loads(written) if written else {"error": "error: not enough time or memory"}
+
+
+def _expired_response() -> Response:
+    return HTMLResponse(home_page("", "", "error: this file is no longer stored; fit it again"), 404)
+
+
+def _error_response(message: str, status: int) -> Response:
+    return JSONResponse({"error": f"error: {message}"}, status)
+
+
+def application(port: int, limits: Limits | None = None) -> Application:
+    """Return the server as an ASGI application for 127.0.0.1 and this port."""
+    handlers = RequestHandlers(limits or Limits())
+    routes = [
+        Route("/", handlers.home),
+        Route("/row/{token}", handlers.row),
+        Route("/learn/{token}", handlers.learn),
+        Route("/fit", handlers.fit, methods=["POST"]),
+    ]
+    return guarded(Starlette(routes=routes), port)

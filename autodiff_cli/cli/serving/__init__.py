@@ -1,1 +1,0 @@
-"""The server of `autodiff serve`: who may ask (`guard`), what is answered (`application`), who computes (`worker`)."""

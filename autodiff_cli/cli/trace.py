@@ -1,0 +1,593 @@
+"""`autodiff trace`: backpropagation through a formula, step by step, path by path, or drawn.
+
+With `--row`, the formula is the loss of a model at one row of data. With `--step`, the steps are shown one by one in a
+terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import os
+from collections.abc import Collection, Iterator
+from enum import StrEnum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from autodiff_cli.cli.command_line import check_not_a_number
+from autodiff_cli.cli.environment import BadInput, Call, Environment, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.shared_options import (
+    FILE_OPTIONS,
+    Assignments,
+    Digits,
+    Expr,
+    Json,
+    Mode,
+    PassMode,
+    Wrt,
+    with_option_records,
+)
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, FileOptions
+from autodiff_cli.language.errors import UnknownNameError, suggest
+from autodiff_cli.language.lexer import canonical_name
+
+if TYPE_CHECKING:
+    from autodiff_cli.cli.terminal import Terminal
+    from autodiff_cli.explain.record import Trace
+    from autodiff_cli.render.drawing import View
+    from autodiff_cli.render.report import Paper, Report
+    from autodiff_cli.render.step_view import StepView
+    from autodiff_cli.training.fitting.row_loss import TracedRow
+
+
+class Format(StrEnum):
+    """The formats of a trace."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
+    DOT = "dot"
+    SVG = "svg"
+    HTML = "html"
+    LATEX = "latex"
+
+
+_DEFAULT_LIMIT = 10  # paths listed per variable
+_DRAWINGS = (Format.MERMAID, Format.DOT, Format.SVG, Format.HTML)
+_FORMAT_BY_SUFFIX = {
+    ".json": Format.JSON,
+    ".mmd": Format.MERMAID,
+    ".mermaid": Format.MERMAID,
+    ".dot": Format.DOT,
+    ".gv": Format.DOT,
+    ".svg": Format.SVG,
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
+    ".tex": Format.LATEX,
+}
+_BINARY_SUFFIXES = (
+    ".png",
+    ".pdf",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".webp",
+    ".eps",
+    ".ps",
+)  # formats that other tools write, which users may expect here
+
+
+class ViewRequest(NamedTuple):
+    """The views of a trace that replace the steps of reverse mode.
+
+    Attributes:
+        paths: the variable whose paths are listed; empty for all variables, None for no list.
+        limit: the maximum number of paths of each variable.
+        tape: whether to show what each operation stores.
+        forward: whether to show forward mode.
+        wrt: the list of `--wrt`; None if it was not given.
+    """
+
+    paths: str | None
+    limit: int
+    tape: bool
+    forward: bool
+    wrt: str | None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether any of these views is requested."""
+        return self.paths is not None or self.tape or self.forward
+
+
+@with_option_records(FILE_OPTIONS, reading=FileOptions)
+def trace(
+    context: typer.Context,
+    expression: Expr,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DATA]...", help="Data files for --row, as for `train`.", show_default=False),
+    ] = None,
+    row: Annotated[
+        int | None,
+        typer.Option(
+            "--row",
+            min=1,
+            metavar="N",
+            help="Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where.",
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option("--loss", metavar="NAME", help="Loss function for --row, as for `train`.")
+    ] = None,
+    *,
+    reading: FileOptions,
+    assignments: Assignments = None,
+    wrt: Wrt = None,
+    mode: Mode = PassMode.REVERSE,
+    paths: Annotated[
+        str | None,
+        typer.Option(
+            "--paths", metavar="[VAR]", help="List the paths from VAR (default: every variable) to the output."
+        ),
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", min=0, metavar="N", help="Maximum number of paths to list per variable, largest first."
+        ),
+    ] = _DEFAULT_LIMIT,
+    tape: Annotated[
+        bool, typer.Option("--tape", help="Show what each operation stores for the backward pass.")
+    ] = False,
+    step: Annotated[
+        bool, typer.Option("--step", help="Step through both passes with the keyboard, in a terminal.")
+    ] = False,
+    format_: Annotated[
+        Format | None,
+        typer.Option(
+            "--format", show_default=False, help="Output format (default: by the suffix of -o FILE, else text)."
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to a file, replaced as a whole; - is standard output."
+        ),
+    ] = None,
+    highlight: Annotated[
+        str | None, typer.Option("--highlight", metavar="VAR", help="Highlight the paths of VAR in a drawing.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="VAR", help="Draw only nodes that depend on VAR.")
+    ] = None,
+    hide_constants: Annotated[
+        bool, typer.Option("--hide-constants", help="Leave nodes that depend on no variable out of a drawing.")
+    ] = False,
+    fold: Annotated[
+        bool, typer.Option("--fold", help="Draw named intermediates, calls and layers as one node each.")
+    ] = False,
+    find: Annotated[
+        str | None,
+        typer.Option("--find", metavar="TEXT", help="Draw only nodes whose label contains TEXT, and their neighbours."),
+    ] = None,
+    exercise: Annotated[
+        bool,
+        typer.Option("--exercise", help="Write an exercise sheet with blanks and an answer key (HTML)."),
+    ] = False,
+    digits: Digits = None,
+    json: Json = False,
+) -> Output:
+    """Show backpropagation step by step.
+
+    The forward pass shows each operation with its numbers, from the inputs to the output. The backward pass shows, from
+    the output back, the contribution of each node to its inputs: local derivative × adjoint = amount, with the running
+    total. Other views show every path, forward mode, the tape, a drawing, or an interactive page.
+
+    \b
+    Examples:
+      autodiff trace "x*y + sin(x)" --x 2 --y 3
+      autodiff trace "h = relu(w*x + b); (h - t)^2" --w 3 --x 2 --b 1 --t 5
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --step
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --paths x
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --mode forward --wrt x
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --tape
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o graph.svg --highlight x
+      autodiff trace "f(t) = t*sin(t); f(x)*f(y)" --x 2 --y 3 -o graph.svg --fold
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o page.html
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o solution.tex
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 --mode forward -o page.html
+      autodiff trace "x*y + sin(x)" --x 2 --y 3 -o sheet.html --exercise
+      autodiff trace "tanh(a*b)" --a 2 --b 3 --json
+      autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
+      autodiff trace MODEL.json "2024-*.csv" --row 3 --where "t > 0"
+    """
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.cli.command_line import merge_assignments
+
+    environment = Call.of(context).environment
+    output = None if output == "-" else output
+    highlight, only = (name and canonical_name(name) for name in (highlight, only))
+    if paths is None and limit != _DEFAULT_LIMIT:
+        raise BadInput("--limit needs --paths: add --paths")
+    views = ViewRequest(paths, limit, tape, mode is PassMode.FORWARD, wrt)
+    format_name = _select_format(format_, json, output)
+    if format_name in _DRAWINGS and views._replace(forward=views.forward and format_name is not Format.HTML).is_any:
+        forward = "and --mode forward need text, json or html" if views.forward else "need text or json"
+        raise BadInput(f"--format {format_name} draws the graph; --paths, --tape {forward}")
+    if format_name is Format.LATEX and views.is_any:
+        raise BadInput("--format latex shows reverse mode; --paths, --tape and --mode forward need text or json")
+    if format_name not in _DRAWINGS and ((highlight, only, find) != (None, None, None) or hide_constants or fold):
+        drawing_options = "--highlight, --only, --hide-constants, --fold and --find"
+        raise BadInput(f"{drawing_options} need a drawing; add --format, one of {', '.join(_DRAWINGS)}")
+    if exercise and (format_name is not Format.HTML or views.forward):
+        raise BadInput("--exercise writes HTML in reverse mode: use -o sheet.html or --format html")
+    if step and (views.is_any or json or format_ is not None or output is not None):
+        raise BadInput("--step cannot be combined with --paths, --tape, --mode forward, --format, --json or -o")
+    given = merge_assignments(Call.of(context).values, assignments or ())
+    inputs.check_single_values(given, "trace")
+    row_request = RowRequest(data or [], row, loss, reading)
+    traced = _trace(context, expression, row_request, given, wrt)
+    if step and step_through(environment, traced, digits, is_input_read=expression == "-"):
+        return Output(None, json)
+    if format_name is Format.LATEX:
+        return Output(_worked_solution_report(traced, digits), json, path=output)
+    if format_name not in _DRAWINGS:
+        return Output(_report(traced, views, digits), format_name is Format.JSON, path=output)
+    for option, name in (("--highlight", highlight), ("--only", only)):
+        _check_variable(option, name, traced.expression.leaves)
+    from autodiff_cli.render.drawing import View
+
+    seed = _seed_variable(traced) if views.forward else None
+    report = _drawing_report(
+        format_name, traced, View(highlight, only, hide_constants, fold, find), digits, seed, exercise
+    )
+    return Output(report, json, path=output)
+
+
+def _trace(context: typer.Context, expression: str, row: RowRequest, given: dict[str, str], wrt: str | None) -> Trace:
+    """Return the trace of an expression, or of the loss of a row of data."""
+    from autodiff_cli.cli import inputs
+
+    if row.is_complete:
+        return trace_row(context, expression, row, given, wrt)
+    formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), given)
+    return inputs.trace_at(context, formula, given, inputs.select_variables(formula, wrt))
+
+
+def _select_format(requested: Format | None, json: bool, output: str | None) -> Format:
+    """Return the output format: that of `--format` or `--json`, else by the suffix of the file, else text."""
+    if json and requested not in (None, Format.JSON):
+        raise BadInput(f"--json cannot be combined with --format {requested}")
+    if json or requested is not None:
+        return requested or Format.JSON
+    suffix = PurePath(output or "").suffix.lower()
+    if suffix in _BINARY_SUFFIXES:
+        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {', '.join(_FORMAT_BY_SUFFIX)}")
+    return _FORMAT_BY_SUFFIX.get(suffix, Format.TEXT)
+
+
+def _check_variable(option: str, name: str | None, names: Collection[str]) -> None:
+    """Raise UnknownNameError if an option names a variable that the expression does not contain."""
+    if name is not None and name not in names:
+        raise UnknownNameError(
+            f"{option} {name}: the expression has no variable `{name}`", suggestion=suggest(name, names)
+        )
+
+
+def _report(traced: Trace, views: ViewRequest, digits: int | None) -> Report:
+    """Return the report: the requested views, else the steps; as JSON both."""
+    from autodiff_cli.render.report import combine_reports
+    from autodiff_cli.render.trace import trace_report
+
+    steps, view_reports = trace_report(traced, digits), [*_view_reports(traced, views, digits)]
+    return (
+        combine_reports(steps, *view_reports)._replace(write=combine_reports(*view_reports, gap=True).write)
+        if view_reports
+        else steps
+    )
+
+
+def _view_reports(traced: Trace, views: ViewRequest, digits: int | None) -> Iterator[Report]:
+    """Yield the reports of the requested views, in the order in which they are shown."""
+    if views.forward:
+        yield _forward_mode_report(traced, views, digits)
+    if views.paths is not None:
+        yield _paths_report(traced, views, digits)
+    if views.tape:
+        from autodiff_cli.explain.views import tape_record
+        from autodiff_cli.render.trace import tape_report
+
+        yield tape_report(tape_record(traced), digits)
+
+
+def _paths_report(traced: Trace, views: ViewRequest, digits: int | None) -> Report:
+    from autodiff_cli.explain.views import PathNetwork
+    from autodiff_cli.render.trace import paths_report
+
+    name = canonical_name(views.paths or "")
+    if name:
+        _check_variable("--paths", name, traced.expression.leaves)
+        if name not in traced.wrt:
+            raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
+    network = PathNetwork(traced)
+    paths = [network.from_variable(name, views.limit) for name in ([name] if name else traced.wrt)]
+    return paths_report(traced, paths, digits)
+
+
+def _seed_variable(traced: Trace) -> str:
+    """Return the variable that forward mode differentiates with respect to: the first one.
+
+    Raises:
+        BadInput: if there is no variable.
+    """
+    if not traced.wrt:
+        raise BadInput("--mode forward needs a variable, and the expression has none")
+    return traced.wrt[0]
+
+
+def _forward_mode_report(traced: Trace, views: ViewRequest, digits: int | None) -> Report:
+    """Return the report of forward mode: for the first variable or those of `--wrt` as text, for all as JSON.
+
+    The arithmetic of the passes is compared for all variables.
+    """
+    from autodiff_cli.explain.tracing import trace as trace_formula
+    from autodiff_cli.explain.views import forward_mode
+    from autodiff_cli.render.trace import forward_mode_report
+
+    _seed_variable(traced)
+    full_trace = trace_formula(traced.expression, traced.point)
+    shown = traced.wrt if views.wrt is not None else traced.wrt[:1]
+    return forward_mode_report(lambda name: forward_mode(full_trace, name), traced.wrt, shown, digits)
+
+
+def _worked_solution_report(traced: Trace, digits: int | None) -> Report:
+    """Return the report of a worked solution in LaTeX."""
+    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.solution import worked_solution
+    from autodiff_cli.render.trace import trace_document
+
+    text = worked_solution(traced, digits)
+    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(traced)], is_data=True)
+
+
+def _write_text(paper: Paper, text: str) -> None:
+    paper.stream.write(text)
+
+
+def _drawing_report(
+    format_name: Format, traced: Trace, view: View, digits: int | None, seed: str | None, exercise: bool
+) -> Report:
+    """Return the report of a drawing, of a page (in forward mode for the variable `seed`), or of an exercise sheet.
+
+    Raises:
+        BadInput: if there is nothing to draw, or too much.
+    """
+    from autodiff_cli.render import drawing
+    from autodiff_cli.render.formatting import number_formats
+    from autodiff_cli.render.html_page import to_html
+    from autodiff_cli.render.layout import GraphTooLargeError
+    from autodiff_cli.render.lesson import exercise_sheet
+    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.trace import trace_document
+
+    graph, show = drawing.build_drawing(traced, view), number_formats(digits)[1]
+    if not graph.boxes:
+        raise _empty_drawing_error(traced, view)
+    writers = {
+        Format.MERMAID: lambda: drawing.to_mermaid(graph, show),
+        Format.DOT: lambda: drawing.to_dot(graph, show),
+        Format.SVG: lambda: drawing.to_svg(graph, show),
+        Format.HTML: lambda: exercise_sheet(traced, view, digits) if exercise else to_html(traced, view, digits, seed),
+    }
+    try:
+        text = writers[format_name]()
+    except GraphTooLargeError as error:
+        hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
+        raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
+    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(traced)], is_data=True)
+
+
+def _empty_drawing_error(traced: Trace, view: View) -> BadInput:
+    """Return the error for an empty drawing."""
+    from autodiff_cli.render import drawing
+
+    graph = drawing.build_drawing(traced, view._replace(find=None))
+    if not graph.boxes:
+        return BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
+    text = view.find or ""
+    close = suggest(text, drawing.searchable_names(graph))
+    hint = f"; did you mean `{close}`?" if close else ""
+    return BadInput(f"--find {text}: no label in the drawing contains `{text}`{hint}")
+
+
+class RowRequest(NamedTuple):
+    """The options of `trace` about a row of data.
+
+    Attributes:
+        data: the names of the files.
+        number: the number of the row, from 1, among the rows that `--where` selects.
+        loss: the loss function, as for `train`.
+        reading: how to parse the files.
+    """
+
+    data: list[str]
+    number: int | None
+    loss: str | None
+    reading: FileOptions
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a row is to be traced.
+
+        Raises:
+            BadInput: if only some of the options for a row are given.
+        """
+        if self.data and self.number is not None:
+            return True
+        if self.number is not None:
+            raise BadInput(
+                f"--row {self.number} needs a data file after the model: autodiff trace MODEL DATA --row {self.number}"
+            )
+        if self.data:
+            check_not_a_number(self.data[0])
+            quotes = 'put an expression in quotes, such as autodiff trace "x*y"'
+            row = "to trace the loss at a row of a data file, add --row N"
+            raise BadInput(f"unexpected argument `{self.data[0]}`; {quotes}; {row}")
+        if self.loss is not None:
+            raise BadInput("--loss needs a row of data: add DATA and --row N")
+        if self.reading != DEFAULT_FILE_OPTIONS:
+            values = dataclasses.asdict(self.reading)
+            option = next(
+                name for name, value in dataclasses.asdict(DEFAULT_FILE_OPTIONS).items() if values[name] != value
+            )
+            raise BadInput(f"--{option.replace('_', '-')} needs a row of data: add DATA and --row N")
+        return False
+
+
+def trace_row(context: typer.Context, model: str, of: RowRequest, given: dict[str, str], wrt: str | None) -> Trace:
+    """Return the trace of the loss at one row of data.
+
+    Args:
+        context: Typer's context of the command.
+        model: a model, or the name of a file that `train --save` wrote.
+        of: the row.
+        given: the texts of the values of parameters.
+        wrt: the list of `--wrt`; None for the free parameters.
+
+    Raises:
+        BadInput: for options, files or rows that cannot be used.
+        ExpressionError: for a model that cannot be read.
+    """
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.explain.tracing import trace
+
+    environment = Call.of(context).environment
+    if model == "-" and "-" in of.data:
+        raise BadInput("MODEL and DATA cannot both be standard input")
+    with errors_as_bad_input("choose a row without missing cells"):
+        row = _read_row(context, model, of, given)
+    for note in (*row.formula.notes, *row.notes):
+        environment.note(f"note: {note}")
+    inputs.check_all_have_values(context, row.formula, row.point)
+    return trace(
+        row.formula,
+        row.point,
+        row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt),
+    )
+
+
+def _read_row(context: typer.Context, model: str, of: RowRequest, given: dict[str, str]) -> TracedRow:
+    from autodiff_cli.cli import inputs
+    from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
+    from autodiff_cli.training.options import LossOptions
+    from autodiff_cli.training.result.fitted_model import load
+
+    assert of.number is not None
+    environment, values = Call.of(context).environment, inputs.constant_values(given)
+    is_fitted = model.endswith(inputs.MODEL_SUFFIX)
+    if is_fitted and of.loss is not None:
+        raise BadInput(f"--loss {of.loss}: {model} already has the loss of its fit")
+    fit = load(model) if is_fitted else None
+    file = open_data_files(of.data, environment, of.reading, fit.origin_datetimes() if fit else {})
+    if fit:
+        row = trace_fit_row(fit, file, of.number, values)
+    else:
+        text = inputs.read_text(model, environment)
+        row = trace_model_row(text, file, of.number, values, LossOptions(of.loss))
+    return dataclasses.replace(row, notes=(*file.notes, *row.notes))
+
+
+def step_through(environment: Environment, traced: Trace, digits: int | None, is_input_read: bool) -> bool:
+    """Step through a trace with the keyboard until the user quits.
+
+    Args:
+        environment: the streams.
+        traced: the trace.
+        digits: the number of digits to show.
+        is_input_read: whether the expression came from standard input, which then cannot provide keys.
+
+    Returns:
+        False if there is no suitable terminal; a note explains why.
+    """
+    if importlib.util.find_spec("termios") is None:
+        return _refuse(environment, "this system has no termios")
+    if not environment.terminal:
+        return _refuse(environment, "standard output is not a terminal, or a dumb one")
+    with _keyboard(environment, is_input_read) as source:
+        if source is None:
+            return _refuse(environment, "standard input is not a terminal")
+        from autodiff_cli.cli.terminal import Terminal
+        from autodiff_cli.render.step_view import StepView
+
+        view = StepView(traced, digits, environment.stdout.encoding)
+        environment.stdout.flush()
+        with Terminal(source, environment.stdout.fileno()) as terminal:
+            _run(view, terminal, environment)
+    return True
+
+
+def _refuse(environment: Environment, reason: str) -> bool:
+    environment.note(f"note: --step needs a terminal, but {reason}; all steps are printed instead")
+    return False
+
+
+@contextlib.contextmanager
+def _keyboard(environment: Environment, is_input_read: bool) -> Iterator[int | None]:
+    """Yield the file descriptor to read keys from, or None.
+
+    It is standard input, or the controlling terminal if the expression was read from standard input.
+    """
+    if environment.stdin.isatty():
+        yield environment.stdin.fileno()
+        return
+    try:
+        source = os.open("/dev/tty", os.O_RDONLY) if is_input_read else None
+    except OSError:
+        source = None
+    try:
+        yield source
+    finally:
+        if source is not None:
+            os.close(source)
+
+
+def _run(step_view: StepView, terminal: Terminal, environment: Environment) -> None:
+    """Draw the screen and handle keys until the user quits."""
+    from autodiff_cli.cli.terminal import Key
+    from autodiff_cli.render.character_drawing import ansi_text
+    from autodiff_cli.render.character_layout import Extent
+    from autodiff_cli.render.formatting import LOOKALIKE_ERRORS
+    from autodiff_cli.render.step_view import ViewState
+
+    last = len(step_view.steps) - 1
+    state = ViewState()
+    while True:
+        window = Extent(*terminal.size())
+        lines = (ansi_text(line, environment.colour) for line in step_view.screen(state, window))
+        terminal.draw([line.encode(environment.stdout.encoding, LOOKALIKE_ERRORS) for line in lines])
+        for key in terminal.next_keys():
+            match key:
+                case Key.NEXT:
+                    state = ViewState(min(state.position + 1, last))
+                case Key.PREVIOUS:
+                    state = ViewState(max(state.position - 1, 0))
+                case Key.FIRST:
+                    state = ViewState()
+                case Key.LAST:
+                    state = ViewState(last)
+                case Key.UP:
+                    state = state._replace(first_line=max(state.first_line - 1, 0))
+                case Key.DOWN:
+                    state = state._replace(
+                        first_line=min(state.first_line + 1, step_view.max_first_line(state, window))
+                    )
+                case Key.HELP:
+                    state = ViewState(state.position, is_help=not state.is_help)
+                case Key.REDRAW:
+                    pass
+                case Key.QUIT:
+                    return

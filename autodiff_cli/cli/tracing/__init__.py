@@ -1,1 +1,0 @@
-"""What `autodiff trace` does besides: the walk key by key, and rows of data."""

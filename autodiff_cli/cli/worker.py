@@ -1,0 +1,234 @@
+"""The worker process of `autodiff serve`: it computes one answer and exits, writes no file, and may be killed.
+
+Standard input has the question, a JSON document on one line, followed by the bytes of a data file if there is one.
+Standard output gets the answer, one JSON document. If it has a key `error`, that is the message that a terminal would
+show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from autodiff_cli.cli.environment import Environment
+    from autodiff_cli.data.files import DataSource
+    from autodiff_cli.explain.record import Trace
+    from autodiff_cli.formula.formula import Formula
+
+
+_MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
+_TERMINAL_NAME, _PAGE_NAME = "standard input", "the file"  # names of the data in a terminal's messages and on the page
+_SEPARATOR = re.compile(r"[,;\n](?![^\[]*\])")  # outside brackets
+
+
+def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
+    """Return the answer to a question; its key `ask` is `trace`, `fit`, `row` or `learn`."""
+    from autodiff_cli.cli.environment import BadInput
+    from autodiff_cli.data.table import DataError
+    from autodiff_cli.language.errors import ExpressionError
+    from autodiff_cli.render.layout import GraphTooLargeError
+    from autodiff_cli.training.options import OptionError
+
+    handler = {"trace": _trace_page, "fit": _fit_report, "row": _row_page, "learn": _learning_page}[question["ask"]]
+    try:
+        return handler(question, data)
+    except (BadInput, ExpressionError, DataError, OptionError, GraphTooLargeError) as error:
+        return {"error": f"error: {error}".replace(_TERMINAL_NAME, _PAGE_NAME)}
+    except MemoryError:
+        return {"error": "error: not enough memory"}
+
+
+def parse_values(text: str) -> dict[str, str]:
+    """Parse values such as `x=2, v=[1, 2]` into texts by name.
+
+    Raises:
+        BadInput: for another form, and for a repeated name.
+
+    >>> values_of("x=2, v=[1, 2]; y=pi/4")
+    {'x': '2', 'v': '[1, 2]', 'y': 'pi/4'}
+    """
+    from autodiff_cli.cli.environment import BadInput
+    from autodiff_cli.language.lexer import canonical_name
+
+    found: dict[str, str] = {}
+    for part in filter(str.strip, _SEPARATOR.split(text)):
+        name, sign, value = part.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise BadInput(f"values have the form x=2, y=3, not `{part.strip()}`")
+        name = canonical_name(name.strip().strip("`"))
+        if name in found:
+            raise BadInput(f"`{name}` has two values")
+        found[name] = value.strip()
+    return found
+
+
+def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
+    """Return the page of a formula at a point; a note lists the values of variables that had none."""
+    from autodiff_cli.cli.inputs import constant_values
+    from autodiff_cli.explain.tracing import trace
+    from autodiff_cli.expression import parse
+    from autodiff_cli.language.errors import UnknownNameError, suggest
+
+    given = parse_values(question["values"])
+    formula = parse(question["formula"], [*given])
+    for name in given:
+        if name not in formula.leaves:
+            message = f"the expression has no variable `{name}`"
+            raise UnknownNameError(message, suggestion=suggest(name, formula.leaves))
+    values = constant_values(given)
+    examples = {name: text for name, text in _example_values(formula, values).items() if name not in given}
+    values |= constant_values(examples)
+    notes = [f"note: {note}" for note in formula.notes]
+    if examples:
+        listed = ", ".join(f"{name} = {text}" for name, text in examples.items())
+        notes.append(f"note: example values were used for {listed}")
+    traced = trace(formula, {name: values[name] for name in formula.variables})
+    return _page(traced, question["formula"], question["values"], notes)
+
+
+def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return an example value for each variable, as text, with a shape that fits the given values."""
+    from autodiff_cli.explain.record import array_shape
+    from autodiff_cli.expression import parse
+    from autodiff_cli.graph.shapes import format_shape
+    from autodiff_cli.language.errors import ExpressionError
+    from autodiff_cli.language.lexer import quote_name
+    from autodiff_cli.render.gradient import example_value
+
+    declared = [f"{quote_name(name)}: {format_shape(array_shape(x))}; " for name, x in values.items() if array_shape(x)]
+    try:
+        shapes = parse("".join(declared) + formula.text, [*values]).example_shapes
+    except ExpressionError:  # `_trace_page` reports the error with the text as typed
+        shapes = formula.example_shapes
+    return {name: example_value(shapes.get(name, ())).strip('"') for name in formula.variables}
+
+
+def _page(traced: Trace, formula: str, values: str, notes: list[str]) -> dict[str, Any]:
+    from autodiff_cli.render.html_page import served_addition, to_html
+
+    return {"page": to_html(traced, addition=served_addition(formula, values, "\n".join(notes)))}
+
+
+def _fit_report(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
+    """Return the report of a fit as a terminal shows it, and its parameters."""
+    content = data.read()
+    words = ["train", *(f"--set={name}={text}" for name, text in parse_values(question["values"]).items())]
+    words += ["--", _check_model(question["model"]), "-"]
+    status, report, notes = _run_command_line(words, content)
+    if status not in (0, 1) or not report:
+        return {"error": notes.strip()}
+    document = json.loads(_run_command_line(["train", "--json", *words[1:]], content)[1])
+    parameters = {**document["parameters"], **document.get("fixed", {})}
+    return {"report": report, "notes": notes, "parameters": parameters, "rows": document["rows"]}
+
+
+def _check_model(text: str) -> str:
+    """Return the text of a model, which must not name a file here.
+
+    Raises:
+        BadInput: for `-`, for `@FILE`, and for an empty text.
+    """
+    from autodiff_cli.cli.environment import BadInput
+
+    if text.strip().startswith("@") or text.strip() in ("", "-"):
+        raise BadInput("type a model, such as y ~ a*exp(-b*x); no file is read here but the one that was chosen")
+    return text
+
+
+def _run_command_line(words: list[str], content: bytes) -> tuple[int, str, str]:
+    """Run a command line; return its status and what it wrote to standard output and standard error."""
+    from autodiff_cli.cli.main import run
+
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        status = run(words, _environment(content)._replace(stdout=stdout, stderr=stderr))
+    return (
+        status,
+        stdout.getvalue().replace(_TERMINAL_NAME, _PAGE_NAME),
+        stderr.getvalue().replace(_TERMINAL_NAME, _PAGE_NAME),
+    )
+
+
+def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
+    """Return the page of the loss at a row of data, at the parameters of a fit."""
+    import numpy as np
+
+    from autodiff_cli.explain.tracing import trace
+    from autodiff_cli.training.fitting.row_loss import trace_model_row
+    from autodiff_cli.training.options import LossOptions
+
+    values = {
+        name: np.array(value) if isinstance(value, list) else float(value)
+        for name, value in question["parameters"].items()
+    }
+    row = trace_model_row(_check_model(question["model"]), _open_data(data), question["row"], values, LossOptions(None))
+    notes = [f"note: the loss of row {question['row']} at the fitted parameters", *row.notes]
+    return _page(trace(row.formula, row.point, row.free_parameters), question["model"], "", notes)
+
+
+def _learning_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
+    """Return the page that shows the progress of a fit."""
+    from autodiff_cli.cli.inputs import constant_values
+    from autodiff_cli.cli.train import learning_page
+    from autodiff_cli.training.fitting.fit import fit_objective
+    from autodiff_cli.training.fitting.progress import Recorder
+    from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.options import LossOptions, Options, ParameterOptions
+
+    files, start = _open_data(data), constant_values(parse_values(question["values"]))
+    choices = Options(ParameterOptions(start))
+    objective = Objective.of(Model.parse(_check_model(question["model"]), files.names, start), files, choices)
+    recorder = Recorder.for_objective(objective)
+    fit = fit_objective(objective, choices, recorder.add)
+    return {"page": learning_page(objective, recorder, fit, LossOptions(), None)}
+
+
+def _open_data(data: BinaryIO) -> DataSource:
+    """Open the data with default options."""
+    from autodiff_cli.cli.environment import open_data_files
+    from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS
+
+    return open_data_files(["-"], _environment(data.read()), DEFAULT_FILE_OPTIONS)
+
+
+def _environment(content: bytes) -> Environment:
+    """Return an environment with this content on standard input and discarded output."""
+    from autodiff_cli.cli.environment import Environment
+
+    return Environment(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"), io.StringIO(), io.StringIO())
+
+
+def _limit_process(seconds: float) -> None:
+    """Limit the CPU time and memory of this process, and forbid writing to files."""
+    try:
+        import resource
+    except ImportError:  # Windows: only the server's time limit applies
+        return
+    limits = (
+        (resource.RLIMIT_CPU, 1 + round(8 * seconds)),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_AS, _MAX_MEMORY),
+    )
+    for which, most in limits:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(which, (most, most))
+
+
+def main() -> None:
+    """Answer the question on standard input."""
+    os.environ["AUTODIFF_CACHE"] = "off"
+    question = json.loads(sys.stdin.buffer.readline())
+    _limit_process(question["seconds"])
+    sys.stdout.write(json.dumps(answer_question(question, sys.stdin.buffer)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Files that several read at once."""

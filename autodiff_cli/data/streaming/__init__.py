@@ -1,1 +1,0 @@
-"""Columns that are larger than memory: read in chunks, again in every pass."""

@@ -1,0 +1,372 @@
+"""Is the gradient correct? Two independent tests, and advice where digits are lost.
+
+The *reference* is the gradient to 50 proven digits: it shows what rounding did to the printed number. The *order* tests
+the rules themselves: if g is the derivative, the remainder f(x + h) - f(x) - h·g shrinks like h², otherwise like h.
+With as many digits as the subtraction needs, h can be so small that its choice does not matter.
+
+At a kink no g satisfies this on both sides; the one-sided slopes then tell what the point is. Arrays are checked
+element by element.
+
+For an inaccurate gradient, the advice names the operation that causes most of the error, and an equivalent formula that
+is more accurate. Both are found by trying: an intermediate result is perturbed by a unit in the last place, and a
+rewriting is recommended only if, at this very point, more numbers are accurate than before and none is worse.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from autodiff_cli.algebra.rewriting import stable_form
+from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+from autodiff_cli.explain.accuracy import VALUE, inaccurate_numbers
+from autodiff_cli.explain.record import Trace, array_shape
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.formula.derivatives import GradientElement, UnrolledFunction, unroll_function
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.tape import substitute
+from autodiff_cli.numbers.ball_arithmetic import (
+    Number,
+    format_digits,
+    from_float,
+    is_finite,
+    is_nan,
+    is_zero,
+    log10_relative_size,
+    log10_size,
+    nearest_float,
+)
+
+REFERENCE_DIGITS = 50
+SUFFICIENT_DIGITS = 12  # right digits with which nothing is left to say
+MIN_DIGITS = 6  # right digits without which a number is spoilt
+_STEP_EXPONENT = 30  # h is 10^-30, or that much less than x
+_MIN_SECOND_ORDER = 1.001  # a remainder that shrinks no faster than h^this does not shrink faster than h
+_MAX_EXPONENT = 100_000  # digits before the point, or zeros after it, of an x beside which steps are made
+_VANISHING_DIGITS = 200  # a remainder that is smaller than h^2 by more digits is nothing
+_SLOPE_TOLERANCE = 1e-10  # the slopes on both sides of a smooth point agree better than this
+
+
+class Verdict(Enum):
+    """The verdict of a gradient check on one number."""
+
+    AGREES = "agrees"
+    KINK = "kink"  # the one-sided slopes differ; a convention selects one of them or a value between
+    OVERFLOW = "overflow"  # the derivative is too large for a float
+    UNDEFINED = "undefined"  # there is no derivative, and the gradient is nan or infinite as it should be
+    INACCURATE = "spoilt"  # the rules are correct, but rounding has left fewer than 6 correct digits
+    DIFFERS = "differs"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the printed number can be trusted."""
+        return self not in (Verdict.INACCURATE, Verdict.DIFFERS)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The check of the derivative with respect to one number.
+
+    Attributes:
+        variable: the name of the variable, or of an element of an array: `W[0, 1]`.
+        gradient: the derivative as floats give it.
+        reference: the derivative to 50 digits, as text.
+        relative_error: the difference of the two relative to the reference; None if it has no meaning.
+        order: the power of h with which the remainder shrinks, on the side where it shrinks slower. Infinite if there
+            is no remainder, None if it is unknown.
+        verdict: the verdict.
+        note: an explanation in words; may be empty.
+        correct_digits: the number of correct digits of the gradient; infinite for the nearest float.
+    """
+
+    variable: str
+    gradient: float
+    reference: str
+    relative_error: float | None
+    order: float | None
+    verdict: Verdict
+    note: str = ""
+    correct_digits: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class GradientCheck:
+    """The check of a gradient at a point.
+
+    Attributes:
+        trace: both passes at the point.
+        findings: the check of every number of the gradient.
+        rewriting: an equivalent formula that keeps more digits at this point, if digits are lost and one is known.
+    """
+
+    trace: Trace
+    findings: tuple[Finding, ...]
+    rewriting: str | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every number holds."""
+        return all(finding.verdict.holds for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class _OneSided:
+    """The function on one side of the point.
+
+    Attributes:
+        slope: the slope of the secant.
+        order: the order of the remainder; None if the function is not defined on this side.
+    """
+
+    slope: Number
+    order: float | None
+
+    @property
+    def agrees(self) -> bool:
+        return self.order is not None and self.order > _MIN_SECOND_ORDER
+
+
+def check_gradient(
+    expression: Formula, given: Mapping[str, Node], wrt: Iterable[str], max_operations: int | None = None
+) -> GradientCheck:
+    """Check the gradient of an expression at a point.
+
+    Args:
+        expression: the expression.
+        given: the value of every variable, as a constant graph.
+        wrt: the variables whose derivatives are checked.
+        max_operations: the maximum number of scalar operations of the gradient, its arrays element by element; half a
+            million by default.
+
+    Raises:
+        ExpressionError: for too many operations, for shapes that do not fit, and for an output that is an array.
+    """
+    names = tuple(wrt)
+    traced = trace(expression, {name: Formula(node, {}).value() for name, node in given.items()}, names)
+    function = unroll_function(expression, given, traced.gradient, max_operations)
+    found = evaluate_to_digits(
+        substitute([part.derivative for part in function.gradient], function.values), REFERENCE_DIGITS
+    )
+    findings = [
+        _finding(function, part, traced, exact, proven)
+        for part, exact, proven in zip(function.gradient, found.numbers, found.is_proven, strict=True)
+    ]
+    return _with_advice(traced, findings)
+
+
+def _with_advice(traced: Trace, findings: Sequence[Finding]) -> GradientCheck:
+    """Return the check; for inaccurate numbers, with the operations that cause the error and a better formula."""
+    if all(finding.correct_digits >= SUFFICIENT_DIGITS for finding in findings):
+        return GradientCheck(traced, tuple(findings))
+
+    causes = worst_operations(
+        traced, (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
+    )
+    told = [
+        replace(finding, note=f"{finding.note}; most of the error comes from rounding {causes[finding.variable]}")
+        if finding.variable in causes
+        else finding
+        for finding in findings
+    ]
+    return GradientCheck(traced, tuple(told), suggest_rewriting(traced))
+
+
+def _finding(function: UnrolledFunction, part: GradientElement, traced: Trace, exact: Number, proven: bool) -> Finding:
+    found = part.value
+
+    def verdict(verdict: Verdict, note: str = "", order: float | None = None, digits: float = math.inf) -> Finding:
+        relative = _relative_error(found, exact)
+        return Finding(
+            part.leaf.text, found, format_digits(exact, REFERENCE_DIGITS), relative, order, verdict, note, digits
+        )
+
+    if not is_finite(exact):
+        same = math.isnan(found) if is_nan(exact) else found == nearest_float(exact)
+        why = "; ".join(caveat.message for caveat in traced.warnings)
+        return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
+    if math.isinf(found) and found == nearest_float(exact):
+        return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
+    sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
+    order = min((side.order for side in sides if side.order is not None), default=None)
+    digits = _count_correct_digits(found, exact)
+    is_moved = digits < MIN_DIGITS and _count_correct_digits(found, _derivative_at_floats(function, part)) >= MIN_DIGITS
+    is_close = digits >= MIN_DIGITS or is_moved
+    if is_close and all(side.agrees for side in sides):
+        return verdict(Verdict.AGREES, _agreement_note(found, exact, digits, proven), order, digits)
+    if (
+        len(sides) == 2
+        and not _is_same_slope(*(side.slope for side in sides))
+        and (is_close or _is_between(sides, found))
+    ):
+        return verdict(Verdict.KINK, _kink_note(sides, found), order)
+    if not is_close and all(side.agrees for side in sides):
+        return verdict(Verdict.INACCURATE, _inaccuracy_note(digits, exact), order, digits)
+    if not is_close:
+        return verdict(Verdict.DIFFERS, "it is too far from the reference", order)
+    return verdict(Verdict.DIFFERS, "the remainder shrinks like h, so this is not the derivative", order)
+
+
+def _relative_error(found: float, exact: Number) -> float | None:
+    """Return the relative error of a float, or the absolute error if the exact number is 0; None if not finite."""
+    if not (math.isfinite(found) and is_finite(exact)):
+        return None
+    distance = abs(from_float(found) - exact)
+    return nearest_float(distance if is_zero(exact) else distance / abs(exact))
+
+
+def _count_correct_digits(found: float, exact: Number) -> float:
+    """Return the number of correct digits of a float; infinite for the nearest float and its neighbours."""
+    if not (math.isfinite(found) and is_finite(exact)):
+        return 0.0
+    if abs(found - nearest_float(exact)) <= math.ulp(found):
+        return math.inf
+    return -log10_relative_size(from_float(found) - exact, exact)
+
+
+def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> Number:
+    """Return the exact derivative at the floats nearest to the inputs, which is where floats compute it."""
+    place = {
+        leaf.text: from_float(nearest_float(evaluate_to_digits([node], SUFFICIENT_DIGITS + 8).numbers[0]))
+        for leaf, node in function.values.items()
+    }
+    return evaluate_to_digits([part.derivative], SUFFICIENT_DIGITS, leaves=place).numbers[0]
+
+
+def _agreement_note(found: float, exact: Number, digits: float, proven: bool) -> str:
+    """Return the note on a number that agrees with the reference; empty if it agrees to 12 digits."""
+    if not proven:
+        return "a thousand digits do not distinguish it from 0, or from a tie, so it is assumed to be one"
+    relative = _relative_error(found, exact)
+    if digits >= SUFFICIENT_DIGITS and (relative is None or relative <= 10.0**-SUFFICIENT_DIGITS):
+        return ""
+    if abs(nearest_float(exact)) < sys.float_info.min:
+        return "it is too small for a float to have all digits"
+    if digits < MIN_DIGITS:
+        return "its terms cancel: rounding an input to a float changes it by more than its size"
+    return f"its terms cancel: {int(digits)} digits are correct"
+
+
+def _inaccuracy_note(digits: float, exact: Number) -> str:
+    """Return the note on an inaccurate number: how many digits are correct, and the correct value."""
+    count = int(digits) if digits >= 1 else 0  # minus infinity if it should be 0
+    quality = "no digit is" if count == 0 else "only 1 digit is" if count == 1 else f"only {count} digits are"
+    value = format_digits(exact, SUFFICIENT_DIGITS + 3)
+    return f"because of rounding errors {quality} correct; the correct value is {value}"
+
+
+def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> list[_OneSided]:
+    """Return the behaviour of the function to the left and to the right of the point."""
+    here = function.values[part.leaf]
+    value, tangent = substitute([function.output, part.derivative], function.values)
+    x, height = evaluate_to_digits([here, value], REFERENCE_DIGITS).numbers
+    if not (is_finite(x) and is_finite(height)):
+        return []
+    magnitude = 0.0 if is_zero(x) else log10_size(x)
+    if abs(magnitude) > _MAX_EXPONENT:
+        return []
+    magnitude = math.floor(magnitude)
+    exponent = _STEP_EXPONENT - min(0, magnitude)
+    steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
+    wanted: list[Node] = []
+    for step in steps:
+        (moved,) = substitute([function.output], {**function.values, part.leaf: here + step})
+        wanted += [moved - value - step * tangent, (moved - value) / step]
+    found = evaluate_to_digits(
+        wanted, 10, max_cancelled_digits=2 * (_STEP_EXPONENT + abs(magnitude)) + _VANISHING_DIGITS
+    )
+    far_left, left, near_left, _, far_right, right, near_right, _ = found.numbers
+    sides = (far_left, left, near_left, found.is_proven[1]), (far_right, right, near_right, found.is_proven[5])
+    # A function may be so flat or so small that this precision does not show how it changes; then nothing is known.
+    return [_OneSided(slope, _order(far, near)) for far, slope, near, proven in sides if proven]
+
+
+def _order(far: Number, near: Number) -> float | None:
+    """Return the power of h with which a remainder shrinks, from its size at h and at h/10; None if unknown."""
+    if not (is_finite(far) and is_finite(near)):
+        return None
+    if is_zero(far) or is_zero(near):
+        return math.inf
+    ratio = far / near
+    return log10_size(ratio) if is_finite(ratio) else None
+
+
+def _is_same_slope(left: Number, right: Number) -> bool:
+    return log10_size(left - right) <= math.log10(_SLOPE_TOLERANCE) + max(log10_size(left), log10_size(right))
+
+
+def _is_between(sides: list[_OneSided], found: float) -> bool:
+    """Whether a derivative lies between the one-sided slopes, as if rounding moved the point to one side of a kink."""
+    slopes = [nearest_float(side.slope) for side in sides]
+    return min(slopes) <= found <= max(slopes)
+
+
+def _kink_note(sides: list[_OneSided], taken: float) -> str:
+    left, right = (
+        "it jumps"
+        if side.order is not None and abs(side.order) < 0.001
+        else f"the slope is {nearest_float(side.slope):.6g}"
+        for side in sides
+    )
+    return f"on the left {left}, on the right {right}; the convention is {taken:.6g}"
+
+
+_MAX_NODES = 200  # of a formula whose operations are tried one by one
+_PERTURBATION = "1.0000000000000002"  # 1 and a unit in the last place
+
+
+def suggest_rewriting(trace: Trace) -> str | None:
+    """Return an equivalent formula with more accurate value or gradient at this point, or None if none is known.
+
+    No number may be less accurate than before.
+    """
+    if not trace.is_scalar:
+        return None
+    # A scalar trace may have declared arrays, but its output does not use them.
+    leaves = {name: leaf for name, leaf in trace.expression.leaves.items() if not array_shape(trace.point[name])}
+    formula = Formula(trace.expression.output, leaves)
+    fewest, best = _inaccurate_names(trace, formula), None
+    for slopes in (False, True):
+        graph = stable_form(formula.output, slopes)
+        offered = None if graph is None else Formula(graph, leaves)
+        if offered is not None and (left := _inaccurate_names(trace, offered)) < fewest:
+            fewest, best = left, offered
+    return None if best is None else str(best)
+
+
+def _inaccurate_names(trace: Trace, written: Formula) -> frozenset[str]:
+    """Return the names of the inaccurate numbers among value and gradient if the formula is written in this way."""
+    point = {name: trace.point[name] for name in written.leaves}
+    value, gradient = written.value_and_grad(point)
+    found = {VALUE: float(value), **{name: float(gradient[name]) for name in trace.wrt if name in point}}
+    return frozenset(inaccurate_numbers(trace.expression, point, found))
+
+
+def worst_operations(trace: Trace, names: Iterable[str]) -> dict[str, str]:
+    """Return the label of the operation whose rounding error changes a derivative most, by the name of the variable.
+
+    A derivative that no operation of the forward pass changes is left out: its own terms cancel.
+    """
+    formula, point = trace.expression, trace.point
+    if not trace.is_scalar or len(trace.tape.nodes) > _MAX_NODES:
+        return {}
+    worst: dict[str, tuple[float, int]] = {}
+    names = [*names]
+    for i, node in enumerate(trace.tape.nodes):
+        if node.op is None or not trace.tape.is_active[i]:
+            continue
+        slopes = _perturbed(formula, node).grad(point)
+        for name in names:
+            distance = abs(float(slopes[name]) - trace.gradient[name])
+            if math.isfinite(distance) and distance > worst.get(name, (0.0, -1))[0]:
+                worst[name] = (distance, i)
+    return {name: trace.labels[i] for name, (_, i) in worst.items()}
+
+
+def _perturbed(formula: Formula, node: Node) -> Formula:
+    """Return the formula with one intermediate result perturbed by a unit in the last place."""
+    (output,) = substitute([formula.output], {node: node * constant(_PERTURBATION)})
+    return formula.with_output(output)

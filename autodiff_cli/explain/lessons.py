@@ -1,0 +1,364 @@
+"""Lessons on backpropagation: text, a formula, and questions, all filled in from a trace.
+
+A lesson is read from `lessons.toml`. The placeholders in its text are replaced by numbers from the trace of its
+formula. A question has its answer and two hints, the first without numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autodiff_cli.explain.operations import describe
+from autodiff_cli.explain.record import Contribution, Trace
+from autodiff_cli.explain.sentences import StepSentences, label_with_definition
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.views import PathNetwork, forward_work, reverse_work
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.op import Gate
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
+_RELATIVE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a trace.
+
+    Attributes:
+        kind: `value`, `local`, `adjoint`, `next` or `bug`.
+        text: the question itself.
+        choices: the answers to choose from; empty if the answer is a number.
+        correct: the numbers of the correct choices, counted from 1.
+        answer: the correct number, or the text of the first correct choice.
+        hints: a hint without numbers, and one with numbers.
+    """
+
+    kind: str
+    text: str
+    choices: tuple[str, ...]
+    correct: tuple[int, ...]
+    answer: float | str
+    hints: tuple[str, str]
+
+    def is_correct(self, typed: str) -> bool:
+        """Whether an answer is correct: a choice by its number or text, or a number rounded to two digits or more.
+
+        >>> asked = Question("value", "?", (), (), 0.909297, ("", ""))
+        >>> [asked.is_right(typed) for typed in ("0.91", "0.9", "0.92", ".9093", "x")]
+        [True, False, False, True, False]
+        """
+        typed = _normalize(typed)
+        if self.choices:
+            return any(typed in self._accepted_texts(k) for k in self.correct)
+        assert isinstance(self.answer, float)
+        return is_rounded(typed, self.answer)
+
+    def is_valid(self, typed: str) -> bool:
+        """Whether an answer has the expected form, correct or not: one of the choices, or a number."""
+        typed = _normalize(typed)
+        if self.choices:
+            return any(typed in self._accepted_texts(k + 1) for k in range(len(self.choices)))
+        return _NUMBER.fullmatch(typed) is not None
+
+    @property
+    def expected_form(self) -> str:
+        """The expected form of the answer, as a sentence."""
+        if self.choices:
+            return f"The answer is a number from 1 to {len(self.choices)}."
+        return "The answer is a number, rounded to two digits or more, such as 0.25 or 1.5e-3."
+
+    def _accepted_texts(self, k: int) -> set[str]:
+        """Return the texts that select a choice: its number, its text, or the node that it names."""
+        text = self.choices[k - 1]
+        return {str(k), text, text.partition(": ")[0]}
+
+
+def _normalize(typed: str) -> str:
+    """Return what was typed without spaces; a choice without its bracket: `2)` is `2`."""
+    typed = typed.strip().replace("−", "-")
+    return typed[:-1] if re.fullmatch(r"\d+[).]", typed) else typed
+
+
+def is_rounded(typed: str, x: float) -> bool:
+    """Whether a text is the number `x`, in full or rounded to at least two digits."""
+    if not _NUMBER.fullmatch(typed):
+        return False
+    off = abs(float(typed) - x)
+    if off <= _RELATIVE_TOLERANCE * abs(x):
+        return True
+    mantissa, _, power = typed.lower().partition("e")
+    last = int(power or 0) - len(
+        mantissa.partition(".")[2]
+    )  # powers of ten of the last digit typed, and of the first digit of x
+    first = int(f"{x:.1e}".partition("e")[2])
+    return last < first and off <= 0.5000001 * 10.0**last
+
+
+def make_question(trace: Trace, specification: Mapping[str, Any], show: Callable[[Any], str]) -> Question:
+    """Return a question about a trace of numbers.
+
+    Args:
+        specification: the `kind` of the question, and the labels of its nodes: `of`, `towards` and `after`.
+        show: returns the text of a number.
+    """
+    return getattr(_QuestionMaker(trace, show), f"ask_{specification['kind']}")(  # type: ignore[no-any-return]
+        **{key: label for key, label in specification.items() if key != "kind"}
+    )
+
+
+class _QuestionMaker:
+    def __init__(self, trace: Trace, show: Callable[[Any], str]) -> None:
+        self._trace = trace
+        self._show = show
+        self._words = StepSentences(trace, show)
+        self._users: list[list[int]] = [[] for _ in trace.values]
+        for i in range(len(trace.tape) - 1, -1, -1):
+            for j in dict.fromkeys(trace.tape.inputs[i]):
+                self._users[j].append(i)
+
+    def ask_value(self, of: str) -> Question:
+        """Ask for the value of an operation."""
+        i = self._node(of)
+        step = next(step for step in self._trace.forward if step.node == i)
+        filled_in = self._words.forward(step).rpartition(" = ")[0]
+        hints = (
+            f"Fill in the values of its inputs: {label_with_definition(self._trace, i)}.",
+            f"{filled_in}: what is that?",
+        )
+        return self._numeric_question("value", f"What is the value of {of}?", self._trace.values[i], hints)
+
+    def ask_local(self, of: str, towards: str) -> Question:
+        """Ask for a local derivative."""
+        i, j = self._node(of), self._node(towards)
+        op, given = self._trace.tape.nodes[i].op, self._contribution(i, j)
+        assert op is not None
+        text = f"What is the local derivative of {of} with respect to {towards}?"
+        if op.gate is Gate.ROUTE:
+            first = "The selected input passes a change on in full, the others not at all."
+            chosen = self._words.forward(next(step for step in self._trace.forward if step.node == i))
+            return self._numeric_question("local", text, given.local, (first, chosen))
+        rule = describe(op)
+        towards_input = [*rule.derivatives][given.position]
+        slope = f"the derivative of {rule.call} with respect to {towards_input} is {rule.derivatives[towards_input]}"
+        formula = self._words.slope(i, given.position)
+        step = next(step for step in self._trace.backward if step.node == i)
+        second = self._words.backward(step) if formula == self._show(given.local) else f"{formula}: what is that?"
+        hints = f"It concerns only {label_with_definition(self._trace, i)}: {slope}.", second
+        return self._numeric_question("local", text, given.local, hints)
+
+    def ask_adjoint(self, of: str) -> Question:
+        """Ask for an adjoint."""
+        i = self._node(of)
+        users = self._users[i]
+        labels = " and ".join(self._trace.labels[user] for user in users)
+        each = "it" if len(users) == 1 else "each"
+        total = "" if len(users) == 1 else "; add the contributions"
+        first = f"{of} is used by {labels}: {each} contributes local derivative × adjoint{total}."
+        products = (self._product_in_words(user, i) for user in users)
+        return self._numeric_question(
+            "adjoint", f"What is the adjoint of {of}?", self._trace.adjoints[i], (first, "; ".join(products))
+        )
+
+    def ask_next(self, after: Sequence[str]) -> Question:
+        """Ask which node is ready for the next backward step."""
+        done = {self._node(label) for label in after}
+        waiting = [step.node for step in self._trace.backward if step.node not in done]
+        ready = [i for i in waiting if self._users_with_gradient(i) <= done]
+        choices = sorted((self._trace.labels[i] for i in waiting), key=str.lower)
+        right = tuple(choices.index(self._trace.labels[i]) + 1 for i in ready)
+        progress = f"{', '.join(after)} {'is' if len(after) == 1 else 'are'} done"
+        labels = self._trace.labels
+        reasons = (
+            f"{labels[i]} waits for {' and '.join(labels[j] for j in self._users_with_gradient(i) - done)}"
+            for i in waiting
+            if i not in ready
+        )
+        hints = (
+            "A node is ready as soon as all its users are done.",
+            "; ".join(reasons) + "." if len(ready) < len(waiting) else "All of them are ready.",
+        )
+        text = f"{progress}. Which node can be next?"
+        return Question("next", text, tuple(choices), right, choices[right[0] - 1], hints)
+
+    def ask_bug(self, of: str) -> Question:
+        """Ask which adjoint is wrong in a program that assigns contributions instead of adding them."""
+        trace, wrong = self._trace, self._adjoints_by_assignment()
+        listed = [i for i, adjoint in enumerate(wrong) if adjoint is not None and i not in trace.tape.outputs]
+        listed.reverse()
+        choices = tuple(f"{trace.labels[i]}: {self._show(wrong[i])}" for i in listed)
+        first = self._node(of)
+        assert next(i for i in listed if wrong[i] != trace.adjoints[i]) == first
+        users = self._users[first]
+        hints = (
+            "`=` overwrites earlier contributions: look for a node that is used more than once.",
+            f"{of} is used by {' and '.join(trace.labels[i] for i in users)}; "
+            f"{'; '.join(self._product_in_words(user, first) for user in users)}.",
+        )
+        text = "A program computes these adjoints with `adjoint = local × …` instead of `+=`. Which is wrong first?"
+        place = listed.index(first)
+        return Question("bug", text, choices, (place + 1,), choices[place], hints)
+
+    def _adjoints_by_assignment(self) -> list[Any]:
+        """Return the adjoints that a program computes with `=` instead of `+=`."""
+        trace = self._trace
+        found: list[Any] = [None] * len(trace.tape)
+        found[trace.tape.outputs[0]] = 1.0
+        for step in trace.backward:
+            for given in step.contributions:
+                found[given.to] = given.local * found[step.node]
+        return found
+
+    def _numeric_question(self, kind: str, text: str, x: Any, hints: tuple[str, str]) -> Question:
+        assert isinstance(x, float)
+        assert math.isfinite(x)
+        return Question(kind, text, (), (), x or 0.0, hints)
+
+    def _node(self, label: str) -> int:
+        return self._trace.labels.index(label)
+
+    def _contribution(self, user: int, to: int) -> Any:
+        return next(given for given in self._trace.contributions[user] if given.to == to)
+
+    def _users_with_gradient(self, i: int) -> set[int]:
+        return {j for j in self._users[i] if self._trace.tape.is_active[j]}
+
+    def _product_in_words(self, user: int, to: int) -> str:
+        """Return the contribution of a user to a node as a product in words, without the result."""
+        step = next(step for step in self._trace.backward if step.node == user)
+        given = [given for given in step.contributions if given.to == to]
+        sentences = (self._words.contribution(step, part).partition(": ")[2] for part in given)
+        products = " and ".join(sentence.partition(", ")[0].rpartition(" = ")[0] for sentence in sentences)
+        label = self._trace.labels[user]
+        where = "" if given[0].local is not None else f", where the adjoint of {label} is {self._show(step.adjoint)}"
+        return f"{label} contributes {products}{where}"
+
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A lesson.
+
+    Attributes:
+        name: the name on the command line.
+        title: the title.
+        trace: both passes over the formula of the lesson.
+        text: the paragraphs.
+        question_trace: the trace that the questions are about, at other values.
+        questions: the questions.
+    """
+
+    name: str
+    title: str
+    trace: Trace
+    text: tuple[str, ...]
+    question_trace: Trace
+    questions: tuple[Question, ...]
+
+
+@cache
+def _lesson_table() -> dict[str, Mapping[str, Any]]:
+    import tomllib
+
+    text = (Path(__file__).parent / "lessons.toml").read_text(encoding="utf-8")
+    return {lesson["name"]: lesson for lesson in tomllib.loads(text)["lesson"]}
+
+
+def lesson_titles() -> dict[str, str]:
+    """Return the titles of all lessons by name, in the recommended order."""
+    return {name: lesson["title"] for name, lesson in _lesson_table().items()}
+
+
+def load_lesson(name: str, show: Callable[[Any], str]) -> Lesson:
+    """Return a lesson by its name.
+
+    Args:
+        show: returns the text of a number or an array.
+
+    Raises:
+        KeyError: if there is no such lesson.
+
+    >>> found = lesson("chain", lambda x: f"{x:.3g}")
+    >>> found.title
+    'The chain rule: local slopes, multiplied'
+    >>> found.text[1][:58]
+    'Going forward, values are computed: a = 1.5, then b = 0.99'
+    """
+    given = _lesson_table()[name]
+    formula = Formula.read(given["formula"])
+    recorded, asked = (
+        trace(formula, {key: float(text) for key, text in given[values].items()}) for values in ("values", "asked_at")
+    )
+    numbers = _PlaceholderTexts(recorded, given.get("learned", ()), show)
+    return Lesson(
+        name,
+        given["title"],
+        recorded,
+        tuple(_PLACEHOLDER.sub(lambda gap: numbers.text(gap[1]), paragraph) for paragraph in given["text"]),
+        asked,
+        tuple(make_question(asked, about, show) for about in given["questions"]),
+    )
+
+
+class _PlaceholderTexts:
+    """The texts for the placeholders in a lesson's paragraphs."""
+
+    def __init__(self, recorded: Trace, learned: tuple[str, ...], show: Callable[[Any], str]) -> None:
+        self._trace = recorded
+        self._learned = learned
+        self._show = show
+
+    def text(self, gap: str) -> str:
+        """Return the text for a placeholder; the head of `lessons.toml` lists them."""
+        if gap in _COUNTS:
+            return str(_COUNTS[gap](self._trace))
+        what, _, of = gap.partition(" ")
+        if gap.startswith("value after "):
+            return self._show(self._value_after(float(gap.rpartition(" ")[2])))
+        match what:
+            case "value":
+                return self._show(self._trace.values[self._node(of)])
+            case "adjoint":
+                return self._show(self._trace.adjoints[self._node(of)])
+            case "local" | "amount":
+                return self._show(getattr(self._contribution(of), what))
+            case "paths":
+                return str(PathNetwork(self._trace).from_variable(of, 0).total)
+            case "uses":
+                return str(Counter(j for inputs in self._trace.tape.inputs for j in inputs)[self._node(of)])
+            case "rate":
+                return self._show(float(of))
+            case "moved":
+                name, rate = of.split()
+                return self._show(self._updated_value(name, float(rate)))
+        raise KeyError(gap)
+
+    def _node(self, label: str) -> int:
+        return self._trace.labels.index(label)
+
+    def _contribution(self, edge: str) -> Contribution:
+        user, to = (self._node(label.strip()) for label in edge.split("->"))
+        return next(given for given in self._trace.contributions[user] if given.to == to)
+
+    def _updated_value(self, name: str, rate: float) -> float:
+        return float(self._trace.point[name] - rate * self._trace.gradient[name])
+
+    def _value_after(self, rate: float) -> Any:
+        moved = {name: self._updated_value(name, rate) for name in self._learned}
+        return self._trace.expression.value({**self._trace.point, **moved})
+
+
+_COUNTS: Mapping[str, Callable[[Trace], int]] = {
+    "variables": lambda found: len(found.point),
+    "operations": lambda found: sum(1 for _ in found.forward),
+    "forward work": lambda found: forward_work(found, found.wrt).multiplications,
+    "reverse work": lambda found: reverse_work(found).multiplications,
+}

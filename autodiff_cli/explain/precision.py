@@ -1,0 +1,324 @@
+"""Proven digits and proven bounds, in ball arithmetic.
+
+`precise_trace` computes value and gradient to any number of digits. The point is given as formulas (`1/3`, `0.1`,
+`[0.1, 0.2]`) that replace the variables, so an input is never rounded to a float. Arrays are computed element by
+element.
+
+`enclosure` bounds value and gradient while variables range over intervals.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from flint import arb
+
+from autodiff_cli.autodiff.arbitrary_precision import (
+    MAX_CANCELLED_DIGITS,
+    PreciseValues,
+    bits_for_digits,
+    evaluate_to_digits,
+)
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.accuracy import VALUE
+from autodiff_cli.explain.record import NodeWarning, Trace
+from autodiff_cli.explain.tracing import SweepGraphs, sweep_graphs
+from autodiff_cli.explain.warnings import find_warnings
+from autodiff_cli.formula.derivatives import has_arrays
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.numbers.ball_arithmetic import (
+    INF,
+    NEGATIVE_INF,
+    Number,
+    as_ball,
+    format_digits,
+    from_float,
+    is_finite,
+    nearest_float,
+    working_precision,
+)
+from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
+from autodiff_cli.numbers.kind import Kind
+from autodiff_cli.ops.arithmetic import abs_, max_, min_, where
+
+_GUARD_BITS = 64  # bits with which running totals are added up, beyond those of their digits
+_UNPROVEN_MESSAGE = (
+    f"its digits are not proven: with {MAX_CANCELLED_DIGITS} more digits, or as many as are affordable, it could not "
+    "be distinguished from 0, or from the point where a choice or a step changes, and is assumed to be there"
+)
+
+
+def precise_trace(
+    expression: Formula, given: Mapping[str, Node], wrt: Iterable[str], digits: int, most: int | None = None
+) -> Trace:
+    """Run both passes with a given number of proven digits of value and gradient.
+
+    Args:
+        expression: the expression.
+        given: the value of every variable, as a constant graph.
+        wrt: the variables to differentiate with respect to. The others count as constants.
+        digits: the number of significant digits.
+        most: the maximum number of scalar operations, arrays element by element; half a million by default.
+
+    Returns:
+        A trace whose numbers are texts of `digits` significant digits. The digits of value and gradient are proven, or
+        a warning says that they are not. Warnings about floats are kept where they apply to these numbers too.
+
+    Raises:
+        ExpressionError: for too many operations, for shapes that do not fit, and for an output that is an array.
+
+    >>> from autodiff_cli import parse
+    >>> precise_trace(parse("x^2"), {"x": parse("1/3").output}, ["x"], 20).gradient
+    {'x': '0.66666666666666666667'}
+    """
+    with_arrays = has_arrays(expression, given)
+
+    def known(graphs: Sequence[Node], sure: int) -> PreciseValues:
+        return (
+            _evaluate_elements(graphs, digits, sure, most) if with_arrays else evaluate_to_digits(graphs, digits, sure)
+        )
+
+    point = dict(zip(given, known([*given.values()], len(given)).numbers, strict=True))
+    near = {name: _map_elements(_nearest_float, number) for name, number in point.items()}
+    both = sweep_graphs(expression, tuple(wrt), near)
+    graphs = both.graphs
+    with expression.locate_errors():
+        found = known(
+            substitute(graphs, {expression.leaves[name]: given[name] for name in expression.variables}),
+            len(both.results),
+        )
+    exact = dict(zip(graphs, found.numbers, strict=True))
+    floats = both.evaluate_at(near, {node: _map_elements(_nearest_float, number) for node, number in exact.items()})
+    warnings = [caveat for caveat in find_warnings(floats) if _applies(caveat, floats)]
+    warnings += _unproven_warnings(both, dict(zip(graphs, found.is_proven, strict=True)), floats.labels)
+    with working_precision(bits_for_digits(digits) + _GUARD_BITS):
+        return replace(_with_text_numbers(both.evaluate_at(point, exact), digits), warnings=warnings)
+
+
+def _unproven_warnings(both: SweepGraphs, proven: Mapping[Node, bool], labels: Sequence[str]) -> Iterator[NodeWarning]:
+    """Yield a warning for the value and every derivative whose digits are not proven."""
+    tape = both.sweep.tape
+    for i, (node, adjoint) in enumerate(zip(tape.nodes, both.sweep.adjoints, strict=True)):
+        slope = adjoint.local if adjoint is not None and node.is_input else None
+        if slope is not None and not proven[slope]:
+            yield NodeWarning(i, "precision", f"the derivative with respect to {labels[i]}: {_UNPROVEN_MESSAGE}")
+        if i in tape.outputs and not proven[node]:
+            yield NodeWarning(i, "precision", f"the value: {_UNPROVEN_MESSAGE}")
+
+
+def _applies(caveat: NodeWarning, floats: Trace) -> bool:
+    """Whether a warning about floats also applies to numbers of higher precision and a much larger range."""
+    if caveat.kind == "overflow":
+        value = floats.values[caveat.node]
+        return math.isinf(value if isinstance(value, float) else abs(value).max())
+    return caveat.kind != "precision"
+
+
+def _with_text_numbers(exact: Trace, digits: int) -> Trace:
+    """Return a trace with its numbers as texts of `digits` digits."""
+
+    def write(number: Any) -> Any:
+        return None if number is None else _map_elements(lambda x: format_digits(x, digits), number)
+
+    return replace(
+        exact,
+        point={name: write(number) for name, number in exact.point.items()},
+        values=[*map(write, exact.values)],
+        adjoints_or_none=[*map(write, exact.adjoints_or_none)],
+        contributions=[
+            tuple(
+                given._replace(local=write(given.local), amount=write(given.amount), total=write(given.total))
+                for given in several
+            )
+            for several in exact.contributions
+        ],
+    )
+
+
+def _evaluate_elements(graphs: Sequence[Node], digits: int, sure: int, most: int | None) -> PreciseValues:
+    """Return the values of constant graphs with arrays: numbers, and arrays of numbers, with the digits proven.
+
+    Args:
+        graphs: the graphs.
+        digits: the number of digits.
+        sure: how many of the graphs, from the first, must have proven digits.
+        most: the maximum number of scalar operations; half a million by default.
+
+    Raises:
+        ExpressionError: for more operations.
+    """
+    from autodiff_cli.autodiff.unrolling import MAX_OPERATIONS, TooManyOperationsError, unroll
+
+    try:
+        arrays = unroll(graphs, max_operations=MAX_OPERATIONS if most is None else most)
+    except TooManyOperationsError as error:
+        raise ExpressionError(
+            f"{error}; from Python, `autodiff_cli.explain.precision.precise_trace` takes more with `most=`"
+        ) from error
+    elements = [element for array in arrays for element in array.reshape(-1).tolist()]
+    found = evaluate_to_digits(elements, digits, sum(array.size for array in arrays[:sure]))
+    numbers, proven = iter(found.numbers), iter(found.is_proven)
+    values = [_map_elements(lambda _: next(numbers), array if array.ndim else array.item()) for array in arrays]
+    return PreciseValues(values, [all([*itertools.islice(proven, array.size)]) for array in arrays])
+
+
+def _map_elements(function: Callable[[Any], Any], number: Any) -> Any:
+    """Return a function of a number, or an array of its results for all elements in row-major order."""
+    if not getattr(number, "ndim", 0):
+        return function(number)
+    import numpy as np
+
+    results = [function(x) for x in number.reshape(-1).tolist()]
+    return np.array(results, dtype=float if isinstance(results[0], float) else object).reshape(number.shape)
+
+
+def _nearest_float(number: Number) -> float:
+    """Return the nearest finite float of a finite number; only infinities become infinite."""
+    found = nearest_float(number)
+    if math.isinf(found) and is_finite(number):
+        return math.copysign(sys.float_info.max, found)
+    return found
+
+
+_BITS = 128
+_MAX_BOXES = 1024  # at the most; more of them make bounds tighter
+
+Interval = tuple[Number, Number]  # its ends, as fractions or balls
+FloatBounds: TypeAlias = tuple[float, float]
+
+
+class ProvenBounds(NamedTuple):
+    """Proven bounds of value and gradient over intervals.
+
+    Attributes:
+        bounds: the bounds of the value (`VALUE`) and of the derivative with respect to each variable, by name; infinite
+            if it may be unbounded or undefined.
+        undefined: whether the value or a derivative may be unbounded or undefined somewhere in the intervals.
+    """
+
+    bounds: dict[str, FloatBounds]
+    undefined: bool
+
+
+def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence[str]) -> ProvenBounds:
+    """Return proven bounds of the value and of the derivatives with respect to `wrt`.
+
+    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. On a box where no derivative changes
+    its sign and nothing jumps, the minimum and the maximum of the value are at corners.
+
+    Args:
+        formula: the formula, of numbers.
+        intervals: the lower and the upper end of each variable; the same object twice for a single value.
+        wrt: the variables to differentiate with respect to.
+
+    >>> from autodiff_cli import parse
+    >>> from autodiff_cli.numbers.balls import read
+    >>> found = enclosure(parse("x^2"), {"x": (read("1.5"), read("2"))}, ["x"])
+    >>> found.bounds["value"]
+    (2.25, 4.0)
+    """
+    moving = [name for name, (low, high) in intervals.items() if low is not high]
+    slopes = gradient_nodes(_with_choices(formula.output), [formula.leaves[name] for name in [*wrt, *moving]])
+    tape = Tape([formula.output, *slopes])
+    names = [VALUE, *wrt]
+    ends: dict[str, list[Interval]] = {name: [] for name in names}
+    with interval_arithmetic(_BITS) as kind:
+        for box in _boxes(intervals, moving):
+            values = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})
+            results = [_ball_ends(values[i]) for i in tape.outputs]
+            if not is_finite(values[tape.outputs[0]]):
+                results = [(NEGATIVE_INF, INF)] * len(results)  # a function without a value has no derivative
+            of_moving = dict(zip(moving, results[len(names) :], strict=True))
+            results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
+            for name, found in zip(names, results, strict=False):
+                ends[name].append(found)
+        bounds = {name: _outer_bounds(found) for name, found in ends.items()}
+    return ProvenBounds(bounds, any(math.isinf(end) for found in bounds.values() for end in found))
+
+
+def _with_choices(root: Node) -> Node:
+    """Return a graph with `max` and `min` replaced by pairwise choices, which ball arithmetic can sometimes decide.
+
+    At a tie any mean of the slopes is valid, so a tie must not be decided: its condition is 0/0.
+    """
+    made: dict[Node, Node] = {}
+    for node in topological_order([root]):
+        inputs = [made[child] for child in node.inputs]
+        if node.op not in (max_, min_):
+            made[node] = node if node.op is None else node.op(*inputs)
+            continue
+        best = inputs[0]
+        for x in inputs[1:]:
+            lead = best - x if node.op is max_ else x - best
+            best = where(lead / abs_(lead) > 0, best, x)
+        made[node] = best
+    return made[root]
+
+
+def _hull(low: Number, high: Number) -> Number:
+    """Return a ball that covers an interval."""
+    return low if low is high else arb(as_ball((low + high) / 2), as_ball((high - low) / 2))
+
+
+def _ball_ends(x: Number) -> Interval:
+    """Return the ends of a ball; infinite if the number may be undefined."""
+    return (as_ball(x).lower(), as_ball(x).upper()) if is_finite(x) else (NEGATIVE_INF, INF)
+
+
+def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator[dict[str, Interval]]:
+    """Yield the boxes of a regular grid over the intervals."""
+    if not moving:
+        yield dict(intervals)
+        return
+    count = max(1, int(_MAX_BOXES ** (1 / len(moving))))
+    for places in itertools.product(range(count), repeat=len(moving)):
+        box = dict(intervals)
+        for name, k in zip(moving, places, strict=True):
+            low, high = intervals[name]
+            step = (high - low) / count
+            box[name] = (low + step * k if k else low, low + step * (k + 1) if k + 1 < count else high)
+        yield box
+
+
+def _bounds_at_corners(
+    tape: Tape, kind: Kind[Number], box: Mapping[str, Interval], slopes: Mapping[str, Interval]
+) -> Interval | None:
+    """Return the range over a box from its corners; None if a slope may change its sign or a value may jump."""
+    least, most = dict(box), dict(box)
+    for name, (low, high) in slopes.items():
+        if not (low >= 0 or high <= 0):
+            return None
+        first, last = box[name] if low >= 0 else box[name][::-1]
+        least[name], most[name] = (first, first), (last, last)
+    reset_jumps()
+    whole = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})[tape.outputs[0]]
+    if has_possible_jump() or not is_finite(whole):
+        return None
+    corners = [
+        forward(tape, kind, {name: _hull(*sides) for name, sides in corner.items()})[tape.outputs[0]]
+        for corner in (least, most)
+    ]
+    return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(is_finite, corners)) else None
+
+
+def _outer_bounds(boxes: Sequence[Interval]) -> FloatBounds:
+    """Return the tightest floats that enclose the numbers of all boxes."""
+    return min(_float_below(low) for low, _ in boxes), -min(_float_below(-high) for _, high in boxes)
+
+
+def _float_below(x: arb) -> float:
+    found = float(x)
+    if found == math.inf and x.is_finite():
+        return sys.float_info.max
+    while math.isfinite(found) and not from_float(found) <= x:
+        found = math.nextafter(found, -math.inf)
+    return found

@@ -1,0 +1,658 @@
+"""Other views of a trace: paths, forward mode, the tape, and the frames of a drawing.
+
+- `PathNetwork`: every path from a variable to the output, and what it contributes to the gradient. A path contributes
+  the product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
+  counted and summed in a single pass, and listed one by one, largest first.
+- `forward_mode`: how fast every node changes with one variable, from the inputs to the output.
+- `tape_record`: what every operation saves for the backward pass, and its memory. The saved values are those that occur
+  in the local derivatives that are needed: none for a sum, the factors for a product, the output for `exp`, and also
+  for `tanh`, whose derivative frameworks compute as in textbooks.
+- `frames`: the parts of a graph that the text names, and how each depends on its inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from autodiff_cli.autodiff.sweeps import tangents
+from autodiff_cli.explain.record import Trace, array_shape
+from autodiff_cli.graph.node import Node, as_node
+from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.language.program import Group
+from autodiff_cli.numbers.floats import FLOATS
+
+# Paths are ordered by the logarithm of their products. These stand in for the logarithm of a structural zero, of 0, and
+# of an infinity or nan. They are finite so that their sums can be ordered too.
+_LOG_OF_ABSENT, _LOG_OF_ZERO, _LOG_OF_NONFINITE = -1e12, -1e6, 1e6
+
+
+class Edge(NamedTuple):
+    """An edge from a node to one of its users.
+
+    Attributes:
+        user: the id of the user.
+        local: the local derivative of the user with respect to the node.
+        factor: the factor that the edge contributes to a path; None for a structural zero (a branch that was not
+            taken, a literal zero factor), else `local`.
+    """
+
+    user: int
+    local: float
+    factor: float | None
+
+
+class Path(NamedTuple):
+    """A path from a variable to the output.
+
+    Attributes:
+        nodes: the ids of the nodes, from the variable to the output.
+        local_derivatives: the local derivative of every edge, in the same order.
+        product: their product; exactly 0 if one of the edges is a structural zero.
+    """
+
+    nodes: tuple[int, ...]
+    local_derivatives: tuple[float, ...]
+    product: float
+
+
+class Paths(NamedTuple):
+    """The paths from one variable to the output.
+
+    Attributes:
+        name: the variable.
+        total: the number of paths.
+        listed: the paths with the largest products, largest first.
+        rest: the sum of the products of all other paths.
+    """
+
+    name: str
+    total: int
+    listed: list[Path]
+    rest: float
+
+    @property
+    def unlisted(self) -> int:
+        """The number of paths that are not listed."""
+        return self.total - len(self.listed)
+
+
+class PathNetwork:
+    """The graph of a trace, with the number of paths from every node to the output and the largest of them.
+
+    Raises:
+        ExpressionError: for a trace with arrays, whose local derivatives are not numbers.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        if not trace.is_scalar:
+            raise ExpressionError("--paths multiplies numbers, but this formula has arrays; write it with scalars only")
+        self._trace = trace
+        count = len(trace.tape)
+        self._users: list[list[Edge]] = [[] for _ in range(count)]
+        self._counts = [0] * count
+        self._best_edges: list[Edge | None] = [None] * count  # the next edge of the largest path from each node
+        self._log_weights = [0.0] * count  # the logarithm of the product of that path
+        self._counts[trace.tape.outputs[0]] = 1
+        for i in range(count - 1, -1, -1):
+            self._find_best_edge(i)
+            for edge, j in self._edges_below(i):
+                self._users[j].append(edge)
+                self._counts[j] += self._counts[i]
+
+    def from_variable(self, name: str, limit: int) -> Paths:
+        """Return the paths from a variable; the `limit` largest are listed."""
+        start = self._trace.tape.index.get(self._trace.expression.leaves[name])
+        if start is None or not self._trace.tape.is_active[start]:
+            return Paths(name, 0, [], 0.0)
+        listed, rest = self._largest_paths(start, limit)
+        paths = sorted((_make_path(start, edges) for edges in listed), key=_sort_key, reverse=True)
+        return Paths(name, self._counts[start], paths, rest)
+
+    def _edges_below(self, i: int) -> Iterator[tuple[Edge, int]]:
+        """Yield the edges that end at a node, each with the input that it starts from."""
+        for given in self._trace.contributions[i]:
+            yield Edge(i, given.local, None if given.is_structural_zero else given.local), given.to
+
+    def _find_best_edge(self, i: int) -> None:
+        """Set the next edge of the largest path from a node. All its users must have theirs."""
+        if self._users[i]:
+            best = max(self._users[i], key=self._log_weight)
+            self._best_edges[i], self._log_weights[i] = best, self._log_weight(best)
+
+    def _log_weight(self, edge: Edge) -> float:
+        """Return the logarithm of the absolute product of the largest path that starts with an edge."""
+        return _logarithm(edge.factor) + self._log_weights[edge.user]
+
+    def _largest_paths(self, start: int, limit: int) -> tuple[list[list[Edge]], float]:
+        """Return the `limit` largest paths from a node, as edges, and the sum of the products of all others.
+
+        This is Lawler's method (1972, "A procedure for computing the k best solutions"). Paths are grouped into
+        classes whose largest path is known. The class with the largest path gives the next result; its other paths are
+        split into smaller classes by the node where they leave that path. The remaining classes hold exactly the paths
+        that are not listed, so their sums give the rest.
+        """
+        found: list[list[Edge]] = []
+        classes = [_PathClass(-self._log_weights[start], 0, [], 0, None, 1.0, 0.0)]
+        made = itertools.count(1)
+        while classes and len(found) < limit:
+            largest = heappop(classes)
+            found.append(largest.beginning)
+            for remaining in self._split_class(start, largest, found[-1], made):
+                heappush(classes, remaining)
+        return found, sum((self._sum(start, remaining) for remaining in classes), 0.0)
+
+    def _split_class(
+        self, start: int, divided: _PathClass, edges: list[Edge], made: Iterator[int]
+    ) -> Iterator[_PathClass]:
+        """Split the paths of a class, except for the largest, by the node where they leave the largest path.
+
+        Args:
+            edges: the edges that all paths of the class share; extended in place to the largest path.
+            made: a counter that numbers the classes.
+        """
+        node = edges[-1].user if edges else start
+        product, weight = divided.product, divided.log_weight
+        while (following := self._best_edges[node]) is not None:
+            for edge in self._users[node]:
+                if edge is not following:
+                    size, beyond = weight + self._log_weight(edge), weight + _logarithm(edge.factor)
+                    yield _PathClass(
+                        -size, next(made), edges, len(edges), edge, _multiply(product, edge.factor), beyond
+                    )
+            edges.append(following)
+            node = following.user
+            product, weight = _multiply(product, following.factor), weight + _logarithm(following.factor)
+
+    def _sum(self, start: int, remaining: _PathClass) -> float:
+        """Return the sum of the products of all paths of a class."""
+        node = start if remaining.next_edge is None else remaining.next_edge.user
+        arrived = self._trace.adjoints_or_none[node]
+        return 0.0 if remaining.product is None or arrived is None else remaining.product * arrived
+
+
+class _PathClass(NamedTuple):
+    """A class of paths that share their first edges: `edges[:shared]`, then `next_edge`.
+
+    Classes are ordered by `priority`, then by `order`.
+
+    Attributes:
+        priority: minus the logarithm of the largest product in the class.
+        order: the number of the class in order of creation, which breaks ties.
+        product: the product of the shared edges; None for a structural zero.
+        log_weight: the logarithm of that product.
+    """
+
+    priority: float
+    order: int
+    edges: list[Edge]
+    shared: int
+    next_edge: Edge | None
+    product: float | None
+    log_weight: float
+
+    @property
+    def beginning(self) -> list[Edge]:
+        """The edges that all paths of the class share."""
+        edges = self.edges[: self.shared]
+        return edges if self.next_edge is None else [*edges, self.next_edge]
+
+
+def _make_path(start: int, edges: list[Edge]) -> Path:
+    """Return the path along some edges. The product is computed in the order of the backward pass."""
+    product: float | None = 1.0
+    for edge in reversed(edges):
+        product = _multiply(product, edge.factor)
+    nodes = (start, *(edge.user for edge in edges))
+    return Path(nodes, tuple(edge.local for edge in edges), product or 0.0)
+
+
+def _multiply(product: float | None, rate: float | None) -> float | None:
+    return None if product is None or rate is None else rate * product
+
+
+def _logarithm(rate: float | None) -> float:
+    if rate is None:
+        return _LOG_OF_ABSENT
+    return math.log(abs(rate)) if rate and math.isfinite(rate) else _LOG_OF_NONFINITE if rate else _LOG_OF_ZERO
+
+
+def _sort_key(path: Path) -> float:
+    """Return the sort key of listed paths: the absolute product; nan comes first."""
+    return math.inf if math.isnan(path.product) else abs(path.product)
+
+
+class TangentContribution(NamedTuple):
+    """The contribution of an input to the tangent of a node: `amount = local * tangent`.
+
+    Attributes:
+        input: the id of the input.
+        local: the local derivative of the node with respect to the input.
+        tangent: the tangent of the input.
+        amount: the contribution.
+    """
+
+    input: int
+    local: float
+    tangent: float
+    amount: float
+
+
+class TangentStep(NamedTuple):
+    """One step of forward mode: an operation, its value, and its tangent as a sum of contributions.
+
+    Inputs that do not depend on the variable contribute nothing and are left out.
+    """
+
+    step: int
+    node: int
+    op: Op
+    value: float
+    contributions: tuple[TangentContribution, ...]
+    tangent: float
+
+
+class Work(NamedTuple):
+    """The arithmetic of a pass, not counting values and local derivatives. Choices count like other operations."""
+
+    multiplications: int
+    additions: int
+
+
+class ForwardMode(NamedTuple):
+    """A pass of forward mode for one variable.
+
+    Attributes:
+        trace: the values at the point.
+        name: the variable, whose tangent is 1.
+        tangents: the derivative of every node with respect to it; 0 for nodes that do not depend on it.
+        steps: the operations, in the order of evaluation.
+        work: the arithmetic of this pass.
+        all_variables: the arithmetic of one such pass for each variable.
+        reverse: the arithmetic of the reverse pass, which gives all derivatives at once.
+    """
+
+    trace: Trace
+    name: str
+    tangents: list[float]
+    steps: list[TangentStep]
+    work: Work
+    all_variables: Work
+    reverse: Work
+
+
+def forward_mode(trace: Trace, name: str) -> ForwardMode:
+    """Run forward mode for one of the variables that the trace differentiates with respect to.
+
+    Raises:
+        ExpressionError: for a trace with arrays, whose tangents are not single numbers.
+    """
+    if not trace.is_scalar:
+        raise ExpressionError(
+            "the forward-mode view shows one number per node, but this formula has arrays; use --mode reverse"
+        )
+    rates = _node_tangents(trace, name)
+    return ForwardMode(
+        trace,
+        name,
+        [0.0 if rate is None else rate for rate in rates],
+        [*_steps(trace, rates)],
+        forward_work(trace, [name]),
+        forward_work(trace, trace.wrt),
+        reverse_work(trace),
+    )
+
+
+def all_tangents(trace: Trace) -> dict[str, list[float]]:
+    """Return for each variable of a scalar trace the derivative of every node with respect to it, by forward mode."""
+    return {name: [rate or 0.0 for rate in _node_tangents(trace, name)] for name in trace.wrt}
+
+
+def _node_tangents(trace: Trace, name: str) -> list[float | None]:
+    return tangents(trace.tape, FLOATS, trace.values, {name: 1.0})
+
+
+def forward_work(trace: Trace, names: Iterable[str]) -> Work:
+    """Return the arithmetic of one forward pass for each of some variables, in total.
+
+    A pass multiplies once for each input that depends on its variable, and adds the products of each node.
+    """
+    tape = trace.tape
+    bit = {trace.expression.leaves[name]: 1 << k for k, name in enumerate(names)}
+    movers: list[int] = []  # for each node, the variables that it depends on, as a bit set
+    multiplications = additions = 0
+    for node, inputs, live in zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True):
+        moved = bit.get(node, 0)
+        products = 0
+        for k in live:
+            moved |= movers[inputs[k]]
+            products += movers[inputs[k]].bit_count()
+        multiplications += products
+        additions += products - moved.bit_count() if live else 0
+        movers.append(moved)
+    return Work(multiplications, additions)
+
+
+def reverse_work(trace: Trace) -> Work:
+    """Return the arithmetic of the reverse pass: one product per edge, one sum per further use of a node."""
+    tape = trace.tape
+    handed = [inputs[k] for inputs, live in zip(tape.inputs, tape.active_inputs, strict=True) for k in live]
+    return Work(len(handed), len(handed) - len(set(handed)))
+
+
+def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
+    step = 0
+    for i, (node, inputs) in enumerate(zip(trace.tape.nodes, trace.tape.inputs, strict=True)):
+        if node.op is None:
+            continue
+        step += 1
+        rate = rates[i]
+        carried = tuple(_contributions(trace, i, node.op, inputs, rates)) if rate is not None else ()
+        yield TangentStep(step, i, node.op, trace.values[i], carried, 0.0 if rate is None else rate)
+
+
+def _contributions(
+    trace: Trace, i: int, op: Op, inputs: tuple[int, ...], rates: list[float | None]
+) -> Iterator[TangentContribution]:
+    live = tuple(k for k in trace.tape.active_inputs[i] if rates[inputs[k]] is not None)
+    locals_ = FLOATS.partials(op, len(inputs), live)(trace.values[i], *[trace.values[j] for j in inputs])
+    for k, local in zip(live, locals_, strict=True):
+        tangent = rates[inputs[k]]
+        if local is not None and tangent is not None:
+            yield TangentContribution(inputs[k], local, tangent, local * tangent)
+
+
+BYTES_PER_NUMBER = 8  # bytes
+
+
+class TapeEntry(NamedTuple):
+    """One operation on the tape.
+
+    Attributes:
+        node: the id of the node.
+        op: its operation.
+        inputs: the ids of its inputs.
+        saved: the nodes whose values the backward pass reads here; constants are part of the program and not saved.
+        bytes: the memory of those nodes among `saved` that no earlier entry saves.
+    """
+
+    node: int
+    op: Op
+    inputs: tuple[int, ...]
+    saved: tuple[int, ...]
+    bytes: int
+
+
+class CheckpointingCost(NamedTuple):
+    """The cost of activation checkpointing with a checkpoint after every `every` operations.
+
+    Only values that a later segment reads are stored. The backward pass recomputes a segment before it enters it; the
+    last segment is still in memory.
+
+    Attributes:
+        every: operations per segment.
+        stretches: the number of segments.
+        kept: bytes of the values that are stored throughout.
+        peak: peak memory in bytes: the stored values and the largest segment.
+        recomputed: the number of operations that are evaluated twice.
+    """
+
+    every: int
+    stretches: int
+    kept: int
+    peak: int
+    recomputed: int
+
+
+class TapeRecord(NamedTuple):
+    """The values that the forward pass saves for the backward pass, and their memory.
+
+    Attributes:
+        trace: both passes at the point.
+        entries: the operations on the tape.
+        bytes: memory that the backward pass needs, inputs included, each value once.
+        computed: bytes of the values of all operations.
+        peak_without_checkpoints: peak memory without checkpoints: the operations whose values the backward pass needs.
+        checkpoints: the cost of checkpointing for segments of 2, 4, 8, … operations, where it saves memory.
+    """
+
+    trace: Trace
+    entries: list[TapeEntry]
+    bytes: int
+    computed: int
+    peak_without_checkpoints: int
+    checkpoints: list[CheckpointingCost]
+
+
+def tape_record(trace: Trace) -> TapeRecord:
+    """Return what the forward pass of a trace saves for the backward pass."""
+    entries = [*_entries(trace)]
+    saved = {j for entry in entries for j in entry.saved}
+    memory = [BYTES_PER_NUMBER * math.prod(array_shape(value)) for value in trace.values]
+    operations = [entry.node for entry in entries]
+    without = sum(memory[j] for j in saved if trace.tape.nodes[j].op is not None)
+    distances = [2**power for power in range(1, max(1, (len(operations) - 1).bit_length()))]
+    tried = [_checkpointing_cost(trace, operations, saved, memory, every) for every in distances]
+    return TapeRecord(
+        trace,
+        entries,
+        sum(entry.bytes for entry in entries),
+        sum(memory[i] for i in operations),
+        without,
+        [chosen for chosen in tried if chosen.peak < without],
+    )
+
+
+def _entries(trace: Trace) -> Iterator[TapeEntry]:
+    read: dict[object, tuple[int, ...]] = {}
+    kept: set[int] = set()
+    tape = trace.tape
+    for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
+        if node.op is None:
+            continue
+        shapes = tuple(array_shape(trace.values[j]) for j in inputs) if node.op.is_structural else ()
+        key = node.op, len(inputs), tape.active_inputs[i], shapes
+        if key not in read:
+            read[key] = _saved_positions(node.op, len(inputs), tape.active_inputs[i], shapes)
+        places = [inputs[position - 1] if position else i for position in read[key]]
+        saved = tuple(dict.fromkeys(j for j in places if not tape.nodes[j].is_constant))
+        new = [j for j in saved if j not in kept]
+        kept.update(new)
+        yield TapeEntry(
+            i, node.op, inputs, saved, sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
+        )
+
+
+def _saved_positions(op: Op, count: int, live: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Return which values the derivative rule reads for the inputs at `live`: 0 for the output, k + 1 for input k."""
+    if op.is_structural:
+        passage = op.structural_rule(shapes)
+        places = (passage.output, *passage.inputs)
+        roots = [graph for k in live if (graph := passage.vjp_graphs[k]) is not None]
+    else:
+        rule = op.derivative_rule(count)
+        places = (rule.output, *rule.inputs)
+        partials = [rule.partials[k] for k in live]
+        roots = [node for partial in partials for node in (partial.local, partial.mask) if node is not None]
+        if op.textbook_slope is not None:
+            roots = [as_node(op.textbook_slope(*places))]
+    read = _values_read(roots)
+    return tuple(k for k, place in enumerate(places) if place in read)
+
+
+def _values_read(roots: list[Node]) -> set[Node]:
+    """Return the nodes of some graphs whose values are read, not only their shapes."""
+    tape = Tape(roots)
+    read = set(roots)
+    for node in reversed(tape.nodes):
+        if node in read and node.op is not None:
+            read.update(child for k, child in enumerate(node.inputs) if k not in node.op.shape_only_inputs)
+    return read
+
+
+def _checkpointing_cost(
+    trace: Trace, operations: list[int], saved: set[int], memory: list[int], every: int
+) -> CheckpointingCost:
+    stretch = {i: position // every for position, i in enumerate(operations)}
+    last = stretch[operations[-1]]
+    crossing = {
+        j
+        for i in operations
+        for j in trace.tape.inputs[i]
+        if trace.tape.nodes[j].op is not None and stretch[j] < stretch[i]
+    }
+    inside = [0] * (last + 1)
+    for i in saved - crossing:
+        if i in stretch:
+            inside[stretch[i]] += memory[i]
+    kept = sum(memory[i] for i in crossing)
+    again = sum(1 for i in operations if stretch[i] < last and i not in crossing)
+    return CheckpointingCost(every, last + 1, kept, kept + max(inside), again)
+
+
+class Frame(NamedTuple):
+    """A frame around at least two nodes that belong together in the text.
+
+    Attributes:
+        label: the name of an intermediate or a layer, or a call with its arguments (`f(x)`); both if two groups have
+            the same nodes (`a = f(x)`).
+        outer: the position of the enclosing frame in the list, which comes before this one; None for an outermost one.
+        members: the nodes in this frame but not in an inner one, in topological order. The last one is the value of the
+            frame, and the others are used for nothing else.
+    """
+
+    label: str
+    outer: int | None
+    members: list[int]
+
+
+def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
+    """Return the frames around those nodes of a graph that are shown, outer frames first."""
+    groups = _innermost_groups(trace)
+    direct: dict[Group, list[int]] = {}
+    for i, group in enumerate(groups):
+        if group is not None and shown[i]:
+            for around in reversed([*_enclosing_groups(group, direct)]):
+                direct[around] = []
+            direct[group].append(i)
+    counts = Counter({group: len(members) for group, members in direct.items()})
+    for group in reversed(direct):
+        if group.parent is not None:
+            counts[group.parent] += counts[group]
+    found: list[Frame] = []
+    places: dict[Group | None, int | None] = {None: None}
+    for group, members in direct.items():
+        outer = places[group.parent]
+        places[group] = outer
+        if counts[group] > 1 and group.parent is not None and counts[group] == counts[group.parent]:
+            assert outer is not None
+            found[outer] = found[outer]._replace(label=f"{found[outer].label} = {_group_label(trace, group)}")
+        elif counts[group] > 1:
+            places[group] = len(found)
+            found.append(Frame(_group_label(trace, group), outer, []))
+        place = places[group]
+        if place is not None:
+            found[place].members.extend(members)
+    return [frame._replace(members=sorted(frame.members)) for frame in found]
+
+
+class FoldedFrames(NamedTuple):
+    """Frames of which some are folded into single nodes.
+
+    Attributes:
+        frames: the frames that stay open. In these, the last node of a folded frame represents it.
+        folds: the folded frames, with all their nodes at any depth.
+    """
+
+    frames: list[Frame]
+    folds: list[Frame]
+
+
+def fold_frames(frames: Sequence[Frame], output: int) -> FoldedFrames:
+    """Fold all frames except for those that contain the output."""
+    around: list[int] = []  # the positions of the frames that contain the output, inner ones first
+    place = next((k for k, frame in enumerate(frames) if output in frame.members), None)
+    while place is not None:
+        around.append(place)
+        place = frames[place].outer
+    left: dict[int | None, int | None] = {None: None}
+    left |= {k: place for place, k in enumerate(reversed(around))}
+    kept = [frames[k]._replace(outer=left[frames[k].outer], members=[*frames[k].members]) for k in reversed(around)]
+    folds: list[Frame] = []
+    fold_of: dict[int, Frame] = {}
+    for k, frame in enumerate(frames):
+        if k in left:
+            continue
+        if frame.outer in left:
+            fold_of[k] = frame._replace(outer=left[frame.outer], members=[])
+            folds.append(fold_of[k])
+        elif frame.outer is not None:
+            fold_of[k] = fold_of[frame.outer]
+        fold_of[k].members.extend(frame.members)
+    for whole in folds:
+        whole.members.sort()
+        if whole.outer is not None:
+            kept[whole.outer].members.append(whole.members[-1])
+    return FoldedFrames(kept, folds)
+
+
+def frame_derivatives(trace: Trace, members: Iterable[int]) -> dict[int, float | None]:
+    """Return the derivative of the value of a frame with respect to each node outside that the frame uses.
+
+    It is the sum over all paths between the two of the products of local derivatives.
+
+    Args:
+        members: all nodes in the frame, at any depth.
+
+    Returns:
+        The derivative by node; None for a node that takes no gradient, and for all nodes if there are arrays.
+    """
+    downwards = sorted(members, reverse=True)
+    inside, entering = set(downwards), set[int]()
+    slopes = {downwards[0]: 1.0}
+    for i in downwards:
+        entering.update(j for j in trace.tape.inputs[i] if j not in inside)
+        if i in slopes and trace.is_scalar:
+            for given in trace.contributions[i]:
+                if not given.is_structural_zero:
+                    slopes[given.to] = slopes.get(given.to, 0.0) + given.local * slopes[i]
+    has_rate = trace.is_scalar
+    return {j: slopes.get(j, 0.0) if has_rate and trace.tape.is_active[j] else None for j in sorted(entering)}
+
+
+def _innermost_groups(trace: Trace) -> list[Group | None]:
+    """Return the innermost group of every node. A constant without a group joins the common group of its users."""
+    source = trace.expression.source
+    if source is None:
+        return [None] * len(trace.tape)
+    nodes = trace.tape.nodes
+    found = [None if node.is_input else source.group(node) for node in nodes]
+    users: dict[int, set[Group | None]] = {
+        i: set() for i, node in enumerate(nodes) if node.is_constant and found[i] is None
+    }
+    for i, inputs in enumerate(trace.tape.inputs):
+        for j in inputs:
+            if j in users:
+                users[j].add(found[i])
+    for i, groups in users.items():
+        if len(groups) == 1:
+            (found[i],) = groups
+    return found
+
+
+def _enclosing_groups(group: Group | None, known: Iterable[Group]) -> Iterator[Group]:
+    """Yield a group and the groups around it, up to the first that is known."""
+    while group is not None and group not in known:
+        yield group
+        group = group.parent
+
+
+def _group_label(trace: Trace, group: Group) -> str:
+    """Return the label of a group."""
+    return trace.naming.call_label(group)

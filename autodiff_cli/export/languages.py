@@ -1,0 +1,542 @@
+"""Export of formulas to other languages: `export` writes the source of a function, and `EXPORTERS` has all languages.
+
+The sources in C, Fortran and JavaScript are written here; those in Python, NumPy, JAX and PyTorch in `python`, and
+equations in `latex`. `framework_gradient` runs an exported source in JAX or PyTorch, to compare its gradient with ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from autodiff_cli.export import latex, python
+from autodiff_cli.export.program import (
+    VALUE_NAME,
+    ExportError,
+    ExportOptions,
+    ExportProgram,
+    ExportVariable,
+    GraphPass,
+    NamingRules,
+    SourceLayout,
+    build_program,
+    comment_lines,
+    header_comment,
+    indent_lines,
+    is_plain_name,
+    join_words,
+    layout_source,
+    origin_comment,
+    renaming_comment,
+    simplify_for_code,
+    simplify_for_tensors,
+    wrap_statement,
+)
+from autodiff_cli.graph.op import Op
+from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
+from autodiff_cli.targets.fortran import FORTRAN, RESULT, FortranLibrary, split_declarations
+from autodiff_cli.targets.latex import LATEX, LatexLibrary
+from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
+from autodiff_cli.targets.target import SHORT_DEFINITIONS
+from autodiff_cli.targets.translation import GraphWriter, Library, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from autodiff_cli.formula.formula import Formula
+
+# --- C (C99): `double f(const double x[N], double gradient[N])`
+
+_C_INDENT = "    "
+_C_KEYWORDS = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    main NULL errno
+"""
+C_NAMES = NamingRules(frozenset(_C_KEYWORDS.split()), is_plain_name)
+_C_RESERVED = frozenset({"x", "gradient", "hessian"})
+
+
+def c_source(program: ExportProgram) -> str:
+    """Return a C file with the function, and with all functions that it calls beyond C's own library."""
+    layout = layout_source(program, Library(C), C_NAMES, _c_element, _C_RESERVED)
+    parts = [
+        "".join(f"// {line}".rstrip() + "\n" for line in header_comment(program, layout)),
+        "#include <math.h>\n",
+        *[forward_declaration(function) for function in layout.library.forward_declared.values()],
+        *layout.library.texts.values(),
+        f"{_c_signature(program)}\n{{\n{indent_lines(_c_wrapped(_c_body(program, layout)), _C_INDENT)}}}\n",
+    ]
+    return "\n".join(parts)
+
+
+def _c_wrapped(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield from wrap_statement(line, _C_INDENT)
+
+
+def _c_element(variable: ExportVariable, name: str, k: int) -> str:
+    return f"{name}[{k}]" if variable.shape else name
+
+
+def _c_signature(program: ExportProgram) -> str:
+    inputs = sum(variable.size for variable in program.variables)
+    outputs = sum(variable.size for variable in program.wrt)
+    parameters = [f"const double {_c_array('x', inputs)}"]
+    if program.has_gradient:
+        parameters.append(f"double {_c_array('gradient', outputs)}")
+    if program.hessian is not None:
+        parameters.append(f"double hessian[{outputs}][{outputs}]")
+    if program.shape:
+        parameters.append(f"double {_c_array('value', len(program.values))}")
+    kind = "void" if program.shape else "double"
+    return f"{kind} {program.name}({', '.join(parameters)})"
+
+
+def _c_array(name: str, count: int) -> str:
+    return f"{name}[{count}]" if count else f"*{name}"
+
+
+def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+    used = layout.used_variables
+    start = 0
+    for variable in program.variables:
+        if variable in used:
+            name = layout.names[variable.name]
+            is_array = bool(variable.shape)
+            place = f"x + {start}" if start else "x"
+            yield f"const double *const {name} = {place};" if is_array else f"const double {name} = x[{start}];"
+        start += variable.size
+    if not used:
+        yield "(void)x;"
+    if program.has_gradient and not program.wrt:
+        yield "(void)gradient;"
+    for name, part in layout.lines:
+        yield f"const {'int' if part.is_condition else 'double'} {name} = {part.text};"
+    slopes = [part for parts in layout.gradient.values() for part in parts]
+    for k, part in enumerate(slopes):
+        yield f"gradient[{k}] = {part.text};"
+    for i, row in enumerate(layout.hessian or ()):
+        for j, part in enumerate(row):
+            yield f"hessian[{i}][{j}] = {part.text if i <= j else f'hessian[{j}][{i}]'};"
+    if program.shape:
+        yield from (f"value[{k}] = {part.text};" for k, part in enumerate(layout.values))
+    else:
+        yield f"return {layout.value};"
+
+
+# --- Fortran (2008): `subroutine f(x, value, gradient)`
+
+_FORTRAN_INDENT = "    "
+_FORTRAN_MAX_NAME = 63
+# No word of the language is reserved.
+FORTRAN_NAMES = NamingRules(
+    frozenset({"dp", RESULT}),
+    lambda name: is_plain_name(name) and len(name) <= _FORTRAN_MAX_NAME,
+    is_case_insensitive=True,
+)
+_FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian"})
+
+
+def fortran_source(program: ExportProgram) -> str:
+    """Return a Fortran file with the subroutine, which contains all functions that it calls."""
+    layout = layout_source(program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _fortran_element, _FORTRAN_RESERVED)
+    declared, contained = split_declarations(layout.library.texts.values())
+    parameters = [
+        "x",
+        "value",
+        *(["gradient"] if program.has_gradient else []),
+        *(["hessian"] if layout.hessian else []),
+    ]
+    body = [*_fortran_statements(program, layout)]
+    lines = [
+        *(["use, intrinsic :: ieee_arithmetic"] if "ieee_" in "\n".join([*body, *contained]) else []),
+        "use, intrinsic :: iso_c_binding, only: dp => c_double",
+        "implicit none",
+        *_fortran_arguments(program),
+        *(line for part in declared for line in part.splitlines()),
+        *_fortran_variables(layout),
+        "",
+        *_fortran_wrapped(body),
+    ]
+    functions = [f"\n{textwrap.indent(part, _FORTRAN_INDENT)}" for part in contained]
+    return "".join(
+        [
+            *(f"! {line}".rstrip() + "\n" for line in header_comment(program, layout)),
+            f"subroutine {program.name}({', '.join(parameters)})\n",
+            indent_lines(lines, _FORTRAN_INDENT),
+            *(["contains\n", *functions] if functions else []),
+            f"end subroutine {program.name}\n",
+        ]
+    )
+
+
+def _fortran_element(variable: ExportVariable, name: str, k: int) -> str:
+    return f"{name}({k + 1})" if variable.shape else name
+
+
+def _fortran_arguments(program: ExportProgram) -> Iterator[str]:
+    inputs = sum(variable.size for variable in program.variables)
+    outputs = sum(variable.size for variable in program.wrt)
+    yield f"real(dp), intent(in) :: x({inputs})"
+    yield f"real(dp), intent(out) :: value{f'({len(program.values)})' if program.shape else ''}"
+    if program.has_gradient:
+        yield f"real(dp), intent(out) :: gradient({outputs})"
+    if program.hessian is not None:
+        yield f"real(dp), intent(out) :: hessian({outputs}, {outputs})"
+
+
+def _fortran_variables(layout: SourceLayout) -> Iterator[str]:
+    names = [
+        layout.names[variable.name] + (f"({variable.size})" if variable.shape else "")
+        for variable in layout.used_variables
+    ]
+    numbers = [*names, *(name for name, part in layout.lines if not part.is_condition and name != VALUE_NAME)]
+    conditions = [name for name, part in layout.lines if part.is_condition]
+    for kind, group in (("real(dp)", numbers), ("logical", conditions)):
+        for line in textwrap.wrap(", ".join(group), 84):
+            yield f"{kind} :: {line.rstrip(',')}"
+
+
+def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+    if not layout.used_variables:
+        yield "if (size(x) < 0) return  ! x is not used"
+    if program.has_gradient and not program.wrt:
+        yield "gradient = 0.0_dp  ! there is nothing in it"
+    start = 1
+    for variable in program.variables:
+        if variable in layout.used_variables:
+            stop = start + variable.size - 1
+            yield f"{layout.names[variable.name]} = x({f'{start}:{stop}' if variable.shape else start})"
+        start += variable.size
+    for name, part in layout.lines:
+        yield f"{name} = {part.text}"
+    if program.shape:
+        yield from (f"value({k}) = {part.text}" for k, part in enumerate(layout.values, 1))
+    elif layout.value != VALUE_NAME:
+        yield f"value = {layout.value}"
+    slopes = [part for parts in layout.gradient.values() for part in parts]
+    for k, part in enumerate(slopes, 1):
+        yield f"gradient({k}) = {part.text}"
+    for i, row in enumerate(layout.hessian or (), 1):
+        for j, part in enumerate(row, 1):
+            yield f"hessian({i}, {j}) = {part.text if i <= j else f'hessian({j}, {i})'}"
+
+
+def _fortran_wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Wrap lines at Fortran's limit of 132 characters, with `&` where a statement continues."""
+    for line in lines:
+        first, *rest = wrap_statement(line, _FORTRAN_INDENT) or [""]
+        for further in rest:
+            yield f"{first} &"
+            first = further
+        yield first
+
+
+# --- JavaScript: `f({ x, y })`, which returns `{ value, gradient }`, as a module without imports
+
+_JAVASCRIPT_INDENT = "  "
+_JAVASCRIPT_WIDTH = 100  # of a line
+_JAVASCRIPT_KEYWORDS = """
+    arguments await break case catch class const continue debugger default delete do else enum eval export extends false
+    finally for function if implements import in instanceof interface let new null package private protected public
+    return static super switch this throw true try typeof undefined var void while with yield
+    Infinity Math NaN Number Object
+"""
+
+
+def _is_javascript_name(text: str) -> bool:
+    """Whether a text is a name in JavaScript and in Python, which differ in the letters that they accept."""
+    return text.isidentifier() and re.fullmatch(r"[\w$]+", text) is not None
+
+
+JAVASCRIPT_NAMES = NamingRules(frozenset(_JAVASCRIPT_KEYWORDS.split()), _is_javascript_name)
+_JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
+
+
+def javascript_source(program: ExportProgram) -> str:
+    """Return a JavaScript module with the function, and with all functions that it calls."""
+    layout = layout_source(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, _javascript_element, _JAVASCRIPT_RESERVED)
+    parameters = ", ".join(
+        _javascript_parameter(variable.name, layout.names[variable.name]) for variable in layout.used_variables
+    )
+    head = f"export function {program.name}({f'{{ {parameters} }}' if parameters else ''}) {{\n"
+    parts = [
+        "".join(f"// {line}".rstrip() + "\n" for line in _javascript_comment(program, layout)),
+        *layout.library.texts.values(),
+        f"{head}{indent_lines(_javascript_body(program, layout), _JAVASCRIPT_INDENT)}}}\n",
+    ]
+    return "\n".join(parts)
+
+
+def _javascript_comment(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+    yield from comment_lines(program.text)
+    yield ""
+    yield from comment_lines(origin_comment(program))
+    yield from renaming_comment(layout.names)
+
+
+def _javascript_parameter(name: str, legal: str) -> str:
+    return name if name == legal else f"{_object_key(name)}: {legal}"
+
+
+def _object_key(name: str) -> str:
+    """Return a name as the key of an object."""
+    return name if _is_javascript_name(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _javascript_element(variable: ExportVariable, name: str, k: int) -> str:
+    return name + "".join(f"[{i}]" for i in variable.position(k))
+
+
+def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+    for name, part in layout.lines:
+        yield from wrap_statement(f"const {name} = {part.text};", _JAVASCRIPT_INDENT)
+    results = [VALUE_NAME if layout.value == VALUE_NAME else f"value: {layout.value}"]
+    if program.has_gradient:
+        yield from _object_statement("const gradient = ", layout.derivatives(), ";")
+        results.append("gradient")
+    if layout.hessian is not None:
+        yield from _object_statement("const hessian = ", layout.second_derivatives(), ";")
+        results.append("hessian")
+    yield f"return {{ {', '.join(results)} }};"
+
+
+def _object_statement(start: str, entries: Mapping[str, str] | Mapping[str, Mapping[str, str]], end: str) -> list[str]:
+    """Return a statement that ends in an object, on one line if it fits, else with one line for each entry.
+
+    Args:
+        start: the text before the object.
+        entries: the expressions, or objects of expressions, by key.
+        end: the text after the object.
+    """
+    flat = f"{start}{_object_literal(entries)}{end}"
+    if len(flat) <= _JAVASCRIPT_WIDTH:
+        return [flat]
+    lines = [f"{start}{{"]
+    for name, text in entries.items():
+        part = (
+            wrap_statement(f"{_object_entry(name, text)},", _JAVASCRIPT_INDENT)
+            if isinstance(text, str)
+            else _object_statement(f"{_object_key(name)}: ", text, ",")
+        )
+        lines += [f"{_JAVASCRIPT_INDENT}{line}" for line in part]
+    return [*lines, f"}}{end}"]
+
+
+def _object_literal(entries: Mapping[str, str] | Mapping[str, Mapping[str, str]]) -> str:
+    inside = [
+        _object_entry(name, text if isinstance(text, str) else _object_literal(text)) for name, text in entries.items()
+    ]
+    return f"{{ {', '.join(inside)} }}" if inside else "{}"
+
+
+def _object_entry(name: str, text: str) -> str:
+    return name if text == name and _is_javascript_name(name) else f"{_object_key(name)}: {text}"
+
+
+# --- All languages
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A language that formulas can be exported to.
+
+    Attributes:
+        title: its name, for people.
+        suffix: the suffix of its files.
+        source: writes a program in the language.
+        library: creates the library of functions that a program calls.
+        names: the names that the language allows.
+        has_arrays: whether the language has arrays; else they are unrolled.
+        has_autodiff: whether the language differentiates by itself, so that programs have no derivatives.
+        graph_pass: a pass over the graphs of a program.
+    """
+
+    title: str
+    suffix: str
+    source: Callable[[ExportProgram], str]
+    library: Callable[[], Library]
+    names: NamingRules
+    has_arrays: bool = False
+    has_autodiff: bool = False
+    graph_pass: GraphPass = simplify_for_code
+
+    def supports(self, op: Op) -> bool:
+        """Whether the language has an operation."""
+        if op.is_structural and not self.has_arrays:
+            return True  # arrays are unrolled
+        try:
+            GraphWriter(self.library(), SHORT_DEFINITIONS).lower([op(*op.placeholders(op.min_inputs))])
+        except UnsupportedOperationError:
+            return False
+        return True
+
+
+_DEFAULT_OPTIONS = ExportOptions()
+EXPORTERS: Mapping[str, Exporter] = {
+    "c": Exporter("C", ".c", c_source, lambda: Library(C), C_NAMES),
+    "fortran": Exporter("Fortran", ".f90", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
+    "python": Exporter("Python", ".py", python.python_source, lambda: PythonLibrary(PYTHON), python.PYTHON_NAMES),
+    "numpy": Exporter(
+        "NumPy", ".py", python.numpy_source, lambda: NumpyLibrary(NUMPY), python.NUMPY_NAMES,
+        has_arrays=True,
+    ),
+    "jax": Exporter(
+        "JAX", ".py", python.jax_source, lambda: JaxLibrary(JAX), python.JAX_NAMES,
+        has_arrays=True, has_autodiff=True,
+    ),
+    "torch": Exporter(
+        "PyTorch", ".py", python.torch_source, lambda: TorchLibrary(TORCH), python.TORCH_NAMES,
+        has_arrays=True, has_autodiff=True, graph_pass=simplify_for_tensors,
+    ),
+    "js": Exporter("JavaScript", ".js", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),
+    "latex": Exporter(
+        "LaTeX", ".tex", latex.latex_source, lambda: LatexLibrary(LATEX), latex.LATEX_NAMES,
+        has_arrays=True, graph_pass=latex.readable_derivatives,
+    ),
+}  # fmt: skip
+
+
+def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTIONS) -> str:
+    """Write a formula and its derivatives as the source of a function in a language.
+
+    >>> from autodiff_cli import parse
+    >>> print(export(parse("x*y + sin(x)"), "js", ExportOptions(wrt=("x",))))
+    // x*y + sin(x)
+    //
+    // The value, and its derivatives with respect to x. Written by autodiff 0.1.0.
+    <BLANKLINE>
+    export function f({ x, y }) {
+      const value = x*y + Math.sin(x);
+      const gradient = { x: y + Math.cos(x) };
+      return { value, gradient };
+    }
+    <BLANKLINE>
+
+    Args:
+        formula: the formula.
+        target: the language, a key of `EXPORTERS`.
+        options: the name of the function, and its derivatives.
+
+    Raises:
+        ExportError: if the language does not allow the name of the function, differentiates by itself, or lacks an
+            operation.
+        ExpressionError, TooLargeError: as `build_program` does.
+    """
+    exporter = EXPORTERS[target]
+    if not exporter.names.allows(options.name):
+        raise ExportError(f"`{options.name}` is not a legal name in {exporter.title}: choose another one with --name")
+    if exporter.has_autodiff and (options.hessian or options.wrt is not None):
+        option = "--hessian" if options.hessian else "--wrt"
+        raise ExportError(
+            f"{exporter.title} differentiates by itself, so its code computes the value only: leave out {option}"
+        )
+    if exporter.has_autodiff:
+        options = replace(options, wrt=(), gradient=False)
+    program = build_program(formula, options, exporter.has_arrays, exporter.graph_pass)
+    try:
+        return exporter.source(program)
+    except UnsupportedOperationError as error:
+        raise ExportError(_unsupported_message(exporter, error)) from None
+
+
+def _unsupported_message(exporter: Exporter, error: UnsupportedOperationError) -> str:
+    """Return the message on operations that a language lacks, and the languages that have them."""
+    names = [f"`{op.spelling or op.symbol or op.name}`" for op in error.ops]
+    others = [name for name, other in EXPORTERS.items() if all(map(other.supports, error.ops))]
+    supported = f"{join_words(others)} {'have' if len(others) > 1 else 'has'} {'it' if len(names) == 1 else 'them'}"
+    return f"{exporter.title} has no {' and no '.join(names)}; {supported}: choose with --to"
+
+
+# --- Gradients by other frameworks
+
+_RELATIVE_TOLERANCE = 1e-9  # two correct gradients in floating point differ by far less
+_ABSOLUTE_TOLERANCE = 1e-12  # for derivatives that are nearly 0, where rounding errors are relative to larger terms
+
+
+@dataclass(frozen=True)
+class FrameworkGradient:
+    """The value and the gradient of a formula as another framework computes them.
+
+    Attributes:
+        framework: the name of the framework.
+        version: the version of the framework.
+        value: the value of the formula.
+        gradient: the derivatives, by variable; an element of an array is `W[0, 1]`.
+    """
+
+    framework: str
+    version: str
+    value: float
+    gradient: Mapping[str, float]
+
+    def agrees(self, name: str, derivative: float) -> bool:
+        """Whether our derivative agrees with that of the framework, up to rounding errors."""
+        import numpy as np
+
+        theirs = self.gradient[name]
+        return bool(np.isclose(derivative, theirs, rtol=_RELATIVE_TOLERANCE, atol=_ABSOLUTE_TOLERANCE, equal_nan=True))
+
+
+def framework_gradient(
+    framework: str, formula: Formula, point: Mapping[str, Any], wrt: Sequence[str]
+) -> FrameworkGradient:
+    """Compute the gradient of a formula with another framework.
+
+    Args:
+        framework: a key of `FRAMEWORKS`.
+        formula: the formula.
+        point: floats and arrays, by variable.
+        wrt: the variables to differentiate by.
+
+    Raises:
+        ExportError: if the framework is not installed, or lacks an operation.
+    """
+    import numpy as np
+
+    try:
+        namespace: dict[str, Any] = {}
+        exec(export(formula, framework, ExportOptions("f", gradient=False)), namespace)  # the source is our own
+        values = [np.asarray(point[name], dtype=np.float64) for name in formula.variables]
+        version, value, slopes = FRAMEWORKS[framework](namespace["f"], values)
+    except ImportError:
+        raise ExportError(f"{framework} is not installed: pip install 'autodiff-cli[frameworks]'") from None
+    gradient: dict[str, float] = {}
+    for name, slope in zip(formula.variables, slopes, strict=True):
+        if name in wrt:
+            places = np.ndindex(slope.shape)
+            gradient |= {_element_name(name, place): float(slope[place]) for place in places}
+    return FrameworkGradient(framework, version, value, gradient)
+
+
+def _torch_gradient(f: Callable[..., Any], point: Sequence[Any]) -> tuple[str, float, list[Any]]:
+    import numpy as np
+    import torch
+
+    leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in point]
+    value = f(*leaves)
+    if value.requires_grad:
+        value.backward()
+    slopes = [np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy() for leaf in leaves]
+    return torch.__version__, float(value.detach()), slopes
+
+
+def _jax_gradient(f: Callable[..., Any], point: Sequence[Any]) -> tuple[str, float, list[Any]]:
+    import jax
+    import numpy as np
+
+    jax.config.update("jax_enable_x64", True)
+    if not point:
+        return jax.__version__, float(f()), []
+    value, slopes = jax.value_and_grad(f, argnums=tuple(range(len(point))))(*point)
+    return jax.__version__, float(value), [np.asarray(slope) for slope in slopes]
+
+
+FRAMEWORKS: Mapping[str, Callable[..., tuple[str, float, list[Any]]]] = {"torch": _torch_gradient, "jax": _jax_gradient}
+
+
+def _element_name(name: str, place: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, place))}]" if place else name

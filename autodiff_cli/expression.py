@@ -1,0 +1,100 @@
+"""Expressions in Python: `parse` reads a formula, and returns an `Expression` to evaluate, differentiate and trace.
+
+>>> f = parse("x*y + sin(x)")
+>>> f.variables
+('x', 'y')
+>>> f(x=2, y=3)
+6.909297426825682
+>>> f.grad(x=2, y=3)
+{'x': 2.5838531634528574, 'y': 2.0}
+>>> print(f.derivative("x"))
+y + cos(x)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.language.lexer import canonical_name
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from autodiff_cli.formula.formula import Point
+    from autodiff_cli.render.trace import TraceDisplay
+
+
+def parse(text: str, variables: Iterable[str] = ()) -> Expression:
+    """Read a formula.
+
+    Args:
+        text: the formula, in the language of `docs/language.md`; newlines or `;` separate statements.
+        variables: names of constants (`pi tau e inf nan`) to read as variables, as in `["e"]`.
+
+    Raises:
+        ExpressionError: if the text is not a formula; `line` and `column` are the position of the mistake.
+
+    >>> parse("a = x + y; a^2").variables
+    ('x', 'y')
+    >>> parse("e*x", variables=["e"]).grad(e=3, x=2)
+    {'e': 2.0, 'x': 3.0}
+    """
+    return Expression.read(text, variables)
+
+
+class Expression(Formula):
+    """A formula to evaluate, differentiate and trace: what `parse` returns.
+
+    >>> f = parse("x^2*y")
+    >>> f.grad(x=3, y=2)
+    {'x': 12.0, 'y': 9.0}
+    >>> f(x=[1, 2, 3], y=2)
+    array([ 2.,  8., 18.])
+    >>> parse("sum(v^2)").grad(v=[1, 2])
+    {'v': array([2., 4.])}
+    """
+
+    def trace(
+        self, point: Point | None = None, /, *, wrt: Iterable[str] | None = None, **values: ArrayLike
+    ) -> TraceDisplay:
+        """Trace both passes of backpropagation at a point, as a record that a terminal or a notebook displays.
+
+        Args:
+            point: the values by name; or pass them as keywords.
+            wrt: the variables to differentiate by; all by default. Pass the value of a variable named `wrt` in `point`.
+
+        Raises as `value_and_grad` does, UnknownNameError also for a name in `wrt`, and ExpressionError for a batch.
+
+        >>> record = parse("x*y + sin(x)").trace(x=2, y=3)
+        >>> record
+        <trace of x*y + sin(x) at x = 2, y = 3>
+        >>> record.gradient
+        {'x': 2.5838531634528574, 'y': 2.0}
+        >>> record.to_dict()["forward"][0]
+        {'step': 1, 'node': 2, 'op': 'mul', 'inputs': [0, 1], 'value': 6.0}
+        """
+        from autodiff_cli.explain.tracing import trace
+        from autodiff_cli.render.trace import TraceDisplay
+
+        names = None if wrt is None else [*map(canonical_name, [wrt] if isinstance(wrt, str) else wrt)]
+        self.check_names(names or ())
+        return TraceDisplay(trace(self, self.at(point, **values), names))
+
+    def _repr_latex_(self) -> str:
+        r"""Return the formula in LaTeX, for a notebook.
+
+        >>> parse("x^2/y")._repr_latex_()
+        '$\\displaystyle \\frac{x^{2}}{y}$'
+        """
+        from autodiff_cli.export.latex import latex_symbol
+        from autodiff_cli.graph.codegen import Fragment
+        from autodiff_cli.render.solution import latex_formula
+
+        symbols = {leaf: Fragment(latex_symbol(name)) for name, leaf in self.leaves.items()}
+        count = itertools.count(1)
+        text, parts = latex_formula(self.output, symbols, lambda _: f"t_{{{next(count)}}}")
+        definitions = "".join(rf",\quad {name} = {part}" for name, part in parts)
+        return rf"$\displaystyle {text}{definitions}$"

@@ -1,0 +1,482 @@
+"""Messages for syntax errors: what is wrong, what was expected, and what the user may have meant.
+
+Many mistakes are habits from other languages and from mathematical notation (`2x`, `|x|`, `sin^2(x)`, `lambda`); the
+tables below say how they are written here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Set
+
+from autodiff_cli import ops
+from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, line_and_column
+from autodiff_cli.language.lexer import LAYER_FUNCTIONS, Lexeme, Lexemes, is_signed_number
+
+# --- Operands, quoted in suggestions
+
+ENDS_OPERAND = {"NUMBER", "NAME", "TEXT", "RPAR", "RSQB", "SUPERSCRIPT"}
+CLOSING_BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB"}
+
+
+def quote_operand(text: str, first: Lexeme, after: list[Lexeme]) -> str:
+    """Return the operand that begins with the lexeme `first`; that lexeme alone if the operand is long."""
+    lexemes = [first, *after[:MAX_QUOTE]]
+    depth = 0
+    for lexeme, following in zip(lexemes, [*lexemes[1:], None], strict=True):
+        depth += (lexeme.type in CLOSING_BRACKETS) - (lexeme.type in CLOSING_BRACKETS.values())
+        is_called = lexeme.type == "NAME" and following is not None and following.type == "LPAR"
+        if depth == 0 and not is_called:
+            quoted = text[first.start : lexeme.end]
+            return quoted if is_quotable(quoted) else first.text
+    return first.text
+
+
+def quote_operand_before(text: str, before: list[Lexeme]) -> str:
+    """Return the operand that ends with the lexemes `before`; the last lexeme alone if the operand is long."""
+    depth, start = 0, len(before)
+    while start:
+        start -= 1
+        lexeme = before[start]
+        depth += (lexeme.type in CLOSING_BRACKETS.values()) - (lexeme.type in CLOSING_BRACKETS)
+        applied = lexeme.type in CLOSING_BRACKETS and start > 0 and before[start - 1].type in ENDS_OPERAND
+        if depth == 0 and lexeme.type != "SUPERSCRIPT" and not applied:
+            break
+    quoted = text[before[start].start : before[-1].end]
+    return quoted if is_quotable(quoted) else before[-1].text
+
+
+# --- Other notations
+
+Message = tuple[str, str | None]  # a message and a suggestion, or None for no suggestion
+
+# What to write here for characters of other notations.
+
+FOREIGN_CHARACTERS = {
+    "&": "and",
+    "∑": "sum(v)",
+    "∏": "prod(v)",
+    "∞": "inf",
+    "?": "where(condition, a, b)",
+    "{": "(",
+    "}": ")",
+    "⋅": "*",
+    "∙": "*",
+    "∗": "*",
+    "•": "*",
+    "∕": "/",
+    "⁄": "/",
+    "–": "-",
+    "—": "-",
+    "≈": "==",
+    "‘": "'A'",
+    "’": "'A'",
+    "“": "'A'",
+    "”": "'A'",
+}
+# What to write here for two operators in a row.
+FOREIGN_OPERATORS = {
+    ("=", ">"): ">=",
+    ("=", "<"): "<=",
+    ("<", ">"): "!=",
+    ("==", "="): "==",
+    ("!=", "="): "!=",
+    ("/", "/"): "floor(x/y)",
+    ("^", "^"): "^",
+}
+QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
+
+# Names of functions in other languages, and what to write here; `{}` stands for the argument where it changes.
+FOREIGN_FUNCTIONS = {
+    "σ": "sigmoid",
+    "expit": "sigmoid",
+    "Γ": "gamma",
+    "ψ": "digamma",
+    "Ψ": "digamma",
+    "θ": "heaviside",
+    "Θ": "heaviside",
+    "H": "heaviside",
+    "step": "heaviside",
+    "W": "lambertw",
+    "φ": "normal_pdf",
+    "phi": "normal_pdf",
+    "tg": "tan",
+    "ctg": "cot",
+    "cotan": "cot",
+    "cosec": "csc",
+    "sh": "sinh",
+    "ch": "cosh",
+    "th": "tanh",
+    "arctg": "atan",
+    "arsinh": "asinh",
+    "arcosh": "acosh",
+    "artanh": "atanh",
+    "lg": "log10",
+    "lb": "log2",
+    "ld": "log2",
+    "sgn": "sign",
+    "fabs": "abs",
+    "int": "floor",
+    "power": "pow",
+    "average": "mean",
+    "avg": "mean",
+    "product": "prod",
+    "Σ": "sum",
+    "Π": "prod",
+    "factorial": "gamma({} + 1)",
+    "if": "where",
+    "ifelse": "where",
+    "iif": "where",
+    "piecewise": "where",
+}
+
+
+DERIVATIVE_FUNCTIONS = {"grad", "diff", "derivative", "deriv", "D"}  # functions of other languages that differentiate
+DERIVATIVE_MESSAGE = "derivatives are not written in the expression; `grad` differentiates the whole expression"
+
+
+def translate_call(name: str, arguments: str) -> str | None:
+    """Translate a call from another language: another name of the function, a library's prefix, or a method.
+
+    Args:
+        name: the name that is called.
+        arguments: the arguments with their brackets.
+
+    Returns:
+        The call to write here; None if no translation is known.
+
+    >>> [translate_call(*call) for call in (("σ", "(x)"), ("np.sin", "(x)"), ("x.sin", "()"), ("factorial", "(n)"))]
+    ['sigmoid(x)', 'sin(x)', 'sin(x)', 'gamma(n + 1)']
+    """
+    inside = arguments[1:].removesuffix(")").strip()
+    before, _, last = name.rpartition(".")
+    if before and ops.overloads(last):
+        return f"{last}{arguments}" if inside else f"{last}({before})"
+    translation = FOREIGN_FUNCTIONS.get(name)
+    if translation is None or "{}" not in translation:
+        return translation and f"{translation}{arguments}"
+    return translation.format(inside or "x")
+
+
+def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]) -> Message | None:
+    """Return the message for a notation of other languages that consists of several lexemes; None if it is none.
+
+    Args:
+        text: the source text.
+        before: the lexemes before the unexpected one.
+        unexpected: the lexeme that is not allowed there.
+        after: the lexemes after it.
+    """
+    last = before[-1] if before else None
+    follows_name = last is not None and last.type == "NAME" and last.end == unexpected.start
+    if unexpected.text[:1] in QUOTATION_MARKS and unexpected.type in ("OTHER", "TEXT"):
+        return _quotation_mark(text, unexpected, follows_name)
+    if last is None:
+        return None
+    if unexpected.text == "|" and follows_name and ops.overloads(last.text):
+        return _BAR_MESSAGE, f"{last.text}({_absolute_value(text, unexpected)})"
+    if unexpected.text == "!" and last.type in ENDS_OPERAND:
+        return (
+            "`!` is not in the language; a factorial is a gamma function",
+            f"gamma({quote_operand_before(text, before)} + 1)",
+        )
+    if unexpected.text == "if" or (last.text == "if" and last.type == "NAME"):
+        return "`if` is not in the language; use the function `where`", "where(condition, a, b)"
+    if last.text == "lambda" and unexpected.type == "NAME":
+        return "`lambda` is not in the language; give the function a name: `f(x) = x^2; f(3)`", None
+    if [lexeme.text for lexeme in before[:2]] == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
+        rest = text[unexpected.start :].strip()
+        return DERIVATIVE_MESSAGE, rest if is_quotable(rest) else None
+    if unexpected.type == "COMMA" and [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]:
+        name = after[0].text
+        return f"values of variables are not part of the expression; give one by the option `--{name} 2`", None
+    return _power_of_function(text, before, unexpected, after)
+
+
+def _power_of_function(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]) -> Message | None:
+    """Return the message for `sin^2(x)`, `sin²x` and `sin^-1(x)`, at the lexeme after the exponent; None for others."""
+    start = next((k for k in range(len(before) - 1, max(len(before) - 5, -1), -1) if before[k].type == "NAME"), None)
+    if start is None or unexpected.type not in ("LPAR", "NAME", "NUMBER"):
+        return None
+    function = before[start].text
+    types = [lexeme.type for lexeme in before[start + 1 :]]
+    if types not in (["SUPERSCRIPT"], ["POWER", "NUMBER"], ["POWER", "SIGN", "NUMBER"]) or not ops.overloads(function):
+        return None
+    exponent = text[before[start + 1].start : before[-1].end]
+    operand = quote_operand(text, unexpected, after)
+    operand = operand if unexpected.type == "LPAR" else f"({operand})"
+    if exponent.lstrip("^*") in ("-1", "⁻¹") and ops.overloads(f"a{function}"):
+        return f"`{function}` is a function; its inverse has a name of its own", f"a{function}{operand}"
+    return f"`{function}` is a function; the power of its value goes after it", f"{function}{operand}{exponent}"
+
+
+def _quotation_mark(text: str, unexpected: Lexeme, follows_name: bool) -> Message | None:
+    """Return the message for a misplaced quotation mark or backtick; None if it encloses text."""
+    mark = unexpected.text[0]
+    if mark == "'" and follows_name:
+        return "a prime is not in the language; `grad` gives the derivatives of an expression", None
+    if unexpected.type == "TEXT":
+        return None
+    if text.startswith("``", unexpected.start):
+        return "there is no name between these backticks", None
+    return f"this {mark} is never closed; a pair of them encloses {QUOTATION_MARKS[mark]}", None
+
+
+_OPERAND = re.compile(r"\s*(?:\(([^()]*)\)|(\w+))")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_PARTIAL = re.compile(r"∂\w*\s*/\s*∂\w+")
+_BAR_MESSAGE = "`|` is not in the language; use the function `abs` for an absolute value"
+
+
+def _absolute_value(text: str, bar: Lexeme) -> str:
+    """Return the call of `abs` for an operand between bars, of which `bar` is the first."""
+    inside, closing, _ = text[bar.end : bar.end + MAX_QUOTE].partition("|")
+    return f"abs({inside.strip()})" if closing and inside.strip() and is_quotable(inside) else "abs(x)"
+
+
+def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Message:
+    """Return the message for a character that is not in the language."""
+    character = unexpected.text
+    doubled = text.startswith(character * 2, unexpected.start)
+    if character == "|":
+        if doubled or (last is not None and last.type in ENDS_OPERAND):
+            return "`|` is not in the language; the logical operator is a word", "or"
+        return _BAR_MESSAGE, _absolute_value(text, unexpected)
+    if character == "!":
+        return "`!` is not in the language", "not"
+    if character == "\\":
+        return "`\\` is not in the language; type formulas as in `sqrt(x)/2`, not in LaTeX", None
+    if character == "√":
+        operand = _OPERAND.match(text, unexpected.end, unexpected.end + MAX_QUOTE)
+        return "`√` is not in the language", f"sqrt({(operand and (operand[1] or operand[2])) or 'x'})"
+    if character == "∂" and (quotient := _PARTIAL.match(text, unexpected.start)):
+        rest = text[quotient.end() :].strip()
+        return DERIVATIVE_MESSAGE, rest if rest and is_quotable(rest) else None
+    if (
+        character == "{"
+        and last is not None
+        and last.type == "NAME"
+        and (braces := _BRACES.match(text, unexpected.start))
+    ):
+        call = f"{last.text}({braces[1]})"
+        return "`{` is not in the language; arguments go in round brackets", call if is_quotable(call) else "("
+    if character in FOREIGN_CHARACTERS:
+        quoted = character * 2 if character == "&" and doubled else character
+        return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+        return f"the character U+{ord(character):04X} cannot stand in an expression", None
+    if character in "⁺⁻⁼⁽⁾ⁱⁿ":
+        return "only integers can be written as superscripts", "^"
+    plain = unicodedata.normalize("NFKC", character).replace("⁄", "/")
+    if plain.isascii() and plain != character:
+        return f"`{character}` is not in the language", f"({plain})" if len(plain) > 1 else plain
+    digit = unicodedata.decimal(character, None)
+    if digit is not None:
+        return "only the digits 0 to 9 can be used in numbers", str(digit)
+    return f"`{character}` is not in the language", None
+
+
+# --- Syntax errors
+
+_BETWEEN = re.compile(r"\s*[,;]\s*|\s+")  # what separates numbers that are meant as an array
+
+BEGINS_OPERAND = {"NUMBER", "NAME", "TEXT", "LPAR"}
+ENDS_EXPRESSION = {"RPAR", "RSQB", "SEPARATOR", "COMMA"}
+OPERATORS = {"OR", "AND", "NOT", "COMPARE", "SIGN", "TIMES", "POWER", "EQUAL", "TILDE"}
+
+
+def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> ExpressionError:
+    """Return the error for a lexeme that the grammar does not allow.
+
+    Args:
+        lexemes: the lexemes of the text.
+        number: the number of the first lexeme that is not allowed.
+        accepts: the terminals that are allowed in its place.
+    """
+    text, all_lexemes = lexemes.text, lexemes.to_list()
+    if number == len(all_lexemes):
+        return _at_end(text, all_lexemes, accepts)
+    unexpected = all_lexemes[number]
+    message, suggestion = _explain(text, all_lexemes[:number], unexpected, all_lexemes[number + 1 :], accepts)
+    return ExpressionError(message, text, unexpected.start, suggestion)
+
+
+def expected_terminals(accepts: Set[str]) -> str:
+    """Return the allowed terminals in words: "a number, a name, `(` or `[`"."""
+    words = {
+        "a number": "NUMBER" in accepts,
+        "a name": "NAME" in accepts,
+        "`(`": {"LPAR", "NUMBER"} <= accepts,
+        "`[`": {"LSQB", "NUMBER"} <= accepts,
+        "an operator": not accepts.isdisjoint({"SIGN", "TIMES", "POWER", "COMPARE"}) and "NUMBER" not in accepts,
+        "`,`": "COMMA" in accepts,
+        "`)`": "RPAR" in accepts,
+        "`]`": "RSQB" in accepts,
+        "the end of the statement": "$END" in accepts,
+    }
+    *most, last = [word for word, fits in words.items() if fits] or ["another statement"]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> ExpressionError:
+    if not lexemes:
+        reason = "the text has no statements" if text.strip() else "the text is empty"
+        return ExpressionError(f"{reason}; expected an expression", text, 0)
+    last = lexemes[-1]
+    opening = _open_bracket(lexemes)
+    if opening is not None and CLOSING_BRACKETS[opening.type] in accepts:
+        message = f"{_bracket_position(text, opening)} is never closed; expected {expected_terminals(accepts)}"
+    else:
+        message = f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}"
+    return ExpressionError(message, text, last.end)
+
+
+def _explain(
+    text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme], accepts: Set[str]
+) -> tuple[str, str | None]:
+    last = before[-1] if before else None
+    foreign = foreign_notation(text, before, unexpected, after)
+    if foreign is not None:
+        return foreign
+    if unexpected.type == "OTHER":
+        message, suggestion = unknown_character(text, last, unexpected)
+        return message if suggestion else f"{message}; expected {expected_terminals(accepts)}", suggestion
+    if last is not None:
+        if last.end == unexpected.start and (last.text, unexpected.text) in FOREIGN_OPERATORS:
+            return f"`{last.text}{unexpected.text}` is not an operator", FOREIGN_OPERATORS[last.text, unexpected.text]
+        if last.type in ENDS_OPERAND and unexpected.type in BEGINS_OPERAND:
+            return _missing_operator(text, before, unexpected, after)
+    opening = _open_bracket(before)
+    if unexpected.type == "EQUAL" and opening is not None and len(before) > 1 and before[-2].type == "COMMA":
+        return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
+    if unexpected.type == "EQUAL":
+        return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
+    if unexpected.type == "TILDE":
+        return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
+    if unexpected.type == "SHAPE":
+        if opening is not None and opening.type == "LSQB":
+            return "slices are not in the language: an index is one integer, as in `v[0]`", None
+        return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
+    if unexpected.type in CLOSING_BRACKETS.values() and opening is None:
+        return f"this `{unexpected.text}` has no opening bracket; expected {expected_terminals(accepts)}", None
+    if last is not None and (last.type, unexpected.type) == ("LSQB", "RSQB"):
+        return "these brackets are empty; an array needs at least one element", None
+    if unexpected.type == "COMMA" and (row := _array_literal(text, opening, before)) is not None:
+        return "an array of numbers goes in square brackets", row
+    if unexpected.type == "COMMA" and opening is None:
+        decimal = last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER"
+        suggestion = f"{last.text}.{after[0].text}" if last is not None and decimal else None
+        return "`,` separates the arguments of a function; numbers have a decimal point", suggestion
+    if (
+        opening is not None
+        and opening.type == "LSQB"
+        and unexpected.text == ";"
+        and _array_literal(text, opening, before)
+    ):
+        return "commas separate the elements of an array", _array_literal(text, opening, before)
+    if opening is not None and unexpected.type in {"SEPARATOR", *CLOSING_BRACKETS.values()} - {
+        CLOSING_BRACKETS[opening.type]
+    }:
+        return f"{_bracket_position(text, opening)} is not closed; expected {expected_terminals(accepts)}", None
+    if unexpected.type in ("OR", "AND", "NOT") and (not accepts.isdisjoint(BEGINS_OPERAND) or last is None):
+        if unexpected.type == "NOT" and last is not None:
+            return "`not` binds more loosely than the operator before it; put it in brackets", "(not x)"
+        return f"`{unexpected.text}` is a reserved word, not a name; expected {expected_terminals(accepts)}", None
+    if last is not None and last.type in {*OPERATORS, "COMMA"} and unexpected.type in ENDS_EXPRESSION:
+        return f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}", None
+    return f"unexpected {_quoted_lexeme(unexpected)}; expected {expected_terminals(accepts)}", None
+
+
+def _array_literal(text: str, opening: Lexeme | None, before: list[Lexeme]) -> str | None:
+    """Return the array that the user may have meant by a list of numbers; None if it is not such a list.
+
+    The numbers are separated by commas, semicolons or blanks, in brackets of any kind or in none. Two numbers with a
+    comma and no brackets are not taken for an array: they may be one number with a decimal comma.
+
+    Args:
+        text: the source text.
+        opening: the bracket that is open; None for none.
+        before: the lexemes before the unexpected one.
+    """
+    if opening is not None:
+        is_call = opening.type == "LPAR" and any(a.end == opening.start and a.type == "NAME" for a in before)
+        inside, closed, _ = text[opening.end :].partition({"(": ")", "[": "]"}.get(opening.text, "]"))
+        if is_call or not closed:
+            return None
+    else:
+        inside = text
+    numbers = _BETWEEN.split(inside.strip())
+    is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(is_signed_number, numbers))
+    row = f"[{', '.join(numbers)}]"
+    return row if is_row and is_quotable(row) else None
+
+
+def _missing_operator(
+    text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]
+) -> tuple[str, str | None]:
+    """Return the message for two operands without an operator between them."""
+    last = before[-1]
+    opening = _open_bracket(before)
+    if opening is not None and any(newline in text[last.end : unexpected.start] for newline in "\r\n"):
+        closing = ")" if opening.type == "LPAR" else "]"
+        return f"{_bracket_position(text, opening)} is not closed; expected `{closing}` or an operator", None
+    operand = quote_operand(text, unexpected, after)
+    if "TEXT" in (last.type, unexpected.type):
+        mark = text[unexpected.start if unexpected.type == "TEXT" else last.start]
+        return f"`{mark}` encloses text, which can only be compared with a column of text: `group == 'A'`", None
+    if last.type == "NAME" and (
+        ops.overloads(last.text) or last.text in LAYER_FUNCTIONS or _is_function_defined(before, last.text)
+    ):
+        return f"`{last.text}` is a function; its arguments go in brackets", f"{last.text}({operand})"
+    if opening is not None and opening.type == "LSQB":
+        pair = f"{quote_operand_before(text, before)}, {operand}"
+        return f"expected `,` or an operator before {_quoted_lexeme(unexpected)}", pair
+    adjacent = last.end == unexpected.start
+    if (
+        last.type == "NUMBER"
+        and adjacent
+        and unexpected.text.startswith("_")
+        and unexpected.text.strip("_0123456789") == ""
+    ):
+        return "digits are written without separators", last.text + unexpected.text.replace("_", "")
+    if last.type == "NUMBER" and unexpected.type == "NUMBER":
+        if adjacent:
+            return "a number has one decimal point", None
+        row = _array_literal(text, opening, before) if opening is None else None
+        return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(unexpected)}", row
+    product = f"{quote_operand_before(text, before)}*{operand}"
+    return f"expected an operator before {_quoted_lexeme(unexpected)}; multiplication is written `*`", product
+
+
+def _is_function_defined(before: Iterable[Lexeme], name: str) -> bool:
+    """Whether the text before the error calls or defines a function of this name."""
+    previous = None
+    for lexeme in before:
+        if lexeme.type == "LPAR" and previous == name:
+            return True
+        previous = lexeme.text if lexeme.type == "NAME" else None
+    return False
+
+
+def _open_bracket(lexemes: Iterable[Lexeme]) -> Lexeme | None:
+    """Return the innermost bracket that is still open after these lexemes; None if all are closed."""
+    opened: list[Lexeme] = []
+    for lexeme in lexemes:
+        if lexeme.type in CLOSING_BRACKETS:
+            opened.append(lexeme)
+        elif opened and lexeme.type == CLOSING_BRACKETS[opened[-1].type]:
+            opened.pop()
+    return opened[-1] if opened else None
+
+
+def _quoted_lexeme(lexeme: Lexeme) -> str:
+    if lexeme.type == "SEPARATOR":
+        return "`;`" if lexeme.text == ";" else "the end of the line"
+    text = lexeme.text
+    return f"`{text}`" if len(text) <= MAX_QUOTE else f"`{text[:MAX_QUOTE]}…`"
+
+
+def _bracket_position(text: str, opening: Lexeme) -> str:
+    line, column = line_and_column(text, opening.start)
+    return f"the `{opening.text}` at line {line}, column {column}"

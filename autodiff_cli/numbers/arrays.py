@@ -1,0 +1,445 @@
+"""NumPy arrays as a kind of number: structural operations, the table of operations, long doubles, and perturbed arrays.
+
+Rows of data are the last axis of every array. An array of shape `s` in a formula has the shape `s + (rows,)`, or `s +
+(1,)` if it is equal for all rows. Elementwise operations then broadcast without reshaping, a layer over a block of rows
+is one matrix product, and the rows of each element are contiguous in memory.
+
+Arithmetic follows IEEE 754. Evaluate inside `ignore_float_errors()`, because NumPy would print a warning for every nan
+or infinity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Op
+from autodiff_cli.numbers.array_functions import ACTIVATIONS, ELEMENTARY, SPECIAL
+from autodiff_cli.numbers.floats import (
+    COMPARISONS,
+    EPSILON,
+    MAX_FRESNEL_ARGUMENT,
+    PERTURBED_RUNS,
+    SHORT_LIMIT,
+    SMALLEST_NORMAL,
+    UNDERFLOW_SUBSTITUTE,
+    Operation,
+    parse_constant,
+    perturbation_ulps,
+    perturbed_constant,
+    perturbed_table,
+)
+from autodiff_cli.numbers.kind import Kind
+
+
+def _with_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of arrays that also accepts plain numbers, which get an axis of one row."""
+    return lambda *xs: function(*[np.reshape(x, (1,)) if np.ndim(x) == 0 else x for x in xs])
+
+
+def _flat(x: Array) -> Any:
+    """Return an array with all elements along the first axis and the rows along the second."""
+    return x.reshape(-1, x.shape[-1])
+
+
+def _broadcast_like(x: Array, like: Array) -> Any:
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, like.shape))
+
+
+def _sum_like(x: Array, like: Array) -> Any:
+    x = x.sum(axis=tuple(range(x.ndim - like.ndim)))
+    stretched = tuple(i for i in range(like.ndim - 1) if like.shape[i] == 1 < x.shape[i])
+    return x.sum(axis=stretched, keepdims=True)
+
+
+def _norm(x: Array) -> Any:
+    """Return the root of the sum of squares, scaled by the largest element so that no square overflows or
+    underflows."""
+    flat = np.abs(_flat(x))
+    scale = flat.max(axis=0)
+    is_scalable = (scale > 0) & np.isfinite(scale)
+    ratio = flat / np.where(is_scalable, scale, 1.0)
+    return np.where(is_scalable, scale * np.sqrt(np.square(ratio).sum(axis=0)), scale)
+
+
+def _logsumexp(x: Array) -> Any:
+    flat = _flat(x)
+    maximum = flat.max(axis=0)
+    shift = np.where(np.isfinite(maximum), maximum, 0.0)
+    return shift + np.log(np.exp(flat - shift).sum(axis=0))
+
+
+def _softmax(x: Array) -> Any:
+    axes = tuple(range(x.ndim - 1))
+    z = np.exp(x - x.max(axis=axes, keepdims=True))
+    return z / z.sum(axis=axes, keepdims=True)
+
+
+def _matmul(a: Array, b: Array) -> Any:
+    if a.shape[-1] == 1:
+        return np.tensordot(a[..., 0], b, axes=1)
+    if b.shape[-1] == 1:
+        product = np.tensordot(
+            a, b[..., 0], axes=([-2], [0])
+        )  # moves the rows, which are where `a` has them, to the last axis
+        return np.moveaxis(product, a.ndim - 2, -1)
+    left, right = "ij"[2 - (a.ndim - 1) :], "jk"[: b.ndim - 1]
+    return np.einsum(f"{left}r,{right}r->{left[:-1]}{right[1:]}r", a, b)
+
+
+def _outer(a: Array, b: Array) -> Any:
+    return a[:, None, :] * b[None, :, :]
+
+
+def _dot(a: Array, b: Array) -> Any:
+    return (_flat(a) * _flat(b)).sum(axis=0)
+
+
+def _broadcast_rows(xs: tuple[Array, ...]) -> list[Array]:
+    rows = max(x.shape[-1] for x in xs)
+    return [np.broadcast_to(x, (*x.shape[:-1], rows)) for x in xs]
+
+
+def _as_index(positions: tuple[Array, ...]) -> tuple[int, ...]:
+    return tuple(int(position[0]) for position in positions)
+
+
+def _place(x: Array, like: Array, *positions: Array) -> Any:
+    placed = np.zeros((*like.shape[:-1], x.shape[-1]), x.dtype)
+    placed[_as_index(positions)] = x
+    return placed
+
+
+def _pad(x: Array, start: Array, stop: Array, like: Array) -> Any:
+    padded = np.zeros((*like.shape[:-1], x.shape[-1]), x.dtype)
+    padded[int(start[0]) : int(stop[0])] = x
+    return padded
+
+
+_STRUCTURAL: dict[str, Callable[..., Any]] = {
+    "broadcast_like": _broadcast_like,
+    "sum_like": _sum_like,
+    "sum": lambda x: _flat(x).sum(axis=0),
+    "size": lambda x: np.full(1, float(math.prod(x.shape[:-1]))),
+    "norm": _norm,
+    "logsumexp": _logsumexp,
+    "largest": lambda x: _flat(x).max(axis=0),
+    "smallest": lambda x: _flat(x).min(axis=0),
+    "matmul": _matmul,
+    "outer": _outer,
+    "dot": _dot,
+    "prod": lambda x: _flat(x).prod(axis=0),
+    "softmax": _softmax,
+    "stack": lambda *xs: np.stack(_broadcast_rows(xs)),
+    "index": lambda x, *positions: x[_as_index(positions)],
+    "place": _place,
+    "concat": lambda *xs: np.concatenate(_broadcast_rows(xs)),
+    "part": lambda x, start, stop: x[int(start[0]) : int(stop[0])],
+    "pad": _pad,
+    "transpose": lambda x: x.swapaxes(0, -2) if x.ndim > 1 else x,
+}
+
+STRUCTURAL = {name: _with_rows(function) for name, function in _STRUCTURAL.items()}
+
+
+def ignore_float_errors() -> np.errstate:
+    """Return a context in which NumPy does not warn about what IEEE arithmetic defines."""
+    return np.errstate(all="ignore")
+
+
+# NumPy's comparisons and logical operations, which return truth values.
+LOGICAL_UFUNCS: dict[str, np.ufunc] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
+}  # fmt: skip
+
+
+def _as_float(compare: np.ufunc) -> Callable[..., Array]:
+    # Rules add conditions to count ties, but `True + True` is `True` in NumPy, so conditions are floats.
+    return lambda *xs: np.asarray(compare(*xs), dtype=np.float64)
+
+
+def _extreme(pick: np.ufunc) -> Callable[..., Array]:
+    def extreme(first: Array, *rest: Array) -> Array:
+        for x in rest:
+            first = pick(x, first)  # of 0 and -0, NumPy returns the second argument and Python the first
+        return first
+
+    return extreme
+
+
+def _parse_constant(text: str) -> Any:
+    return np.float64(parse_constant(text))
+
+
+# fmt: off
+ARRAYS: Kind[Any] = Kind("arrays", {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
+    "quotient_slope": lambda x, y: x / y / y,
+    "mod": np.mod,
+    **{name: _as_float(truth) for name, truth in LOGICAL_UFUNCS.items()},
+    "abs": np.abs, "sign": lambda x: np.where(x == 0, x, np.sign(x)),
+    "floor": np.floor, "ceil": np.ceil, "round": np.round,
+    "where": lambda condition, a, b: np.where(condition != 0, a, b),
+    "max": _extreme(np.maximum), "min": _extreme(np.minimum),
+    "clip": lambda x, low, high: np.minimum(high, np.maximum(low, x)),
+    "relu": lambda x: np.maximum(x, 0.0), "heaviside": lambda x: np.heaviside(x, 0.5),
+    "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
+    **ELEMENTARY,
+    **ACTIVATIONS,
+    **SPECIAL,
+    **STRUCTURAL,
+}, _parse_constant)
+# fmt: on
+
+
+# --- Long doubles: the platform's extended precision ---
+
+# Functions that have float constants, or are compiled, have no long-double version. On most platforms a long double has
+# 11 bits more than a float, on some 60 more.
+LONGDOUBLE_EPS_RATIO = float(
+    np.finfo(np.longdouble).eps / np.finfo(np.float64).eps
+)  # rounding error relative to floats
+
+_PRECISION_GENERIC_OPS = (
+    *("add", "sub", "mul", "div", "neg", "quotient_slope", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"),
+    *("abs", "sign", "floor", "ceil", "round", "where", "max", "min", "clip", "relu", "heaviside", "where_defined"),
+    *("pow", "pow_slope_base", "square", "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "times_log"),
+    *("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "acot", "atan2", "asin_slope", "atan_slope"),
+    *("sinh", "cosh", "tanh", "sech", "csch", "coth", "sech_square", "csch_square", "asinh", "acosh", "atanh"),
+    *("hypot", "direction", "sigmoid", "sigmoid_slope", "silu", "silu_slope", "softplus", "logsigmoid", "softsign"),
+    *STRUCTURAL,
+)
+_LONGDOUBLE_CONSTANTS = {
+    "pi": "3.14159265358979323846264338327950288419717",
+    "tau": "6.28318530717958647692528676655900576839434",
+    "e": "2.71828182845904523536028747135266249775725",
+}
+
+
+class _LongDouble(Kind[Any]):
+    def function(self, op: Op, count: int) -> Callable[..., Any]:
+        """Return the function that applies `op` to `count` arrays.
+
+        Raises:
+            NotImplementedError: if float arrays have a function for it and long doubles have none, because the
+                expansion may lose digits.
+        """
+        if op.name in ARRAYS.table and op.name not in self.table:
+            raise NotImplementedError(f"{op.name} is not defined for {self.name}")
+        return super().function(op, count)
+
+
+def _parse_longdouble(text: str) -> Any:
+    return np.longdouble(_LONGDOUBLE_CONSTANTS.get(text, text))
+
+
+LONGDOUBLE: Kind[Any] = _LongDouble(
+    "arrays of long doubles", {name: ARRAYS.table[name] for name in _PRECISION_GENERIC_OPS}, _parse_longdouble
+)
+
+
+# --- Perturbed arrays, for stochastic arithmetic: see `floats` ---
+
+_LARGE_ARRAY = 1 << 14  # elements, above which exactness is tested for the whole array only
+_FACTOR_PERIOD = 4099  # factors until they repeat: a prime, so that rows and columns of an array get different ones
+
+
+@lru_cache(maxsize=6)
+def _factor_table(run: int, periods: int) -> Array:
+    """Return the factors of one run, repeated `periods` times. They are irregular, with a mean of 1."""
+    return np.tile(1 + np.array(perturbation_ulps(run, _FACTOR_PERIOD)) * EPSILON, periods)
+
+
+class _ArrayFactors:
+    """The sequences of factors that perturb results in several runs at once."""
+
+    def __init__(self) -> None:
+        self.start(PERTURBED_RUNS)
+
+    def start(self, runs: Sequence[int]) -> None:
+        self._runs, self._at, self.has_undecided = runs, 0, False
+
+    def like(self, x: Any) -> Array:
+        """Return the next factors: one for each element of an array and each run, with the runs along the last axis."""
+        shape = np.shape(x)[:-1]
+        start, stop = self._at, self._at + math.prod(shape)
+        self._at = stop % _FACTOR_PERIOD
+        periods = 2 << (stop // _FACTOR_PERIOD).bit_length()
+        return np.stack([_factor_table(run, periods)[start:stop] for run in self._runs], axis=-1).reshape(*shape, -1)
+
+
+_ARRAY_FACTORS = _ArrayFactors()
+
+
+def start_perturbed_array_run(*runs: int) -> Kind[Any]:
+    """Start some of the perturbed runs at once, and return their kind of number.
+
+    The runs are the last axis of every array, which has length 1 for a number that is not perturbed yet.
+    """
+    _ARRAY_FACTORS.start(runs)
+    return _perturbed_arrays().with_constants(
+        lambda text: np.array([perturbed_constant(text, run) for run in runs]), np.float64
+    )
+
+
+def has_undecided_array_comparison() -> bool:
+    """Return whether a comparison in these runs has met a number that may be infinite only by overflow."""
+    return _ARRAY_FACTORS.has_undecided
+
+
+def _perturb(z: Any) -> Any:
+    z = z * _ARRAY_FACTORS.like(z)
+    # An infinity becomes nan, because it may be caused by overflow only.
+    return z if math.isfinite(np.sum(z)) else np.where(np.isinf(z), np.nan, z)
+
+
+def _lift_underflow(function: Operation) -> Operation:
+    def value(*xs: Any) -> Any:
+        z = function(*xs)
+        underflowed = np.abs(z) < SMALLEST_NORMAL
+        if not np.any(underflowed):
+            return z
+        for x in xs:
+            underflowed = underflowed & (x != 0)
+        return np.where(underflowed, np.copysign(UNDERFLOW_SUBSTITUTE, z), z)
+
+    return value
+
+
+def _perturb_if_rounded(function: Operation, move: Operation) -> Operation:
+    def value(*xs: Any) -> Any:
+        z = function(*xs)
+        if np.size(z) > _LARGE_ARRAY and not _are_all_short(z):
+            return move(z)
+        short = _is_short(z)
+        if not np.any(short):
+            return move(z)
+        for x in xs:
+            short = short & _is_short(x)
+        return z if np.all(short) else np.where(short, z, move(z))
+
+    return value
+
+
+def _is_short(x: Any) -> Any:
+    scaled = np.asarray(x) * 1024
+    return (np.floor(scaled) == scaled) & (np.abs(x) < SHORT_LIMIT)
+
+
+def _limit_phase(function: Operation) -> Operation:
+    return lambda x: np.where(np.abs(x) > MAX_FRESNEL_ARGUMENT, np.nan, function(x))
+
+
+def _watch_comparison(function: Operation) -> Operation:
+    def truth(a: Any, b: Any) -> Any:
+        if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
+            _ARRAY_FACTORS.has_undecided = True
+        return function(a, b)
+
+    return truth
+
+
+# Structural operations perturb each term of a sum, as if it had been rounded on its own.
+
+
+def _are_all_short(x: Array) -> bool:
+    """Return whether all elements are short. The first row is tested first, since it usually contains one that is
+    not."""
+    return bool(np.all(_is_short(x[:1])) and np.all(_is_short(x)))
+
+
+def _perturbed_sum(function: Operation) -> Operation:
+    def value(x: Array, *like: Array) -> Any:
+        is_exact = _are_all_short(x) and np.sum(np.abs(x)) < SHORT_LIMIT
+        return function(x if is_exact else _perturb(x), *like)
+
+    return value
+
+
+def _perturbed_product(function: Operation) -> Operation:
+    """Return a perturbed sum of products, with `UNDERFLOW_SUBSTITUTE` where it underflows from nonzero products."""
+
+    def value(a: Array, b: Array) -> Any:
+        is_short = _are_all_short(a) and _are_all_short(b)
+        if is_short and np.all(function(np.abs(a), np.abs(b)) * 1024 < SHORT_LIMIT):
+            return function(a, b)
+        is_large = max(a.size, b.size) > _LARGE_ARRAY
+        z = function(a, _perturb(b)) if (a.size > b.size) == is_large else function(_perturb(a), b)
+        if is_large:
+            z = _perturb(z)  # the perturbed factor was the same for all rows, so perturb their sums too
+        underflowed = np.abs(z) < SMALLEST_NORMAL
+        if np.any(underflowed):
+            terms = function((a != 0) * 1.0, (b != 0) * 1.0)
+            z = np.where(underflowed & (terms > 0), _perturb(np.copysign(UNDERFLOW_SUBSTITUTE, z)), z)
+        return z
+
+    return value
+
+
+def _perturbed_norm(x: Array) -> Any:
+    z = ARRAYS.table["norm"](x)
+    is_nonzero = np.any(x != 0, axis=tuple(range(x.ndim - 1)))
+    return _perturb(np.where((z < SMALLEST_NORMAL) & is_nonzero, UNDERFLOW_SUBSTITUTE, z))
+
+
+def _perturbed_prod(x: Array) -> Any:
+    z = ARRAYS.table["prod"](x)
+    has_nonzero_factors = np.all(x != 0, axis=tuple(range(x.ndim - 1)))
+    return _perturb(
+        np.where((np.abs(z) < SMALLEST_NORMAL) & has_nonzero_factors, np.copysign(UNDERFLOW_SUBSTITUTE, z), z)
+    )
+
+
+def _perturbed_logsumexp(x: Array) -> Any:
+    flat = x.reshape(-1, x.shape[-1])
+    maximum = flat.max(axis=0)
+    shift = np.where(np.isfinite(maximum), maximum, 0.0)
+    return _perturb(shift + _perturb(np.log(_perturb(np.exp(flat - shift).sum(axis=0)))))
+
+
+def _perturbed_softmax(x: Array) -> Any:
+    z = ARRAYS.table["softmax"](x)
+    return _perturb(np.where((np.abs(z) < SMALLEST_NORMAL) & np.isfinite(x), UNDERFLOW_SUBSTITUTE, z))
+
+
+def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operation]:
+    multiply, array_functions = elementwise["mul"], ARRAYS.table
+    functions: dict[str, Operation] = {
+        **{name: array_functions[name] for name in ("broadcast_like", "transpose")},
+        **{name: _perturbed_sum(array_functions[name]) for name in ("sum", "sum_like")},
+        **{name: _perturbed_product(array_functions[name]) for name in ("matmul", "dot")},
+        "outer": lambda a, b: multiply(a[:, None, :], b[None, :, :]),
+        "norm": _perturbed_norm,
+        "prod": _perturbed_prod,
+        "logsumexp": _perturbed_logsumexp,
+        "softmax": _perturbed_softmax,
+    }
+    return {name: _with_rows(function) for name, function in functions.items()}
+
+
+def _perturbed_operations() -> dict[str, Callable[..., Any]]:
+    functions = perturbed_table(ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
+    functions |= {name: _watch_comparison(functions[name]) for name in COMPARISONS}
+    return {**functions, **_perturbed_structural(functions)}
+
+
+class _PerturbedArrays(Kind[Any]):
+    """Perturbed arrays. Constants within rules are not perturbed, because they are computed once for all runs."""
+
+    def _evaluate(self, node: Node, inputs: Sequence[Any]) -> Any:
+        return ARRAYS._evaluate(node, inputs)
+
+
+@cache
+def _perturbed_arrays() -> Kind[Any]:
+    """Return the kind of number of perturbed arrays. It is made at its first use, since few commands need it."""
+    return _PerturbedArrays(
+        "perturbed arrays", _perturbed_operations(), lambda text: np.float64(perturbed_constant(text))
+    )

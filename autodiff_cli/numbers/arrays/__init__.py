@@ -1,1 +1,0 @@
-"""NumPy arrays: the table, and a module per family of functions."""

@@ -1,0 +1,500 @@
+"""Balls as a kind of number: special functions, the table of operations, and interval arithmetic.
+
+`precision` evaluates formulas with proven digits: balls as narrow as the precision allows. Precision is cheap here, so
+each function is its definition, and a helper operation is its expansion, except where that is undefined at single
+points. The value at a pole is the one that floats have, and there is no overflow. A value that is not a real number is
+nan.
+
+`interval_arithmetic` evaluates formulas over whole intervals. Where a ball contains points on both sides of a
+comparison, a choice returns a ball that encloses both branches. A value that may be undefined or unbounded inside the
+ball is nan, and a comparison with it is undecided.
+
+Special functions are called only at finite points. A result that is not finite means that the point is a pole, outside
+the domain, or not known accurately enough.
+
+Imported only where such numbers are needed, because it imports FLINT.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
+from flint import acb, arb, arb_series, ctx, fmpq, fmpz
+
+from autodiff_cli.graph.node import get_op
+from autodiff_cli.numbers.ball_arithmetic import (
+    CEIL,
+    FLOOR,
+    INF,
+    MAX_ARGUMENT,
+    MAX_ARGUMENT_BITS,
+    NAN,
+    ONE,
+    ROUND,
+    ZERO,
+    Function,
+    Number,
+    Undecided,
+    absolute,
+    as_ball,
+    comparison,
+    conventional_value,
+    decided_arithmetic,
+    direction,
+    divide,
+    is_exact,
+    is_finite,
+    is_integer,
+    is_nan,
+    is_true,
+    largest,
+    limit_argument,
+    modulo,
+    pow_slope_base,
+    pow_slope_exponent,
+    power,
+    relu,
+    root,
+    sign_of,
+    smallest,
+    square,
+    times_log,
+    unique_integer,
+    working_precision,
+)
+from autodiff_cli.numbers.kind import Kind
+
+# --- Special functions ---
+
+Ball = arb
+_MAX_ORDER = 10_000  # of derivatives: higher ones take too long
+
+
+def polygamma(n: Ball, x: Ball) -> Ball:
+    """Return the n-th derivative of digamma, for an integer n from 0."""
+    order = _order(n)
+    if order is None:
+        return NAN
+    if order == 0:
+        return x.digamma()
+    if not x < 0:
+        return acb(x).polygamma(order).real
+    # Below 0 by reflection: the time of FLINT's function grows with the distance of x from 0.
+    mirrored = acb(1 - x).polygamma(order).real
+    waves = arb_series([x, 1], prec=order + 1).cot_pi()[order] * arb.fac_ui(order) * arb.pi()
+    return (-mirrored if order % 2 else mirrored) - waves
+
+
+def beta(a: Ball, b: Ball) -> Ball:
+    """Return gamma(a)·gamma(b)/gamma(a + b); 0 where only the denominator is infinite."""
+    return a.gamma() * b.gamma() * (a + b).rgamma()
+
+
+def beta_slope(a: Ball, b: Ball) -> Ball:
+    """Return the derivative of beta(a, b) with respect to a.
+
+    At poles of gamma(a + b), beta is 0 and digamma infinite, but the derivative is finite: the derivative of 1/gamma at
+    its zero -m is (-1)^m·m!.
+    """
+    total = a + b
+    pole: fmpz | None = unique_integer(total) if total.is_exact() and total.is_integer() and total <= 0 else None
+    if pole is not None:
+        return a.gamma() * b.gamma() * (1 - total).gamma() * (-1 if pole % 2 else 1)
+    return beta(a, b) * (a.digamma() - total.digamma())
+
+
+def gamma_density(a: Ball, x: Ball) -> Ball:
+    """Return x^(a-1)·exp(-x)/gamma(a), for x from 0."""
+    if x < 0:
+        return NAN
+    return x ** (a - 1) * (-x).exp() * a.rgamma()
+
+
+_WIDE_BELOW_BITS = 30  # bits: a ball with fewer accurate bits is treated as an interval
+
+
+def gammainc(a: Ball, x: Ball) -> Ball:
+    """Return the regularised lower incomplete gamma function.
+
+    Where x is not much smaller than a, FLINT's function is slow and inaccurate, so 1 - gammaincc(a, x) is used. It is
+    slow for wide balls too. There the function is evaluated at both ends, because it increases with x.
+    """
+    if x > 0 and x.rel_accuracy_bits() < _WIDE_BELOW_BITS:
+        return gammainc(a, x.lower()).union(gammainc(a, x.upper()))
+    rest = 1 - gammaincc(a, x)
+    if not rest.is_finite() or rest.rel_accuracy_bits() > ctx.prec // 2:
+        return rest
+    return x.gamma_lower(a, regularized=1)
+
+
+def gammaincc(a: Ball, x: Ball) -> Ball:
+    """Return the regularised upper incomplete gamma function, for a and x from 0, not both 0."""
+    if a < 0 or x < 0 or (a.is_zero() and x.is_zero()):
+        return NAN
+    return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
+
+
+def sinc_derivative(n: Ball, x: Ball) -> Ball:
+    """Return the n-th derivative of sin(x)/x: the real part of iⁿ ∫ tⁿ exp(ixt) dt over t from 0 to 1.
+
+    It is evaluated at the midpoint, with an error bound from its derivative, which is at most 1/(n + 2) in size. FLINT
+    takes seconds for wide balls.
+    """
+    order = _order(n)
+    if order is None:
+        return NAN
+    middle = (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real
+    return middle + arb(0, x.rad() / (order + 2))
+
+
+def sinhc_derivative(n: Ball, x: Ball) -> Ball:
+    """Return the n-th derivative of sinh(x)/x: ∫ tⁿ cosh(xt) dt over t from 0 to 1; with sinh in place of cosh for odd
+    n.
+
+    It is evaluated at both ends of a ball. Between them it is monotonic, or has its minimum at 0.
+    """
+    order = _order(n)
+    if order is None:
+        return NAN
+    low, high = _hyperbolic_moment(order, x.lower()), _hyperbolic_moment(order, x.upper())
+    is_least_inside = order % 2 == 0 and x.contains(0)
+    return low.union(high).union(arb(1) / (order + 1)) if is_least_inside else low.union(high)
+
+
+def _hyperbolic_moment(order: int, x: Ball) -> Ball:
+    at_plus, at_minus = (_moment(order, acb(side * x)).real for side in (1, -1))
+    return (at_plus - at_minus if order % 2 else at_plus + at_minus) / 2
+
+
+def _moment(order: int, z: acb) -> acb:
+    """∫ tⁿ exp(zt) dt over t from 0 to 1."""
+    return z.hypgeom_1f1(order + 1, order + 2) / (order + 1)
+
+
+def _order(n: Ball) -> int | None:
+    """Return the order of a derivative as an integer; None if it is not an integer from 0 to `_MAX_ORDER`."""
+    whole: fmpz | None = unique_integer(n)
+    return int(whole) if whole is not None and is_integer(n) and 0 <= whole <= _MAX_ORDER else None
+
+
+def softplus(x: Ball) -> Ball:
+    """Return log(1 + exp(x))."""
+    size = abs(x)
+    return x.max(arb(0)) + (arb(0, arb(2) ** -MAX_ARGUMENT_BITS) if size > MAX_ARGUMENT else (-size).exp().log1p())
+
+
+def logaddexp(x: Ball, y: Ball) -> Ball:
+    """Return log(exp(x) + exp(y))."""
+    return y + softplus(x - y)
+
+
+def sigmoid(x: Ball) -> Ball:
+    """Return 1/(1 + exp(-x))."""
+    return 1 / (1 + (-x).exp()) if x > 0 else x.exp() / (1 + x.exp())
+
+
+def mish_slope(x: Ball) -> Ball:
+    """Return the derivative of mish: n/(n + 2) + 4·x·w·(1 + w)/(n + 2)², where w = exp(x) and n = w·(w + 2)."""
+    w = x.exp()
+    n = w * (w + 2)
+    return n / (n + 2) + 4 * x * w * (1 + w) / (n + 2) ** 2
+
+
+# fmt: off
+FUNCTIONS: dict[str, Callable[..., Ball]] = {
+    "exp": arb.exp, "expm1": arb.expm1, "log": arb.log, "log1p": arb.log1p,
+    "log2": lambda x: x.log_base(2), "log10": lambda x: x.log_base(10),
+    "sin": arb.sin, "cos": arb.cos, "tan": arb.tan, "sec": arb.sec, "csc": arb.csc, "cot": arb.cot,
+    "asin": arb.asin, "acos": arb.acos, "atan": arb.atan,
+    "asec": lambda x: (1 / x).acos(), "acsc": lambda x: (1 / x).asin(),
+    "acot": lambda x: arb.pi() / 2 if x.is_zero() else (1 / x).atan(),
+    "sinh": arb.sinh, "cosh": arb.cosh, "tanh": arb.tanh, "sech": arb.sech, "csch": arb.csch, "coth": arb.coth,
+    "asinh": arb.asinh, "acosh": arb.acosh, "atanh": arb.atanh,
+    "asech": lambda x: (1 / x).acosh(), "acsch": lambda x: (1 / x).asinh(), "acoth": lambda x: (1 / x).atanh(),
+    "atan2": arb.atan2,
+    "sigmoid": sigmoid, "logit": lambda x: (x / (1 - x)).log(), "softplus": softplus,
+    "logsigmoid": lambda x: -softplus(-x), "logaddexp": logaddexp, "softsign": lambda x: x / (1 + abs(x)),
+    "mish_slope": mish_slope,
+    "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
+    "gamma": arb.gamma, "lgamma": lambda x: acb(x).lgamma().real, "digamma": arb.digamma, "polygamma": polygamma,
+    "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
+    "gammainc": gammainc, "gammaincc": gammaincc,
+    "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
+    "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
+    "sinhc": lambda x: sinhc_derivative(arb(0), x), "sinhc_derivative": sinhc_derivative,
+    "Ei": arb.ei, "Si": arb.si, "Ci": arb.ci, "Shi": arb.shi, "Chi": arb.chi,
+    "fresnels": arb.fresnel_s, "fresnelc": arb.fresnel_c,
+}
+# These grow no faster than their arguments and are not periodic, so they can be computed for arguments of any size.
+UNLIMITED_ARGUMENT = frozenset((
+    "sqrt", "log", "log1p", "log2", "log10", "logit", "asinh", "acosh", "asech", "acsch", "acoth", "lambertw",
+    "atan", "acot", "asec", "acsc", "atan2", "softsign", "softplus", "logsigmoid", "logaddexp",
+    "lgamma", "digamma", "polygamma",
+))
+# fmt: on
+
+
+# --- The table of operations ---
+
+
+@contextmanager
+def precision(bits: int, assume_equal: bool = False) -> Iterator[Kind[Number]]:
+    """Set the precision of balls inside a `with` block, and yield the kind of number for it.
+
+    Args:
+        bits: the precision of midpoints.
+        assume_equal: whether to treat overlapping balls as equal; otherwise comparing them raises `Undecided`.
+    """
+    with working_precision(bits, assume_equal):
+        yield _ball_kind(bits)
+
+
+@lru_cache(maxsize=64)
+def _ball_kind(bits: int) -> Kind[Number]:
+    """Return the kind of number for a precision. A kind parses the constants of its rules only once."""
+    return Kind(f"balls of {bits} bits", TABLE, parse_constant)
+
+
+_NAMED_CONSTANTS: dict[str, Callable[[], Number]] = {
+    "pi": arb.pi, "tau": lambda: 2 * arb.pi(), "e": arb.const_e, "inf": lambda: INF, "nan": lambda: NAN,
+}  # fmt: skip
+
+
+def parse_constant(constant: str) -> Number:
+    """Return the number for the text of a constant, never rounded to a float."""
+    named = _NAMED_CONSTANTS.get(constant)
+    return _fraction(constant) if named is None else named()
+
+
+_MAX_FRACTION_EXPONENT = 4000  # power of ten up to which a decimal number is an exact fraction
+
+
+def _fraction(constant: str) -> Number:
+    significand, _, power_of_ten = constant.lower().partition("e")
+    integer_digits, _, decimals = significand.partition(".")
+    exponent = int(power_of_ten or 0) - len(decimals)
+    digits = fmpq(int(integer_digits + decimals or 0))
+    if not digits or abs(exponent) <= _MAX_FRACTION_EXPONENT:
+        return digits * fmpq(10) ** exponent if digits else ZERO
+    return digits * arb(10) ** exponent
+
+
+def _proven_function(name: str, function: Callable[..., arb]) -> Function:
+    """Return a function of balls extended to infinities, poles and points outside its domain, with the values of
+    floats.
+
+    The object `NAN` is a valid result; any other nan means that the balls are too wide, and raises Undecided.
+    """
+
+    def at(*arguments: Number) -> Number:
+        xs = [*arguments] if name in UNLIMITED_ARGUMENT else [*map(limit_argument, arguments)]
+        if not all(map(is_finite, xs)):
+            return conventional_value(name, *xs)
+        z = function(*map(as_ball, xs))
+        if z is NAN or z.is_finite():
+            return z
+        if _predicate_holds(name, "singular", xs) or (_is_helper(name) and all(map(is_exact, xs))):
+            return conventional_value(name, *xs)
+        if not _predicate_holds(name, "domain", xs, everywhere=True):
+            return NAN
+        raise Undecided
+
+    return at
+
+
+def _predicate_holds(name: str, which: str, xs: Sequence[Number], everywhere: bool = False) -> bool:
+    """Return whether a predicate of an operation's record is true at a point; `everywhere` if there is no predicate.
+
+    Raises Undecided.
+    """
+    predicate = _ball_kind(ctx.prec).predicate(get_op(name), which, len(xs))
+    return everywhere if predicate is None else is_true(predicate(*xs))
+
+
+def _is_helper(name: str) -> bool:
+    """Return whether an operation is a helper, whose record has no predicates."""
+    return get_op(name).is_helper
+
+
+def _exact_sqrt(x: Number) -> Number:
+    """Return the square root; an exact fraction for the square of a fraction."""
+    if isinstance(x, fmpq) and x >= 0 and x.height_bits() < 4096:
+        numerator, denominator = x.p.isqrt(), x.q.isqrt()
+        if numerator**2 == x.p and denominator**2 == x.q:
+            return fmpq(numerator, denominator)
+    return _SQRT(x)
+
+
+def _hypot(x: Number, y: Number) -> Number:
+    """Return the Euclidean length of (x, y)."""
+    if not (is_finite(x) and is_finite(y)):
+        return conventional_value("hypot", x, y)
+    return _exact_sqrt(square(x) + square(y))
+
+
+def _cbrt(x: Number) -> Number:
+    return root(x, fmpq(3))
+
+
+_SQRT = _proven_function("sqrt", arb.sqrt)
+
+# fmt: off
+TABLE: dict[str, Function] = {
+    "add": decided_arithmetic(operator.add), "sub": decided_arithmetic(operator.sub),
+    "mul": decided_arithmetic(operator.mul),
+    "neg": operator.neg, "div": divide, "mod": modulo,
+    "quotient_slope": lambda x, y: divide(divide(x, y), y),
+    "eq": comparison(lambda side: side == 0), "ne": comparison(lambda side: side != 0, of_nan=True),
+    "lt": comparison(lambda side: side < 0), "le": comparison(lambda side: side <= 0),
+    "gt": comparison(lambda side: side > 0), "ge": comparison(lambda side: side >= 0),
+    "and": lambda x, y: fmpq(is_true(x) and is_true(y)), "or": lambda x, y: fmpq(is_true(x) or is_true(y)),
+    "not": lambda x: fmpq(not is_true(x)),
+    "abs": absolute, "sign": sign_of, "floor": FLOOR, "ceil": CEIL, "round": ROUND,
+    "where": lambda condition, a, b: a if is_true(condition) else b,
+    "max": largest, "min": smallest, "clip": lambda x, low, high: smallest(largest(x, low), high),
+    "relu": relu, "heaviside": lambda x: (sign_of(x) + 1) / 2,
+    "where_defined": lambda z, slope: NAN if is_nan(z) else slope,
+    "direction": direction,
+    "square": square, "sqrt": _exact_sqrt, "cbrt": _cbrt, "root": root, "hypot": _hypot,
+    "pow": power, "pow_slope_base": pow_slope_base, "pow_slope_exponent": pow_slope_exponent, "times_log": times_log,
+    "exp2": lambda x: power(fmpq(2), x),
+    **{name: _proven_function(name, function) for name, function in FUNCTIONS.items()},
+}
+# fmt: on
+
+
+# --- Interval arithmetic ---
+
+
+@contextmanager
+def interval_arithmetic(bits: int) -> Iterator[Kind[Number]]:
+    """Set the precision of interval ends inside a `with` block, and yield the kind of number for intervals."""
+    with working_precision(bits):
+        yield _interval_kind(bits)
+
+
+@lru_cache(maxsize=8)
+def _interval_kind(bits: int) -> Kind[Number]:
+    table = {name: _widen(function, _WIDE_RULES.get(name)) for name, function in TABLE.items()}
+    table |= {name: _with_unknown(table[name], _WIDE_RULES[name]) for name in _CONDITION_OPS}
+    table["atan2"] = _with_branch_cut(table["atan2"])
+    return Kind(f"intervals with ends of {bits} bits", table, parse_constant)
+
+
+class _Jumps:
+    """Whether an evaluation may have crossed a jump."""
+
+    is_split = False  # whether a ball contained points on both sides of a possible jump
+
+
+def reset_jumps() -> None:
+    """Reset the record of possible jumps."""
+    _Jumps.is_split = False
+
+
+def has_possible_jump() -> bool:
+    """Return whether a ball has contained a point where a function may jump or be undefined, since `reset_jumps`."""
+    return _Jumps.is_split
+
+
+def union(a: Number, b: Number) -> Number:
+    """Return a ball that encloses two numbers; nan if one of them is not finite."""
+    return as_ball(a).union(as_ball(b)) if is_finite(a) and is_finite(b) else NAN
+
+
+_EITHER = arb(0.5, 0.5)  # 0 or 1
+
+
+def _widen(function: Function, wide: Function | None) -> Function:
+    """Return a function that falls back to `wide` where its arguments are too wide to decide."""
+
+    def at(*xs: Number) -> Number:
+        try:
+            return function(*xs)
+        except Undecided:
+            _Jumps.is_split = True
+            return NAN if wide is None or any(map(is_nan, xs)) else wide(*xs)
+
+    return at
+
+
+def _with_unknown(function: Function, wide: Function) -> Function:
+    """Return a comparison or logical operation that uses `wide` if an argument is nan, which may be any number."""
+
+    def at(*xs: Number) -> Number:
+        if any(map(is_nan, xs[:1] if len(xs) > 2 else xs)):  # only the condition of `where`
+            _Jumps.is_split = True
+            return wide(*xs)
+        return function(*xs)
+
+    return at
+
+
+def _with_branch_cut(atan2: Function) -> Function:
+    def at(y: Number, x: Number) -> Number:
+        if is_finite(y) and is_finite(x) and not (x > 0 or y > 0 or y < 0):
+            _Jumps.is_split = True
+        return atan2(y, x)
+
+    return at
+
+
+def _known_truth(condition: Number) -> bool | None:
+    try:
+        return None if is_nan(condition) else is_true(condition)
+    except Undecided:
+        return None
+
+
+def _truth_as_ball(condition: Number) -> Number:
+    known = _known_truth(condition)
+    return _EITHER if known is None else ONE if known else ZERO
+
+
+def _and(a: Number, b: Number) -> Number:
+    known = {_known_truth(a), _known_truth(b)}
+    return ZERO if False in known else _EITHER if None in known else ONE
+
+
+def _or(a: Number, b: Number) -> Number:
+    known = {_known_truth(a), _known_truth(b)}
+    return ONE if True in known else _EITHER if None in known else ZERO
+
+
+def _where(condition: Number, a: Number, b: Number) -> Number:
+    known = _known_truth(condition)
+    return union(a, b) if known is None else a if known else b
+
+
+def _step(name: str) -> Function:
+    """Return the enclosure of a step function over a ball: from its values at both ends, or else x ± 1."""
+
+    def between(x: Number) -> Number:
+        low, high = as_ball(x).lower(), as_ball(x).upper()
+        try:
+            return union(TABLE[name](low), TABLE[name](high)) if is_finite(x) else NAN
+        except Undecided:
+            return x + arb(0, 1)
+
+    return between
+
+
+def _remainder(a: Number, b: Number) -> Number:
+    """Return an enclosure of a remainder: between 0 and the divisor."""
+    return union(ZERO, b) if is_finite(a) and not as_ball(b).contains(0) else NAN
+
+
+def _either(*_: Number) -> Number:
+    return _EITHER
+
+
+_WIDE_RULES: dict[str, Callable[..., Number]] = {
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _either),
+    "not": lambda x: 1 - _truth_as_ball(x), "mod": _remainder,
+    **{name: _step(name) for name in ("sign", "heaviside", "floor", "ceil", "round")},
+    "and": _and, "or": _or, "where": _where,
+}  # fmt: skip
+_CONDITION_OPS = ("eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or", "where")

@@ -1,1 +1,0 @@
-"""The functions of floats as machine code, for whole arrays."""

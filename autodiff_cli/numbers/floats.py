@@ -1,0 +1,336 @@
+"""Floats as a kind of number: the table of operations, and perturbed floats for stochastic arithmetic.
+
+Arithmetic follows IEEE 754: it returns infinities and nan, never raises an exception, and never returns complex
+numbers.
+
+Stochastic arithmetic (Vignes 1993, "A stochastic arithmetic for reliable scientific computation") evaluates a formula
+again with every result perturbed by a few ulps. A result with correct digits does not depend on the last bits of
+intermediate results; where digits cancel, perturbed runs differ. Here the perturbations are deterministic, and there
+are three runs. The second nearly negates the perturbations of the first, so a value at a tie or a jump falls on both
+sides of it. The third is independent of the first two, in case these perturb both parts of a difference equally by
+chance.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import operator
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from math import copysign, inf, nan
+from typing import Any, TypeAlias
+
+from autodiff_cli.graph.node import get_op, is_exactly
+from autodiff_cli.graph.op import Gate
+from autodiff_cli.numbers.float_functions import ACTIVATIONS, ELEMENTARY, Function, divide, guard
+from autodiff_cli.numbers.kind import Kind
+
+
+def modulus(a: float, b: float) -> float:
+    """Return the remainder of a / b with the sign of b."""
+    try:
+        return a % b
+    except ZeroDivisionError:
+        return nan
+
+
+def rounding_function(function: Callable[[float], int]) -> Function:
+    """Return a rounding function for all floats: it returns floats, and infinities unchanged."""
+    return guard(lambda x: copysign(float(function(x)), x), lambda x: x)
+
+
+floor = rounding_function(math.floor)
+ceil = rounding_function(math.ceil)
+nearest = rounding_function(round)
+
+
+def signum(x: float) -> float:
+    """The sign of x: -1, 0 or 1; nan for nan."""
+    return x if x == 0 or x != x else copysign(1.0, x)
+
+
+def largest(*xs: float) -> float:
+    """The largest of the numbers; nan if one of them is nan."""
+    return max(xs) if not any(x != x for x in xs) else nan
+
+
+def smallest(*xs: float) -> float:
+    """The smallest of the numbers; nan if one of them is nan."""
+    return min(xs) if not any(x != x for x in xs) else nan
+
+
+def clip(x: float, low: float, high: float) -> float:
+    """x limited to the range from low to high; high if low > high."""
+    return smallest(largest(x, low), high)
+
+
+def _comparison(compare: Callable[[float, float], bool]) -> Callable[[float, float], float]:
+    return lambda x, y: 1.0 if compare(x, y) else 0.0
+
+
+CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e, "inf": inf, "nan": nan}
+
+
+def parse_constant(text: str) -> float:
+    """Return the float nearest to a constant, given its text: a decimal number or a name such as `pi`."""
+    named = CONSTANTS.get(text)
+    return float(text) if named is None else named
+
+
+def _lazy_operation(module: str, name: str) -> Callable[..., float]:
+    """Return an operation whose module is imported when it is first called."""
+    return lambda *xs: importlib.import_module(f"autodiff_cli.numbers.{module}").OPERATIONS[name](*xs)
+
+
+# Operations in modules that are imported only when needed, so that other formulas start faster.
+_LAZY_OPERATIONS = {
+    "special_functions": (
+        "erfi", "erfinv", "exp_square", "exp_over_x", "cosh_over_x", "sinc_derivative", "sinhc", "sinhc_derivative",
+        "lambertw", "lambertw_plus_1", "lambertw_slope",
+        "Ei", "Si", "Ci", "Shi", "Chi", "chirp_sine", "chirp_cosine", "fresnels", "fresnelc",
+    ),
+    "gamma_functions": (
+        "gamma", "lgamma", "digamma", "polygamma", "digamma_difference", "polygamma_difference", "beta", "beta_slope",
+        "gamma_density", "gammainc", "gammaincc",
+    ),
+}  # fmt: skip
+
+# fmt: off
+OPERATIONS: dict[str, Callable[..., float]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": divide, "neg": operator.neg,
+    "quotient_slope": lambda x, y: divide(divide(x, y), y),
+    "mod": modulus,
+    "eq": _comparison(operator.eq), "ne": _comparison(operator.ne), "lt": _comparison(operator.lt),
+    "le": _comparison(operator.le), "gt": _comparison(operator.gt), "ge": _comparison(operator.ge),
+    "and": _comparison(lambda x, y: x != 0 and y != 0), "or": _comparison(lambda x, y: x != 0 or y != 0),
+    "not": lambda x: 0.0 if x else 1.0,
+    "abs": abs, "sign": signum, "floor": floor, "ceil": ceil, "round": nearest,
+    "where": lambda condition, a, b: a if condition else b,
+    "max": largest, "min": smallest, "clip": clip,
+    "relu": lambda x: 0.0 if x <= 0 else x,
+    "heaviside": lambda x: x if x != x else 0.5 * (signum(x) + 1.0),
+    "where_defined": lambda z, slope: slope if z == z else nan,
+    **ELEMENTARY,
+    **ACTIVATIONS,
+    **{op: _lazy_operation(module, op) for module, ops in _LAZY_OPERATIONS.items() for op in ops},
+}
+# fmt: on
+
+FLOATS: Kind[float] = Kind("floats", OPERATIONS, parse_constant)
+
+
+# --- Perturbed floats ---
+
+Operation: TypeAlias = Callable[..., Any]
+
+# These are module constants and not fields of a record because every perturbed operation reads some of them.
+EPSILON = sys.float_info.epsilon  # one ulp of 1
+PERTURBED_RUNS = (0, 1, 2)  # a single run may leave an inaccurate result unchanged by chance
+MAX_PERTURBATION_ULPS = 8  # ulps: more than rounding errors of most operations, yet few digits
+_FACTOR_PERIOD = 509  # factors until they repeat: a prime, so that similar parts of a formula get different ones
+SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
+UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
+FRESNEL_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
+MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
+SHORT_LIMIT = 2.0**43  # from here on, every float is a multiple of 1/1024 and looks short
+
+
+def perturbation_ulps(way: int, count: int) -> list[int]:
+    """Return the perturbations of one run, in ulps.
+
+    They are irregular, so that the two parts of a difference are not perturbed equally, and their mean is about 0, so
+    that errors do not accumulate in long sums.
+
+    Args:
+        way: the run, one of `PERTURBED_RUNS`.
+        count: the number of perturbations.
+    """
+    # The third run uses other bits of the hash.
+    first = [_hashed_ulps(k, shift=20 if way == 2 else 12) for k in range(1, count + 1)]
+    # The second run does not exactly negate the first, so a result unchanged in one by chance changes in the other.
+    return [-units + (k**3 + k) % 7 - 3 or 1 for k, units in enumerate(first)] if way == 1 else first
+
+
+def _hashed_ulps(k: int, shift: int) -> int:
+    for _ in range(2):
+        k = ((k ^ (k >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    units = (k >> shift) % (2 * MAX_PERTURBATION_ULPS) - MAX_PERTURBATION_ULPS
+    return units if units < 0 else units + 1
+
+
+@cache
+def _run_factors(way: int) -> list[float]:
+    """Return the factors by which one run perturbs its results, in order."""
+    return [1 + units * EPSILON for units in perturbation_ulps(way, _FACTOR_PERIOD)]
+
+
+class _FactorSequence:
+    """The sequence of factors that perturb results; it repeats after `_FACTOR_PERIOD` factors."""
+
+    def __init__(self) -> None:
+        self._factors: list[float] = []
+        self._at = -1
+        self.has_undecided = False  # whether a comparison has met a number that may be infinite only by overflow
+
+    def start(self, way: int) -> None:
+        self._factors, self._at = _run_factors(way), -1
+        self.has_undecided = False
+
+    def next(self) -> float:
+        """Return the next factor."""
+        self._at += 1
+        if self._at == _FACTOR_PERIOD:
+            self._at = 0
+        return self._factors[self._at]
+
+
+_FACTORS = _FactorSequence()
+
+
+def start_perturbed_run(way: int) -> Kind[float]:
+    """Start one of the `PERTURBED_RUNS`, and return its kind of number."""
+    _FACTORS.start(way)
+    return _perturbed_kinds()[way]
+
+
+def has_undecided_comparison() -> bool:
+    """Return whether a comparison in this run has met a number that may be infinite only by overflow."""
+    return _FACTORS.has_undecided
+
+
+def _perturb(z: float) -> float:
+    return z * _FACTORS.next() + (z - z)  # an infinity becomes nan, because it may be caused by overflow only
+
+
+def perturbed_table(
+    table: Mapping[str, Operation],
+    perturb: Operation,
+    lift_underflow: Callable[[Operation], Operation],
+    perturb_if_rounded: Callable[[Operation, Operation], Operation],
+    limit_phase: Callable[[Operation], Operation],
+) -> dict[str, Operation]:
+    """Return the functions of a table with perturbed results; exact results are not perturbed.
+
+    Args:
+        table: the functions by the names of operations.
+        perturb: perturbs a result.
+        lift_underflow: wraps a function so that a result that underflows from nonzero arguments becomes a tiny normal
+            number. Perturbed runs then differ where such a result matters.
+        perturb_if_rounded: wraps a function that is exact for short numbers so that only rounded results are perturbed.
+        limit_phase: wraps a Fresnel function so that it returns nan for arguments without digits for the phase
+            pi*x^2/2. All floats there are even, so perturbing them would not change the phase.
+    """
+
+    def perturbed(function: Operation) -> Operation:
+        return lambda *xs: perturb(function(*xs))
+
+    def perturbed_entry(name: str, function: Operation) -> Operation:
+        op = get_op(name)
+        if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGN_ONLY:
+            return function
+        if name in FRESNEL_OPS:
+            function = limit_phase(function)
+        if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
+            function = lift_underflow(function)
+        return perturb_if_rounded(function, perturb) if op.is_exact else perturbed(function)
+
+    return {name: perturbed_entry(name, function) for name, function in table.items()}
+
+
+def perturbed_constant(text: str, way: int = 0) -> float:
+    """Return the number for the text of a constant, perturbed if it is not exactly a float.
+
+    A constant that underflows becomes `UNDERFLOW_SUBSTITUTE`; one that overflows becomes nan.
+    """
+    value = parse_constant(text)
+    if is_short(value) and is_exactly(text, value):
+        return value
+    if math.isinf(value) and text not in CONSTANTS:
+        return math.nan
+    return (UNDERFLOW_SUBSTITUTE if value < SMALLEST_NORMAL else value) * (1 - EPSILON if way == 1 else 1 + EPSILON)
+
+
+def is_short(x: float) -> bool:
+    """Return whether a number can be assumed exact because it is short (2, 0.25): a multiple of 1/1024 below the
+    limit."""
+    return -SHORT_LIMIT < x < SHORT_LIMIT and (x * 1024).is_integer()
+
+
+def _lift_underflow(function: Operation) -> Operation:
+    def value(*xs: float) -> float:
+        z: float = function(*xs)
+        return math.copysign(UNDERFLOW_SUBSTITUTE, z) if -SMALLEST_NORMAL < z < SMALLEST_NORMAL and all(xs) else z
+
+    return value
+
+
+def _perturb_if_rounded(function: Operation, move: Operation) -> Operation:
+    def value(*xs: float) -> Any:
+        z = function(*xs)
+        return z if is_short(z) and all(map(is_short, xs)) else move(z)
+
+    return value
+
+
+def _limit_phase(function: Operation) -> Operation:
+    return lambda x: math.nan if abs(x) > MAX_FRESNEL_ARGUMENT else function(x)
+
+
+def _watch_comparison(function: Operation) -> Operation:
+    def truth(a: float, b: float) -> float:
+        if a - a != 0 or b - b != 0:
+            _FACTORS.has_undecided = True
+        return function(a, b)  # type: ignore[no-any-return]
+
+    return truth
+
+
+class _PerturbedDerivative(float):
+    """A derivative: products and sums of the forward and reverse loops are perturbed too."""
+
+    __slots__ = ()
+
+    def __mul__(self, other: float) -> _PerturbedDerivative:
+        a, b = float(self), float(other)
+        z = a * b
+        if b in _ONES:
+            return _PerturbedDerivative(z)
+        if -SMALLEST_NORMAL < z < SMALLEST_NORMAL:
+            return _PerturbedDerivative(math.copysign(UNDERFLOW_SUBSTITUTE, z) * _FACTORS.next() if a and b else z)
+        return _PerturbedDerivative(z if is_short(z) and is_short(a) and is_short(b) else z * _FACTORS.next())
+
+    def __add__(self, other: float) -> _PerturbedDerivative:
+        a, b = float(self), float(other)
+        z = a + b
+        return _PerturbedDerivative(z if is_short(z) and is_short(a) and is_short(b) else z * _FACTORS.next())
+
+    __rmul__, __radd__ = __mul__, __add__
+
+    def __neg__(self) -> _PerturbedDerivative:
+        return _PerturbedDerivative(float.__neg__(self))
+
+    def __sub__(self, other: float) -> _PerturbedDerivative:
+        return self + -other
+
+    def __rsub__(self, other: float) -> _PerturbedDerivative:
+        return -self + other
+
+    def __truediv__(self, other: float) -> _PerturbedDerivative:
+        return _PerturbedDerivative(_perturbed_kinds()[0].table["div"](float(self), float(other)))
+
+
+_ONES = (1.0, -1.0)
+_SIGN_ONLY = ("neg", "abs", "where_defined")  # they change only the sign, or nothing
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+@cache
+def _perturbed_kinds() -> list[Kind[float]]:
+    table = perturbed_table(FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
+    table |= {name: _watch_comparison(table[name]) for name in COMPARISONS}
+    kind: Kind[float] = Kind("perturbed floats", table, perturbed_constant, {})
+    return [
+        kind.with_constants(partial(perturbed_constant, way=way), _PerturbedDerivative) for way in PERTURBED_RUNS
+    ]

@@ -1,1 +1,0 @@
-"""Floats: the table, and a module per family of functions."""

@@ -1,0 +1,446 @@
+"""Special functions for floats: error functions, derivatives of sinc, Lambert's W, and integrals, by IEEE 754.
+
+The integrals (exponential, sine, cosine, Fresnel) use their power series near 0 and their asymptotic series for large
+arguments. In between they use a continued fraction, or the midpoint rule for an integrand that decays so fast that the
+rule is accurate to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from math import copysign, inf, nan, pi
+
+from autodiff_cli.numbers.float_functions import (
+    cosh,
+    divide,
+    exp,
+    is_derivative_order,
+    is_odd,
+    product_error,
+    ratio_series,
+    sin,
+    sinc,
+    sinh,
+)
+
+# --- Error functions ---
+
+
+def exp_square(x: float) -> float:
+    """exp(x²), corrected for the rounding error of the square."""
+    z = exp(x * x)
+    return z + z * product_error(x, x) if z < inf else z
+
+
+def erfi(x: float) -> float:
+    """2/√π times the integral of exp(t²) from 0 to x: by its power series, or by the asymptotic series of Dawson's
+    function.
+
+    The power series is corrected to first order for the rounding error of the square.
+    """
+    if abs(x) > 7:
+        return (
+            x
+            if math.isinf(x)
+            else exp_square(x) / x / math.sqrt(pi) * ratio_series(lambda k: (2 * k - 1) / (2 * x * x))
+        )
+    total = ratio_series(lambda k: x * x * (2 * k - 1) / (k * (2 * k + 1)))
+    if abs(x) > 1:
+        total += product_error(x, x) * (math.exp(x * x) - total) / (2 * x * x)
+    return 2 / math.sqrt(pi) * x * total
+
+
+def erfinv(x: float) -> float:
+    """The inverse of erf on [-1, 1]: Winitzki's approximation, then Halley's method for erf, or for erfc where that is
+    more accurate."""
+    size = abs(x)
+    if not size < 1:
+        return copysign(inf, x) if size == 1 else nan
+    if size < 1e-8:
+        return math.sqrt(pi) / 2 * x
+    half = math.log1p(-size * size) / 2
+    middle = 2 / (pi * 0.147) + half
+    y = math.sqrt(-2 * half / 0.147 / (math.sqrt(middle * middle - 2 * half / 0.147) + middle))
+    for _ in range(3):
+        excess = math.erf(y) - size if size < 0.5 else 1 - size - math.erfc(y)
+        step = excess * exp_square(y) * math.sqrt(pi) / 2
+        y -= step / (1 + y * step)
+    return copysign(y, x)
+
+
+# --- exp(x)/x, sinc, sinhc and their derivatives ---
+
+
+def exp_over_x(x: float) -> float:
+    """exp(x)/x; for large x as exp(x/2)/x·exp(x/2), because exp(x) overflows before the quotient does."""
+    if x < 700:
+        return divide(exp(x), x)
+    half = exp(x / 2)
+    return half / x * half if x < inf else x
+
+
+def cosh_over_x(x: float) -> float:
+    """cosh(x)/x."""
+    return divide(cosh(x), x) if abs(x) < 700 else exp_over_x(abs(x)) / 2 * copysign(1.0, x)
+
+
+def _sine_derivative(n: float, x: float) -> float:
+    """sin(x + nπ/2), the n-th derivative of the sine."""
+    quarter_turns = n % 4
+    if quarter_turns % 2 == 0:
+        return sin(x) if quarter_turns == 0 else -sin(x)
+    return math.cos(x) if quarter_turns == 1 else -math.cos(x)
+
+
+def sinc_derivative(n: float, x: float) -> float:
+    """The n-th derivative of sin(x)/x for an integer n from 0.
+
+    It uses the recurrence x·s_n + n·s_(n-1) = sin(x + nπ/2), which follows from differentiating x·sinc(x) = sin(x) n
+    times. The forward recurrence damps errors by k/x in each step. Near 0 the backward recurrence is used, which damps
+    errors by x/k. It starts at an order so high that its starting value 0 has no effect on the result.
+    """
+    if not is_derivative_order(n) or x != x:
+        return nan
+    if math.isinf(x):
+        return 0.0
+    if abs(x) > n + 1:
+        return _sinc_forward_recurrence(n, x)
+    k = n + 2
+    left = abs(x) / (n + 1)
+    while left > 1e-19:
+        left *= abs(x) / k
+        k += 1
+    value = 0.0
+    while k > n:
+        value = (_sine_derivative(k, x) - x * value) / k
+        k -= 1
+    return value
+
+
+def _sinc_forward_recurrence(n: float, x: float) -> float:
+    value = math.sin(x) / x
+    k = 1.0
+    while k <= n:
+        value = (_sine_derivative(k, x) - k * value) / x
+        k += 1
+    return value
+
+
+def sinhc(x: float) -> float:
+    """sinh(x)/x, and 1 at 0."""
+    if x == 0:
+        return 1.0
+    return sinh(x) / x if abs(x) < 700 else exp_over_x(abs(x)) / 2
+
+
+def sinhc_derivative(n: float, x: float) -> float:
+    """The n-th derivative of sinh(x)/x for an integer n from 0.
+
+    For large x it uses the recurrence x·s_n + n·s_(n-1) = sinh(x) or cosh(x). Near 0 it uses the power series
+    Σ x^(2k-n)/((2k+1)·(2k-n)!), from the first k with 2k >= n, whose terms all have the same sign.
+    """
+    if not is_derivative_order(n) or x != x:
+        return nan
+    if math.isinf(x):
+        return -inf if x < 0 and is_odd(n) else inf
+    if abs(x) > 3 * (1 + n):
+        return _sinhc_forward_recurrence(n, x)
+    degree = n % 2
+    power = x if degree == 1 else 1.0
+    total = 0.0
+    previous = nan
+    while total != previous:
+        previous = total
+        total += power / (n + degree + 1)
+        power *= x * x / ((degree + 1) * (degree + 2))
+        degree += 2
+    return total
+
+
+def _sinhc_forward_recurrence(n: float, x: float) -> float:
+    even = sinhc(x)
+    odd = cosh_over_x(x)
+    if math.isinf(even):
+        return odd if is_odd(n) else even
+    value = even
+    k = 1.0
+    while k <= n:
+        value = (odd if is_odd(k) else even) - k * value / x
+        k += 1
+    return value
+
+
+# --- Lambert's W ---
+
+# 1/e as a rounded number, and its rounding error: the branch point is -1/e.
+INVERSE_E, INVERSE_E_ERROR = 0.36787944117144233, -1.2428753672788363e-17
+
+
+def lambertw(x: float) -> float:
+    """The principal branch of the inverse of w·exp(w), for x >= -1/e.
+
+    Near the branch point it uses the power series of 1 + W, and around 0 Halley's method for w·exp(w) - x. Above 3 it
+    uses Newton's method for w + log(w) - log(x), because exp(w) would overflow or lose digits.
+    """
+    if x == 0 or x == inf:
+        return x
+    if not x >= -INVERSE_E:
+        return nan
+    if x < -0.25:
+        return lambertw_plus_1(x) - 1
+    if x > 3:
+        return _lambertw_large(x)
+    w = x / (1 + x) if x < 1 else math.log1p(x) * 0.75
+    for _ in range(6):
+        excess = w - x * math.exp(-w)
+        w -= excess / (1 + w - (w + 2) * excess / (2 * w + 2))
+    return w
+
+
+def _lambertw_large(x: float) -> float:
+    log_x = math.log(x)
+    w = log_x - math.log(log_x) if log_x > 1.5 else 1.0
+    for _ in range(6):
+        w -= w / (1 + w) * (w + math.log(w) - log_x)
+    return w
+
+
+def lambertw_plus_1(x: float) -> float:
+    """1 + lambertw(x), accurate near the branch point, where it is about √(2(1 + e·x)) and its derivative infinite."""
+    if not x >= -INVERSE_E:
+        return nan
+    if x >= -0.25:
+        return 1 + lambertw(x)
+    p = math.sqrt(2 * math.e * max(x + INVERSE_E + INVERSE_E_ERROR, 0.0))
+    total = 0.0
+    for coefficient in branch_series():
+        total = (total + coefficient) * p
+    return total
+
+
+def lambertw_slope(x: float) -> float:
+    """The derivative of W, 1/(exp(W)·(1 + W)); for x > 1 as 1/(exp(W) + x), which depends less on the error of W."""
+    w = lambertw(x)
+    return 1 / (math.exp(w) + x) if x > 1 else divide(1.0, exp(w) * lambertw_plus_1(x))
+
+
+@cache
+def branch_series() -> list[float]:
+    """The coefficients of 1 + W in powers of p = √(2(1 + e·x)), highest power first.
+
+    The recurrence is from Corless et al. (1996), "On the Lambert W function", equations 4.23 and 4.24.
+    """
+    mu, alpha = [-1.0, 1.0], [2.0, -1.0]
+    for k in range(2, 60):
+        alpha.append(sum(mu[j] * mu[k + 1 - j] for j in range(2, k)))
+        mu.append((k - 1) / (k + 1) * (mu[k - 2] / 2 + alpha[k - 2] / 4) - alpha[k] / 2 - mu[k - 1] / (k + 1))
+    return mu[:0:-1]
+
+
+# fmt: off
+SPECIAL: dict[str, Callable[..., float]] = {
+    "exp_square": exp_square, "erfi": erfi, "erfinv": erfinv,
+    "exp_over_x": exp_over_x, "cosh_over_x": cosh_over_x,
+    "sinc": sinc, "sinc_derivative": sinc_derivative, "sinhc": sinhc, "sinhc_derivative": sinhc_derivative,
+    "lambertw": lambertw, "lambertw_plus_1": lambertw_plus_1, "lambertw_slope": lambertw_slope,
+}
+# fmt: on
+
+
+EULER = 0.5772156649015329  # γ
+
+
+# --- Exponential, sine and cosine integrals ---
+
+
+def exponential_integral(x: float) -> float:
+    """Ei(x), the principal value of the integral of exp(t)/t from -∞ to x.
+
+    Below -1 it uses the continued fraction of E1, up to 50 the power series γ + log|x| + Σ x^k/(k·k!), and above 50 the
+    asymptotic series exp(x)/x·Σ k!/x^k.
+    """
+    if x > 50:
+        return exp_over_x(x) * ratio_series(lambda k: k / x)
+    if x == 0:
+        return -inf
+    if x < -1:
+        return -math.exp(x) * _exponential_fraction(-x)
+    return x * ratio_series(lambda k: x * k / ((k + 1) * (k + 1))) + (math.log(abs(x)) + EULER)
+
+
+def _exponential_fraction(t: float) -> float:
+    """The continued fraction 1/(t + 1 - 1/(t + 3 - 4/(t + 5 - …))) for t >= 1, evaluated backward."""
+    k = math.floor(20 + 100 / t)
+    tail = t + 2 * k + 1
+    while k > 0:
+        tail = t + 2 * k - 1 - k * k / tail
+        k -= 1
+    return 1 / tail
+
+
+def _sine_series(x: float, square: float) -> float:
+    """x·Σ square^k/((2k+1)·(2k+1)!) from k = 0: Si if square is -x², Shi if it is x²."""
+    return x * ratio_series(lambda k: square * (2 * k - 1) / (2 * k * (2 * k + 1) * (2 * k + 1)))
+
+
+def _cosine_series(x: float, square: float) -> float:
+    """γ + log(x) + Σ square^k/(2k·(2k)!) from k = 1: Ci if square is -x², Chi if it is x²."""
+    total = ratio_series(lambda k: square * k / ((2 * k + 1) * (2 * k + 2) * (k + 1)))
+    return EULER + math.log(x) + square / 4 * total
+
+
+def _auxiliary_sum(x: float, f_factor: float, g_factor: float) -> float:
+    """The oscillating part of Si and Ci for x > 2: f·f_factor + g·g_factor, with the auxiliary functions f and g.
+
+    g - i·f is exp(ix)·E1(ix), computed by its complex continued fraction, evaluated backward. Above 60, f and g are
+    computed by their asymptotic series.
+    """
+    if x > 60:
+        f = ratio_series(lambda k: -2 * k * (2 * k - 1) / x / x) / x
+        g = ratio_series(lambda k: -2 * k * (2 * k + 1) / x / x) / x / x
+        return f * f_factor + g * g_factor
+    real = 0.0
+    imaginary = 0.0
+    k = math.floor(20 + 200 / x)
+    while k > 0:
+        # 1/(ix + 2k - 1 - k²·tail)
+        a = 2 * k - 1 - k * k * real
+        b = x - k * k * imaginary
+        real = a / (a * a + b * b)
+        imaginary = -b / (a * a + b * b)
+        k -= 1
+    return real * g_factor - imaginary * f_factor
+
+
+def sine_integral(x: float) -> float:
+    """Si(x), the integral of sin(t)/t from 0 to x."""
+    size = abs(x)
+    if size <= 2:
+        return _sine_series(x, -x * x)
+    if size < inf:
+        return copysign(pi / 2 - _auxiliary_sum(size, math.cos(size), math.sin(size)), x)
+    return copysign(pi / 2, x) if x == x else x
+
+
+def cosine_integral(x: float) -> float:
+    """Ci(x), minus the integral of cos(t)/t from x to ∞; complex below 0, so nan."""
+    if not x > 0:
+        return -inf if x == 0 else nan
+    if x <= 2:
+        return _cosine_series(x, -x * x)
+    return _auxiliary_sum(x, math.sin(x), -math.cos(x)) if x < inf else 0.0
+
+
+def hyperbolic_sine_integral(x: float) -> float:
+    """Shi(x), the integral of sinh(t)/t from 0 to x; for |x| > 20 as Ei(|x|)/2 with the sign of x."""
+    return copysign(exponential_integral(abs(x)) / 2, x) if abs(x) > 20 else _sine_series(x, x * x)
+
+
+def hyperbolic_cosine_integral(x: float) -> float:
+    """Chi(x) = γ + log(x) + the integral of (cosh(t) - 1)/t from 0 to x; complex below 0, so nan."""
+    if not x > 0:
+        return -inf if x == 0 else nan
+    return exponential_integral(x) / 2 if x > 20 else _cosine_series(x, x * x)
+
+
+# --- Fresnel integrals ---
+
+
+def _fresnel_phase(x: float) -> float:
+    """x² modulo 4, in [-2, 2], corrected for the rounding error of the square."""
+    if not abs(x) < 2.0**53:
+        return 0.0 if math.isfinite(x) else nan  # every float this large is even
+    turn = x * x % 4 + product_error(x, x)
+    return turn - 4 * math.floor(turn / 4 + 0.5)
+
+
+def chirp_sine(x: float) -> float:
+    """sin(πx²/2)."""
+    turn = _fresnel_phase(x)
+    # measured from the nearest zero of the sine, 0 or ±2
+    return math.sin(pi / 2 * (turn if abs(turn) <= 1 else copysign(2.0, turn) - turn))
+
+
+def chirp_cosine(x: float) -> float:
+    """cos(πx²/2)."""
+    return math.sin(pi / 2 * (1 - abs(_fresnel_phase(x))))
+
+
+def fresnel_sine(x: float) -> float:
+    """S(x), the integral of sin(πt²/2) from 0 to x."""
+    size = abs(x)
+    if size < 1.2:
+        return x * x * x * (pi / 6) * _fresnel_series(x, 1.0)
+    if size < inf:
+        oscillation = _fresnel_auxiliary_sum(size, chirp_cosine(x), chirp_sine(x))
+        return copysign(0.5 - oscillation - _midpoint_residue(size, -1.0), x)
+    return copysign(0.5, x) if x == x else x
+
+
+def fresnel_cosine(x: float) -> float:
+    """C(x), the integral of cos(πt²/2) from 0 to x."""
+    size = abs(x)
+    if size < 1.2:
+        return x * _fresnel_series(x, 0.0)
+    if size < inf:
+        oscillation = _fresnel_auxiliary_sum(size, -chirp_sine(x), chirp_cosine(x))
+        return copysign(0.5 - oscillation - _midpoint_residue(size, 1.0), x)
+    return copysign(0.5, x) if x == x else x
+
+
+def _fresnel_series(x: float, first: float) -> float:
+    """The power series of C (first = 0) or S (first = 1), divided by its leading term: in powers of (πx²/2)²."""
+    w = pi / 2 * x * x
+    return ratio_series(
+        lambda k: -w * w * (4 * k + 2 * first - 3) / ((2 * k + first) * (2 * k + first - 1) * (4 * k + 2 * first + 1))
+    )
+
+
+def _fresnel_auxiliary_sum(x: float, f_factor: float, g_factor: float) -> float:
+    """The oscillation of the Fresnel integrals around 1/2 for x > 1.2: f·f_factor + g·g_factor.
+
+    Above 6, the auxiliary functions f and g are computed by their asymptotic series (Abramowitz and Stegun 7.3.27,
+    7.3.28) with t = 1/(πx²): f = (1 - 1·3·t² + 1·3·5·7·t⁴ - …)/(πx), g = (t - 1·3·5·t³ + …)/(πx). Up to 6, they are a
+    complex error function, computed by the midpoint rule for its integral; `_midpoint_residue` is the error of the
+    rule.
+    """
+    f = 0.0
+    g = 0.0
+    if x > 6:
+        t = 1 / (pi * x) / x
+        term = 1 / (pi * x)
+        for k in range(10):
+            f += term
+            g += term * (4 * k + 1) * t
+            term *= -(4 * k + 1) * t * (4 * k + 3) * t
+        return f * f_factor + g * g_factor
+    w = pi / 2 * x * x
+    for k in range(13):
+        u = (k / 2 + 0.25) * (k / 2 + 0.25)
+        height = math.exp(-u) / (u * u + w * w)
+        f += height * w
+        g += height * u
+    return x / (2 * math.sqrt(pi)) * (f * f_factor + g * g_factor)
+
+
+def _midpoint_residue(x: float, side: float) -> float:
+    """The error of the midpoint rule for C (side 1) or S (side -1): from (1 + i)/(1 + exp(a - ia)), a = 2·π^1.5·x."""
+    if x > 6:
+        return 0.0
+    a = 2 * pi * math.sqrt(pi) * x
+    real = 1 + math.exp(a) * math.cos(a)
+    imaginary = -math.exp(a) * math.sin(a)
+    return (real + side * imaginary) / (real * real + imaginary * imaginary)
+
+
+# fmt: off
+INTEGRALS: dict[str, Callable[..., float]] = {
+    "Ei": exponential_integral, "Si": sine_integral, "Ci": cosine_integral,
+    "Shi": hyperbolic_sine_integral, "Chi": hyperbolic_cosine_integral,
+    "chirp_sine": chirp_sine, "chirp_cosine": chirp_cosine, "fresnels": fresnel_sine, "fresnelc": fresnel_cosine,
+}
+# fmt: on
+
+OPERATIONS: dict[str, Callable[..., float]] = SPECIAL | INTEGRALS

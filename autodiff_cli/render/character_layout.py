@@ -1,0 +1,419 @@
+"""Layout of a graph drawn in characters: boxes in layers from left to right, joined by lines.
+
+Lines from different boxes share a cell only where they cross at right angles, so that each can be followed. The steps
+are those of Sugiyama, Tagawa and Toda (1981): assign layers, order each layer by barycentres, choose rows, route lines.
+Between two layers lines run through a channel as on a circuit board (Hashimoto and Stevens, 1971): each line enters in
+a row from the left, turns into one vertical track, and leaves in some rows to the right.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# --- Channels ---
+
+
+class ChannelLine(NamedTuple):
+    """A line through a channel: the row in which it enters and the rows in which it leaves.
+
+    No two lines of a channel enter in the same row, and no two leave in the same row.
+    """
+
+    entry_row: int
+    exit_rows: tuple[int, ...]
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether the line needs no track."""
+        return all(row == self.entry_row for row in self.exit_rows)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last row of the vertical part."""
+        return min(self.entry_row, *self.exit_rows), max(self.entry_row, *self.exit_rows)
+
+    @property
+    def turn_order(self) -> tuple[int, int]:
+        """Sort key for turning with few crossings: of lines that go up the highest first, of others the lowest."""
+        top, bottom = self.span
+        return (self.entry_row if self.entry_row - top > bottom - self.entry_row else -self.entry_row), self.entry_row
+
+
+def assign_tracks(lines: Sequence[ChannelLine]) -> dict[ChannelLine, int] | None:
+    """Assign a track, counted from the left, to each line that is not straight, so that lines at most cross.
+
+    If a line leaves in the row in which another enters, the other must turn first, or they would overlap. Such
+    constraints may form a cycle; then None is returned, and one side of the channel has to be moved.
+    """
+    entering = {line.entry_row: line for line in lines if not line.is_straight}
+    later: dict[ChannelLine, set[ChannelLine]] = {line: set() for line in entering.values()}
+    for line in entering.values():
+        for row in line.exit_rows:
+            if entering.get(row, line) is not line:
+                later[entering[row]].add(line)
+    waiting_for = dict.fromkeys(later, 0)
+    for line in itertools.chain.from_iterable(later.values()):
+        waiting_for[line] += 1
+    ready = [line.turn_order for line, count in waiting_for.items() if not count]
+    heapq.heapify(ready)
+    earliest = dict.fromkeys(later, 0)
+    occupied: list[list[tuple[int, int]]] = []
+    tracks: dict[ChannelLine, int] = {}
+    while ready:
+        line = entering[heapq.heappop(ready)[1]]
+        tracks[line] = track = _occupy_track(occupied, line.span, earliest[line])
+        for other in later[line]:
+            earliest[other] = max(earliest[other], track + 1)
+            waiting_for[other] -= 1
+            if not waiting_for[other]:
+                heapq.heappush(ready, other.turn_order)
+    return tracks if len(tracks) == len(later) else None
+
+
+def _occupy_track(occupied: list[list[tuple[int, int]]], span: tuple[int, int], earliest: int) -> int:
+    """Occupy the rows of a span in the first track, not before `earliest`, where they are free; return the track."""
+    top, bottom = span
+    track = earliest
+    while track < len(occupied) and any(top <= last and first <= bottom for first, last in occupied[track]):
+        track += 1
+    occupied.extend([] for _ in range(track + 1 - len(occupied)))
+    occupied[track].append(span)
+    return track
+
+
+# --- Boxes and lines ---
+
+MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second, and nobody can follow them
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSettings:
+    """Distances in terminal columns, and parameters of the ordering of layers."""
+
+    sweeps: int = 6  # passes over the layers in both directions; more hardly reduce crossings
+    straightness: int = 8  # weight of a line that passes a layer, relative to a box: long lines stay straight
+    before_tracks: int = 1  # columns between a box and the first vertical track
+    track: int = 2  # columns between vertical tracks
+    after_tracks: int = 2  # columns between the last track and the next box, for the arrow head
+
+
+_SETTINGS = LayoutSettings()
+
+
+class TooManyItemsError(ValueError):
+    """The graph has more boxes and lines than a drawing in characters can show."""
+
+
+class Extent(NamedTuple):
+    """A size in terminal columns and rows."""
+
+    width: int
+    height: int
+
+
+class Cell(NamedTuple):
+    """A cell of the drawing, counted from its upper left corner."""
+
+    column: int
+    row: int
+
+
+class Segment(NamedTuple):
+    """A part of a line between two layers.
+
+    Attributes:
+        source: the index of the box from which the line comes.
+        points: the cells of its ends and bends.
+        previous: the index of the segment that it continues; None if it begins at the box.
+    """
+
+    source: int
+    points: tuple[Cell, ...]
+    previous: int | None
+
+
+class BoxLayout(NamedTuple):
+    """A finished layout. Lines from the same box share segments.
+
+    Attributes:
+        extent: the size of the drawing.
+        origins: the upper left corner of every box.
+        segments: the segments of all lines.
+        last_segments: `last_segments[i][k]` is the index of the last segment of the line to box `i` from its `k`-th
+            input; that segment ends at the left of the box.
+    """
+
+    extent: Extent
+    origins: list[Cell]
+    segments: list[Segment]
+    last_segments: list[list[int]]
+
+    def segments_to(self, end: int) -> Iterator[Segment]:
+        """Yield the segments of a line from its last to its first; `end` is the index of the last."""
+        index: int | None = end
+        while index is not None:
+            yield self.segments[index]
+            index = self.segments[index].previous
+
+
+def lay_out_boxes(extents: Sequence[Extent], inputs: Sequence[Sequence[int]]) -> BoxLayout:
+    """Lay out the boxes of an acyclic graph; the result is deterministic.
+
+    Args:
+        extents: the size of each box, with at least one row per input.
+        inputs: for each box the indices of the boxes from which lines come; all of them are earlier.
+
+    Raises:
+        TooManyItemsError: for more than `MAX_ITEMS` boxes and waypoints.
+    """
+    if len(extents) > MAX_ITEMS:
+        raise TooManyItemsError
+    boxes = [_Item(*extent) for extent in extents]
+    layers = _assign_layers(boxes, inputs)
+    for box, sources in zip(boxes, inputs, strict=True):
+        for k, j in enumerate(sources):
+            _connect_box(boxes[j], box, (box.height - len(sources)) // 2 + k, layers)
+    _place_rows(layers)
+    _route_lines(layers)
+    segments, ends = _line_segments(boxes)
+    items = [item for layer in layers for item in layer]
+    width = max(item.column + item.width for item in items)
+    height = max(item.row + item.height for item in items)
+    return BoxLayout(Extent(width, height), [Cell(box.column, box.row) for box in boxes], segments, ends)
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A box, or the waypoint of a line in a layer that it passes, which has width 0."""
+
+    width: int
+    height: int
+    layer: int = 0
+    inputs: list[_Link] = field(default_factory=list)
+    users: list[_Link] = field(default_factory=list)
+    waypoints: list[_Item] = field(default_factory=list)  # of the line that leaves a box, in the layers after it
+    column: int = 0
+    row: int = 0
+    track: int | None = None  # column of the vertical part of its line; None if the line is straight
+
+    @property
+    def exit_row(self) -> int:
+        """The row in which the line leaves."""
+        return self.row + (self.height - 1) // 2
+
+
+class _Link(NamedTuple):
+    """A line from one layer to the next, which enters its target `row_offset` rows below the top."""
+
+    source: _Item
+    target: _Item
+    row_offset: int
+
+    @property
+    def entry_row(self) -> int:
+        """The row in which the line enters its target."""
+        return self.target.row + self.row_offset
+
+
+def _assign_layers(boxes: list[_Item], inputs: Sequence[Sequence[int]]) -> list[list[_Item]]:
+    """Put every box into the last possible layer before its users; return the layers."""
+    from_last = [0] * len(boxes)
+    for i in range(len(boxes) - 1, -1, -1):
+        for j in inputs[i]:
+            from_last[j] = max(from_last[j], from_last[i] + 1)
+    last = max(from_last)
+    layers: list[list[_Item]] = [[] for _ in range(last + 1)]
+    for box, distance in zip(boxes, from_last, strict=True):
+        box.layer = last - distance
+        layers[box.layer].append(box)
+    return layers
+
+
+def _connect_box(box: _Item, target: _Item, below: int, layers: list[list[_Item]]) -> None:
+    """Connect a box to a target in a later layer; all lines of a box share their waypoints."""
+    between = target.layer - box.layer - 1
+    while len(box.waypoints) < between:
+        waypoint = _Item(0, 1, box.layer + len(box.waypoints) + 1)
+        _link(box.waypoints[-1] if box.waypoints else box, waypoint, 0)
+        box.waypoints.append(waypoint)
+        layers[waypoint.layer].append(waypoint)
+        if sum(map(len, layers)) > MAX_ITEMS:
+            raise TooManyItemsError
+    _link(box.waypoints[between - 1] if between else box, target, below)
+
+
+def _link(source: _Item, target: _Item, below: int) -> None:
+    link = _Link(source, target, below)
+    source.users.append(link)
+    target.inputs.append(link)
+
+
+# --- order and rows
+
+
+def _place_rows(layers: list[list[_Item]]) -> None:
+    """Order each layer with few crossings, and choose rows so that lines are short and straight."""
+    for layer in layers:
+        _fit_rows(layer, [0.0] * len(layer))
+    best, fewest = [[*layer] for layer in layers], _count_crossings(layers)
+    for _ in range(_SETTINGS.sweeps):
+        for layer in layers:
+            _sort_and_fit_rows(layer, _rows_near_inputs(layer))
+        for layer in reversed(layers):
+            _sort_and_fit_rows(layer, _rows_near_users(layer))
+        crossings = _count_crossings(layers)
+        if crossings < fewest:
+            best, fewest = [[*layer] for layer in layers], crossings
+    for layer, order in zip(layers, best, strict=True):
+        layer[:] = order
+        _fit_rows(layer, [float(item.row) for item in layer])
+    for _ in range(_SETTINGS.sweeps):
+        for layer in layers:
+            _fit_rows(layer, _rows_near_inputs(layer))
+        for layer in reversed(layers):
+            _fit_rows(layer, _rows_near_users(layer))
+
+
+def _rows_near_inputs(layer: list[_Item]) -> list[float]:
+    """Return the best row of every item for the lines that enter it; without such lines its present row.
+
+    Lines that lead nowhere else count most.
+    """
+    pulls = (
+        [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs] for item in layer
+    )
+    return [_weighted_mean(pull, item.row) for pull, item in zip(pulls, layer, strict=True)]
+
+
+def _rows_near_users(layer: list[_Item]) -> list[float]:
+    """Return the best row of every item for the lines that leave it; without such lines its present row.
+
+    A line that continues to later layers counts most.
+    """
+    pulls = (
+        [
+            (link.entry_row - (item.exit_row - item.row), 1 if link.target.width else _SETTINGS.straightness)
+            for link in item.users
+        ]
+        for item in layer
+    )
+    return [_weighted_mean(pull, item.row) for pull, item in zip(pulls, layer, strict=True)]
+
+
+def _weighted_mean(rows: Sequence[tuple[int, float]], otherwise: int) -> float:
+    weights = sum(weight for _, weight in rows)
+    return sum(row * weight for row, weight in rows) / weights if rows else otherwise
+
+
+def _sort_and_fit_rows(layer: list[_Item], wanted: list[float]) -> None:
+    pairs = sorted(zip(wanted, layer, strict=True), key=lambda pair: pair[0])
+    layer[:] = [item for _, item in pairs]
+    _fit_rows(layer, [row for row, _ in pairs])
+
+
+def _fit_rows(layer: list[_Item], wanted: list[float]) -> None:
+    """Give items the rows closest to the wanted ones in least squares, in their order and without overlap.
+
+    After subtracting the heights of the items above, this is isotonic regression, which is solved by pooling adjacent
+    violators (Barlow et al., 1972).
+    """
+    above = [0, *itertools.accumulate(item.height for item in layer)]
+    pools: list[tuple[float, float, int]] = []  # mean, weight, number of items
+    for item, row, offset in zip(layer, wanted, above, strict=False):
+        mean, weight, count = row - offset, 1.0 if item.width else float(_SETTINGS.straightness), 1
+        while pools and pools[-1][0] >= mean:
+            before, heavier, more = pools.pop()
+            mean = (mean * weight + before * heavier) / (weight + heavier)
+            weight, count = weight + heavier, count + more
+        pools.append((mean, weight, count))
+    rows = itertools.chain.from_iterable(itertools.repeat(math.floor(mean + 0.5), count) for mean, _, count in pools)
+    for item, row, offset in zip(layer, rows, above, strict=False):
+        item.row = row + offset
+
+
+def _count_crossings(layers: list[list[_Item]]) -> int:
+    """Return the number of pairs of lines that cross."""
+    count = 0
+    for layer in layers:
+        entries: list[int] = []
+        for item in layer:
+            leaving = sorted(link.entry_row for link in item.users)
+            count += sum(len(entries) - bisect.bisect_right(entries, entry) for entry in leaving)
+            for entry in leaving:
+                bisect.insort(entries, entry)
+    return count
+
+
+# --- lines
+
+
+def _route_lines(layers: list[list[_Item]]) -> None:
+    """Choose the column of every item, and of the vertical part of every line that turns."""
+    column = 0
+    for k, layer in enumerate(layers):
+        for item in layer:
+            item.column = column
+        column += max(item.width for item in layer)
+        if k + 1 < len(layers):
+            tracks = _channel_tracks(layer, layers[k + 1 :])
+            for item, track in tracks.items():
+                item.track = column + _SETTINGS.before_tracks + _SETTINGS.track * track
+            column += (
+                _SETTINGS.before_tracks
+                + _SETTINGS.track * (1 + max(tracks.values(), default=-1))
+                + _SETTINGS.after_tracks
+            )
+    top = min(item.row for layer in layers for item in layer)
+    for item in itertools.chain.from_iterable(layers):
+        item.row -= top
+
+
+def _channel_tracks(layer: list[_Item], after: list[list[_Item]]) -> dict[_Item, int]:
+    """Return the tracks of the lines that leave a layer and turn; later layers are moved until tracks exist."""
+    lines = _channel_lines(layer)
+    step = 0
+    while (tracks := assign_tracks([*lines])) is None:
+        step = -step - 1 if step > 0 else 1 - step  # 1, -2, 3, …: moves to 1, -1, 2, … from the first position
+        for item in itertools.chain.from_iterable(after):
+            item.row += step
+        lines = _channel_lines(layer)
+    return {lines[line]: track for line, track in tracks.items()}
+
+
+def _channel_lines(layer: list[_Item]) -> dict[ChannelLine, _Item]:
+    """Return the lines through the channel after a layer, each with the item that it leaves."""
+    return {
+        ChannelLine(item.exit_row, tuple(link.entry_row for link in item.users)): item for item in layer if item.users
+    }
+
+
+def _line_segments(boxes: list[_Item]) -> tuple[list[Segment], list[list[int]]]:
+    """Return all segments, and for every box the indices of the last segments of its incoming lines."""
+    segments: list[Segment] = []
+    origin: dict[
+        _Item, tuple[int, int | None]
+    ] = {}  # index of the box whose line leaves an item, and of the segment that leads to the item
+    for i, box in enumerate(boxes):
+        origin[box] = i, None
+        for waypoint in box.waypoints:
+            origin[waypoint] = i, len(segments)
+            segments.append(_segment(waypoint.inputs[0], origin))
+    ends = []
+    for box in boxes:
+        ends.append([*range(len(segments), len(segments) + len(box.inputs))])
+        segments += [_segment(link, origin) for link in box.inputs]
+    return segments, ends
+
+
+def _segment(link: _Link, origin: dict[_Item, tuple[int, int | None]]) -> Segment:
+    source, entry = link.source, link.entry_row
+    turn = () if source.track is None else (Cell(source.track, source.exit_row), Cell(source.track, entry))
+    start, end = Cell(source.column + source.width, source.exit_row), Cell(link.target.column - 1, entry)
+    index, before = origin[source]
+    return Segment(index, (start, *turn, end), before)

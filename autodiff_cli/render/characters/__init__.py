@@ -1,1 +1,0 @@
-"""Graphs drawn in characters, and the walk through both passes."""

@@ -1,0 +1,697 @@
+"""Drawings of the graph of a trace: Mermaid, DOT (Graphviz) and SVG.
+
+`build_drawing` selects the nodes and edges to draw; the formats share its result. Nodes show values and adjoints, edges
+local derivatives. Text that the user typed is escaped in every format.
+
+The SVG image is self-contained and follows the reader's light or dark theme. For scripts, every node has the attributes
+`data-node`, `data-value` and `data-adjoint`, every edge `data-from`, `data-to` and `data-local`, with all digits. A
+duplicate of a node that is drawn elsewhere has `data-copy`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.views import Frame, fold_frames, frame_derivatives, frames
+from autodiff_cli.render.formatting import (
+    NumberFormat,
+    display_width,
+    pluralize,
+    shorten_middle,
+    shortest_text,
+    single_line,
+)
+from autodiff_cli.render.layout import (
+    TITLE_HEIGHT,
+    FrameSpec,
+    PartedLayout,
+    Point,
+    Rectangle,
+    Route,
+    Size,
+    layout_in_parts,
+    layout_with_lanes,
+    page_overflow,
+)
+from autodiff_cli.render.report import json_number
+
+# --- Nodes, edges and frames ---
+
+MAX_BOX_TITLE = 30  # characters; wider boxes make a drawing hard to read
+_MAX_INDENT = 8  # levels of indentation of nested frames in Mermaid and DOT
+_MERMAID_SAFE = frozenset(" .,+-=()/^_×")  # besides letters and digits, characters without a meaning in Mermaid
+
+
+class Role(enum.Enum):
+    """The role of a node, which decides its shape and colour."""
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    OPERATION = "operation"
+    OUTPUT = "output"
+    FOLDED = "folded"
+
+
+class Box(NamedTuple):
+    """A node of the drawing.
+
+    Attributes:
+        id: the id of the node in the trace; for a folded frame the id of its last node.
+        title: the label in at most `MAX_BOX_TITLE` characters.
+        value: its value, or that of the last node of a folded frame.
+        adjoint: its adjoint; None if no derivative passes through it.
+        node_count: the number of nodes of the trace that it stands for.
+    """
+
+    id: int
+    label: str
+    title: str
+    role: Role
+    value: Any
+    adjoint: Any
+    is_highlighted: bool
+    node_count: int = 1
+
+
+class Arrow(NamedTuple):
+    """An edge from a node to one of its users.
+
+    Attributes:
+        local: the local derivative; None if no derivative passes or it is not a number. Into a folded frame it is the
+            sum over all paths inside the frame.
+    """
+
+    source: int
+    target: int
+    local: Any
+    is_highlighted: bool
+
+
+class View(NamedTuple):
+    """The part of a graph to draw and what to highlight in it.
+
+    Attributes:
+        highlight: the variable whose paths to the output are highlighted.
+        only: draw only nodes that depend on this variable.
+        hide_constants: leave out nodes that depend on no variable.
+        fold: draw each frame without the output as one node.
+        find: draw only nodes whose label or operation matches this text, highlighted, and their neighbours. If a
+            label matches because that of an input does, only the input counts.
+    """
+
+    highlight: str | None = None
+    only: str | None = None
+    hide_constants: bool = False
+    fold: bool = False
+    find: str | None = None
+
+
+class Drawing(NamedTuple):
+    """The nodes and edges to draw, and frames around the nodes of a named intermediate or a call."""
+
+    trace: Trace
+    boxes: list[Box]
+    arrows: list[Arrow]
+    frames: list[Frame]
+
+
+WHOLE_GRAPH = View()
+
+
+def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
+    """Select the nodes, edges and frames of a trace to draw."""
+    shown = [True] * len(trace.tape) if view.only is None else _dependents(trace, view.only)
+    highlighted = [False] * len(trace.tape) if view.highlight is None else _dependents(trace, view.highlight)
+    if view.hide_constants:
+        constants = _constant_nodes(trace)
+        shown = [is_shown and not is_constant for is_shown, is_constant in zip(shown, constants, strict=True)]
+    chosen = [i for i, is_shown in enumerate(shown) if is_shown]
+    boxes = [
+        Box(i, *_label_and_title(trace, i), _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
+        for i in chosen
+    ]
+    arrows = [
+        Arrow(j, i, local, highlighted[i] and highlighted[j])
+        for i in chosen
+        for j, local in _inputs_with_locals(trace, i)
+        if shown[j]
+    ]
+    around = frames(trace, shown)
+    drawn = Drawing(trace, boxes, arrows, [frame._replace(label=safe_label(frame.label)) for frame in around])
+    if view.fold:
+        drawn = _fold_frames(drawn)
+    return _drop_call_names(drawn) if view.find is None else _matching_part(drawn, view.find)
+
+
+def searchable_names(drawn: Drawing) -> set[str]:
+    """Return the labels and operation names that `View.find` can match."""
+    return {name for box in drawn.boxes for name in (box.label, *_operation_names(drawn.trace, box))}
+
+
+def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]:
+    """Return the lines of text of a node.
+
+    These are its label, the number of nodes in a folded frame, the value unless the label is the value, and the adjoint
+    if there is one.
+
+    Args:
+        brief: use the title instead of the label.
+    """
+    value, texts = show(box.value), [box.title if brief else box.label]
+    if box.node_count > 1:
+        texts.append(f"{box.node_count} nodes inside")
+    if value != box.label:
+        texts.append(f"value {value}")
+    if box.adjoint is not None:
+        texts.append(f"adjoint {show(box.adjoint)}")
+    return texts
+
+
+def safe_label(text: str) -> str:
+    """Return a text on one line, with control characters and characters that XML forbids shown as codes."""
+    return single_line(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+
+
+def to_mermaid(drawn: Drawing, show: NumberFormat) -> str:
+    """Return a drawing as a Mermaid flowchart."""
+    written = ["flowchart LR"]
+    boxes = {box.id: box for box in drawn.boxes}
+
+    def node(i: int) -> str:
+        opening, closing = _MERMAID_SHAPES[boxes[i].role]
+        text = "<br/>".join(_mermaid_text(line) for line in box_lines(boxes[i], show))
+        kind = "highlighted" if boxes[i].is_highlighted else boxes[i].role.value
+        return f'n{i}{opening}"{text}"{closing}:::{kind}'
+
+    framed = {i for frame in drawn.frames for i in frame.members}
+    written += [f"  {node(box.id)}" for box in drawn.boxes if box.id not in framed]
+    for indent, k, is_start in _frame_outline(drawn.frames):
+        if is_start:
+            written.append(f'{indent}subgraph g{k}["{_mermaid_text(drawn.frames[k].label)}"]')
+            written += [f"{indent}  {node(i)}" for i in drawn.frames[k].members]
+        else:
+            written.append(f"{indent}end")
+    for arrow in drawn.arrows:
+        line = "==>" if arrow.is_highlighted else "-->"
+        label = "" if arrow.local is None else f'|"{_mermaid_text(show(arrow.local))}"|'
+        written.append(f"  n{arrow.source} {line}{label} n{arrow.target}")
+    written += [f"  classDef {kind} {style}" for kind, style in _MERMAID_STYLES.items()]
+    return "\n".join(written) + "\n"
+
+
+def to_dot(drawn: Drawing, show: NumberFormat) -> str:
+    """Return a drawing as a DOT graph for Graphviz."""
+    written = [
+        "digraph autodiff {",
+        f"  label={_dot_string(safe_label(drawn.trace.expression.text))};",
+        '  rankdir=LR; bgcolor="transparent";',
+        '  node [fontname="sans-serif", fontsize=11, style=filled];',
+        '  edge [fontname="sans-serif", fontsize=10];',
+    ]
+    for box in drawn.boxes:
+        text = _dot_string(*box_lines(box, show))
+        strong = ", penwidth=3" if box.is_highlighted else ""
+        written.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
+    for indent, k, is_start in _frame_outline(drawn.frames):
+        if is_start:
+            written.append(
+                f"{indent}subgraph cluster_{k} {{ label={_dot_string(drawn.frames[k].label)}; style=rounded;"
+            )
+            written.append(f"{indent}  {' '.join(f'n{i};' for i in drawn.frames[k].members)}")
+        else:
+            written.append(f"{indent}}}")
+    for arrow in drawn.arrows:
+        local = [] if arrow.local is None else [f"label={_dot_string(show(arrow.local))}"]
+        if arrow.is_highlighted:
+            local.append("penwidth=3")
+        attributes = f" [{', '.join(local)}]" if local else ""
+        written.append(f"  n{arrow.source} -> n{arrow.target}{attributes};")
+    return "\n".join([*written, "}"]) + "\n"
+
+
+def _label_and_title(trace: Trace, i: int) -> tuple[str, str]:
+    """Return the label and the title of a node."""
+    return safe_label(trace.labels[i]), safe_label(trace.naming.fit(i, MAX_BOX_TITLE))
+
+
+def _role(trace: Trace, i: int) -> Role:
+    node = trace.tape.nodes[i]
+    if i == trace.tape.outputs[0]:
+        return Role.OUTPUT
+    return Role.INPUT if node.is_input else Role.CONSTANT if node.is_constant else Role.OPERATION
+
+
+def _inputs_with_locals(trace: Trace, i: int) -> Iterator[tuple[int, Any]]:
+    """Yield the inputs of a node with the local derivative for each; None if no derivative passes."""
+    locals_ = {given.position: given.local for given in trace.contributions[i]}
+    for k, j in enumerate(trace.tape.inputs[i]):
+        yield j, locals_.get(k)
+
+
+def _dependents(trace: Trace, name: str) -> list[bool]:
+    """Return for every node whether it depends on the variable, or is the variable."""
+    leaf = trace.expression.leaves[name]
+    depends: list[bool] = []
+    for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
+        depends.append(node is leaf or any(depends[j] for j in inputs))
+    return depends
+
+
+def _constant_nodes(trace: Trace) -> list[bool]:
+    """Return for every node whether it depends only on constants; never for the output."""
+    is_constant: list[bool] = []
+    for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
+        is_constant.append(not node.is_input and all(is_constant[j] for j in inputs))
+    is_constant[trace.tape.outputs[0]] = False
+    return is_constant
+
+
+def _fold_frames(drawn: Drawing) -> Drawing:
+    """Return the drawing with every frame that does not contain the output as one node."""
+    trace = drawn.trace
+    left, folds = fold_frames(drawn.frames, trace.tape.outputs[0])
+    hidden = {i for whole in folds for i in whole.members}
+    last = {whole.members[-1]: whole for whole in folds}
+    boxes = {
+        box.id: box._replace(
+            label=last[box.id].label, title=last[box.id].label, role=Role.FOLDED, node_count=len(last[box.id].members)
+        )
+        if box.id in last
+        else box
+        for box in drawn.boxes
+        if box.id in last or box.id not in hidden
+    }
+    arrows = [arrow for arrow in drawn.arrows if arrow.target not in hidden]
+    arrows += [
+        Arrow(j, i, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
+        for i, whole in last.items()
+        for j, rate in frame_derivatives(trace, whole.members).items()
+        if j in boxes
+    ]
+    arrows.sort(key=lambda arrow: arrow.target)
+    return Drawing(trace, [*boxes.values()], arrows, left)
+
+
+def _drop_call_names(drawn: Drawing) -> Drawing:
+    """Remove the call from the labels of nodes that stand in the frame of this call."""
+    naming = drawn.trace.naming
+    known = {i for frame in drawn.frames for i in frame.members if safe_label(naming.calls[i]) == frame.label}
+    boxes = [
+        box._replace(
+            label=safe_label(naming.label_in_call(box.id)),
+            title=safe_label(naming.label_in_call(box.id, MAX_BOX_TITLE)),
+        )
+        if box.id in known and box.role is not Role.FOLDED
+        else box
+        for box in drawn.boxes
+    ]
+    return drawn._replace(boxes=boxes)
+
+
+def _matching_part(drawn: Drawing, text: str) -> Drawing:
+    """Return the nodes that match a text, highlighted, and their neighbours, without frames."""
+    hits = _matching_nodes(drawn, text.casefold())
+    arrows = [arrow for arrow in drawn.arrows if arrow.source in hits or arrow.target in hits]
+    near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
+    boxes = [box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawn.boxes if box.id in near]
+    return Drawing(drawn.trace, boxes, arrows, [])
+
+
+def _matching_nodes(drawn: Drawing, text: str) -> set[int]:
+    """Return the nodes whose operation name contains a text, and the first nodes on each path whose label does."""
+    labelled = {box.id for box in drawn.boxes if text in box.label.casefold()}
+    later = {arrow.target for arrow in drawn.arrows if arrow.source in labelled}
+    named = {box.id for box in drawn.boxes if any(text in name for name in _operation_names(drawn.trace, box))}
+    return labelled - later | named
+
+
+def _operation_names(trace: Trace, box: Box) -> Iterator[str]:
+    op = trace.tape.nodes[box.id].op
+    if op is not None and box.role is not Role.FOLDED:
+        yield from filter(None, (op.name, op.symbol, op.spelling))
+
+
+def _frame_outline(frames: Sequence[Frame]) -> Iterator[tuple[str, int, bool]]:
+    """Yield the start and the end of every frame in nested order: indentation, frame index, whether it starts."""
+    within: dict[int | None, list[int]] = {}
+    for k, frame in enumerate(frames):
+        within.setdefault(frame.outer, []).append(k)
+    stack = [(1, k, True) for k in reversed(within.get(None, []))]
+    while stack:
+        depth, k, is_start = stack.pop()
+        yield "  " * min(depth, _MAX_INDENT), k, is_start
+        if is_start:
+            stack.append((depth, k, False))
+            stack += [(depth + 1, inner, True) for inner in reversed(within.get(k, []))]
+
+
+def _mermaid_text(text: str) -> str:
+    """Escape a text for quotes in Mermaid: possible markup becomes character codes."""
+    return "".join(c if c in _MERMAID_SAFE or c.isalnum() else f"#{ord(c)};" for c in text)
+
+
+def _dot_string(*texts: str) -> str:
+    """Return several lines as one quoted string of DOT."""
+    joined = "\\n".join(text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return f'"{joined}"'
+
+
+_MERMAID_SHAPES = {
+    Role.INPUT: ("([", "])"),
+    Role.CONSTANT: ("[/", "/]"),
+    Role.OPERATION: ("[", "]"),
+    Role.OUTPUT: ("[[", "]]"),
+    Role.FOLDED: ("{{", "}}"),
+}
+_MERMAID_STYLES = {
+    "input": "fill:#dbeafe,stroke:#1d4ed8,color:#111",
+    "constant": "fill:#eeeeee,stroke:#666666,color:#111,stroke-dasharray:4",
+    "operation": "fill:#ffffff,stroke:#333333,color:#111",
+    "output": "fill:#dcfce7,stroke:#15803d,color:#111",
+    "folded": "fill:#f3e8ff,stroke:#7e22ce,color:#111",
+    "highlighted": "fill:#fef3c7,stroke:#b45309,color:#111,stroke-width:4px",
+}
+_DOT_SHAPES = {
+    Role.INPUT: 'shape=ellipse, fillcolor="#dbeafe", color="#1d4ed8"',
+    Role.CONSTANT: 'shape=box, style="filled,dashed", fillcolor="#eeeeee", color="#666666"',
+    Role.OPERATION: 'shape=box, style="filled,rounded", fillcolor="#ffffff", color="#333333"',
+    Role.OUTPUT: 'shape=box, peripheries=2, fillcolor="#dcfce7", color="#15803d"',
+    Role.FOLDED: 'shape=box3d, fillcolor="#f3e8ff", color="#7e22ce"',
+}
+
+
+# --- SVG ---
+
+
+@dataclass(frozen=True, slots=True)
+class SvgSettings:
+    """Dimensions of a drawing, in pixels unless a comment says otherwise."""
+
+    character_width: float = 7.3  # at 12 px, in the widest of the common monospace fonts
+    small_character_width: float = 6.7  # at 11 px
+    line_height: float = 17.0
+    padding: float = 10.0  # between the text of a node and its border
+    margin: float = 24.0  # around the drawing
+    bend_radius: float = 6.0  # of edges
+    input_radius: float = 16.0  # of the corners of variables
+    operation_radius: float = 3.0  # of the corners of operations
+    arrow_length: float = 7.0
+    border_gap: float = 4.0  # between the double borders of the output and of folded frames
+    max_label_length: int = 30  # characters of a line in a node
+    max_title_length: int = 100  # characters of the title of the drawing
+    max_overflow: float = 1.5  # size relative to a page above which the graph is also laid out in parts
+
+
+SVG = SvgSettings()
+
+_LEGEND = (
+    "rounded: variable · dashed: constant · box: operation · double border: output",
+    "on an edge: the local derivative; the contribution is this × the adjoint at the arrow head",
+)
+_FRAMES_LEGEND = "dotted frame: a named intermediate, a call or a layer; double sides: a folded one"
+_COPIES_LEGEND = "faint: a duplicate of a node that is drawn elsewhere"
+
+
+def to_svg(drawn: Drawing, show: NumberFormat) -> str:
+    """Return a drawing as a self-contained SVG image. Raises GraphTooLargeError for too many nodes."""
+    size, shapes, has_copies = graph_shapes(drawn, show)
+    heading = _heading(drawn, show)
+    has_groups = bool(drawn.frames) or any(box.role is Role.FOLDED for box in drawn.boxes)
+    legend = [*_LEGEND, *([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
+    width = (
+        max(size.width, *(display_width(line) * SVG.character_width for line in (*heading, *legend))) + 2 * SVG.margin
+    )
+    top = SVG.margin + SVG.line_height * (len(heading) + 1)
+    height = top + size.height + SVG.line_height * (len(legend) + 1) + SVG.margin
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="autodiff" role="img" width="{width:.0f}" '
+        f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
+        f"<title>{escape(heading[0])}</title>",
+        f"<desc>{escape(_description(drawn, show))}</desc>",
+        f"<style>{SVG_STYLE}</style>",
+        f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
+        *_text_shapes(heading, Point(SVG.margin, SVG.margin + SVG.line_height / 2), "heading"),
+        f'<g transform="translate({SVG.margin:g} {top:g})">',
+        *shapes,
+        "</g>",
+        *_text_shapes(legend, Point(SVG.margin, height - SVG.margin - SVG.line_height * (len(legend) - 0.5)), "legend"),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+class GraphShapes(NamedTuple):
+    """SVG shapes with their upper left corner at (0, 0), their size, and whether any node is drawn more than once."""
+
+    size: Size
+    shapes: list[str]
+    has_copies: bool
+
+
+def graph_shapes(drawn: Drawing, show: NumberFormat, min_number_width: int = 0) -> GraphShapes:
+    """Lay out a drawing and return its frames, edges and nodes as SVG shapes.
+
+    Args:
+        min_number_width: reserve space for numbers of this many characters, for a drawing whose numbers change.
+
+    Raises:
+        GraphTooLargeError: for too many nodes.
+    """
+    texts = [[_shorten(line) for line in box_lines(box, show, brief=True)] for box in drawn.boxes]
+    padded = [
+        [_shorten(line) for line in box_lines(box, lambda x: show(x).ljust(min_number_width), brief=True)]
+        for box in drawn.boxes
+    ]
+    sizes = [_box_size(box.role, lines) for box, lines in zip(drawn.boxes, padded, strict=True)]
+    position = {box.id: k for k, box in enumerate(drawn.boxes)}
+    placed, there = _best_layout(
+        sizes,
+        [(position[arrow.source], position[arrow.target]) for arrow in drawn.arrows],
+        [
+            None if arrow.local is None else _label_size(_local_text(arrow.local, show).ljust(min_number_width))
+            for arrow in drawn.arrows
+        ],
+        [
+            FrameSpec(
+                [position[i] for i in frame.members],
+                frame.outer,
+                display_width(_shorten(frame.label)) * SVG.small_character_width + TITLE_HEIGHT,
+            )
+            for frame in drawn.frames
+        ],
+    )
+    shapes = [_frame_shape(frame, place) for frame, place in zip(drawn.frames, placed.frames, strict=True)]
+    shapes += [_edge_shape(arrow, route, show) for arrow, route in zip(drawn.arrows, placed.routes, strict=True)]
+    for at, (k, centre) in enumerate(zip(there, placed.centres, strict=True)):
+        shapes.append(_node_shape(drawn.boxes[k], centre, sizes[k], texts[k], is_copy=at >= len(drawn.boxes)))
+    return GraphShapes(placed.size, shapes, len(there) > len(drawn.boxes))
+
+
+def _best_layout(
+    nodes: Sequence[Size],
+    edges: Sequence[tuple[int, int]],
+    labels: Sequence[Size | None],
+    frames: Sequence[FrameSpec],
+) -> PartedLayout:
+    """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
+    single = PartedLayout(layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
+    parted = (
+        layout_in_parts(nodes, edges, labels, frames) if page_overflow(single.layout.size) > SVG.max_overflow else None
+    )
+    return single if parted is None else min(single, parted, key=lambda one: page_overflow(one.layout.size))
+
+
+def _box_size(role: Role, texts: Sequence[str]) -> Size:
+    beside = {
+        Role.INPUT: 1.8 * SVG.padding,
+        Role.OUTPUT: SVG.padding + SVG.border_gap,
+        Role.FOLDED: SVG.padding + SVG.border_gap,
+    }.get(role, SVG.padding)
+    height = len(texts) * SVG.line_height + SVG.padding
+    return Size(
+        max(map(display_width, texts)) * SVG.character_width + 2 * beside,
+        height + (2 * SVG.border_gap if role is Role.OUTPUT else 0),
+    )
+
+
+def _heading(drawn: Drawing, show: NumberFormat) -> list[str]:
+    trace = drawn.trace
+    slopes = ", ".join(f"d/d{name} = {show(slope)}" for name, slope in trace.gradient.items())
+    result = f"value = {show(trace.value)}{'; ' if slopes else ''}{slopes}"
+    return [shorten_middle(safe_label(text), SVG.max_title_length) for text in (trace.expression.text, result)]
+
+
+def _description(drawn: Drawing, show: NumberFormat) -> str:
+    """Return the drawing in words, node by node, for people who cannot see it."""
+    size = f"A graph of {pluralize(len(drawn.boxes), 'node')} and {pluralize(len(drawn.arrows), 'edge')}"
+    nodes = [f"{box.role.value} {', '.join(box_lines(box, show))}" for box in drawn.boxes]
+    frames_text = f" In frames: {'; '.join(frame.label for frame in drawn.frames)}." if drawn.frames else ""
+    return f"{size}, from the inputs to the output. {'; '.join(nodes)}.{frames_text}"
+
+
+def _frame_shape(frame: Frame, place: Rectangle) -> str:
+    corner = Point(place.centre.x - place.size.width / 2, place.centre.y - place.size.height / 2)
+    return "".join(
+        [
+            f'<g class="group"><title>{escape(frame.label)}</title>',
+            _rectangle("enclosure", *place, SVG.input_radius / 2),
+            *_text_shapes(
+                [_shorten(frame.label)], Point(corner.x + TITLE_HEIGHT / 2, corner.y + TITLE_HEIGHT / 2), "small"
+            ),
+            "</g>",
+        ]
+    )
+
+
+def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_copy: bool) -> str:
+    borders = {Role.OUTPUT: (SVG.border_gap, SVG.border_gap), Role.FOLDED: (SVG.border_gap, 0)}
+    radius = {Role.INPUT: SVG.input_radius, Role.OPERATION: SVG.operation_radius}.get(box.role, 0)
+    shapes = [_rectangle("outline", centre, size, radius)]
+    if box.role in borders:
+        across, down = borders[box.role]
+        shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
+    kind = f"node {box.role.value}{' lit' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
+    adjoint = "" if box.adjoint is None else f' data-adjoint="{_data_attribute(box.adjoint)}"'
+    data = (
+        f' data-copy="{box.id}"'
+        if is_copy
+        else f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
+    )
+    return "".join(
+        [
+            f'<g class="{kind}"{data}>',
+            f"<title>{escape(box.label)}</title>",
+            *shapes,
+            *_text_shapes(texts, Point(centre.x, centre.y - (len(texts) - 1) * SVG.line_height / 2), "middle"),
+            "</g>",
+        ]
+    )
+
+
+def _rectangle(kind: str, centre: Point, size: Size, radius: float = 0) -> str:
+    corners = f' rx="{radius:g}"' if radius else ""
+    place = f'x="{centre.x - size.width / 2:.1f}" y="{centre.y - size.height / 2:.1f}"'
+    return f'<rect class="{kind}" {place} width="{size.width:.1f}" height="{size.height:.1f}"{corners}/>'
+
+
+def _edge_shape(arrow: Arrow, route: Route, show: NumberFormat) -> str:
+    kind = "edge lit" if arrow.is_highlighted else "edge"
+    local = "" if arrow.local is None else f' data-local="{_data_attribute(arrow.local)}"'
+    label = "" if route.label is None else _label_shape(_local_text(arrow.local, show), route.label)
+    return (
+        f'<g class="{kind}" data-from="{arrow.source}" data-to="{arrow.target}"{local}>'
+        f'<path d="{_path_data(route.points)}"/><path class="head" d="{_arrow_head(*route.points[-2:])}"/>{label}</g>'
+    )
+
+
+def _local_text(local: Any, show: NumberFormat) -> str:
+    """Return a local derivative for an edge: a number, or only the shape of an array."""
+    if isinstance(local, float):
+        return show(local)
+    if local.size == 1:
+        return show(float(local.flat[0]))
+    return f"{local.size} numbers" if local.ndim == 1 else "x".join(map(str, local.shape))
+
+
+def _label_shape(text: str, centre: Point) -> str:
+    """Return a number on an edge, with a background that interrupts the edge."""
+    return _rectangle("room", centre, _label_size(text)) + "".join(_text_shapes([text], centre, "local"))
+
+
+def _label_size(text: str) -> Size:
+    return Size(display_width(text) * SVG.small_character_width + 6, SVG.line_height - 4)
+
+
+def _path_data(points: Sequence[Point]) -> str:
+    """Return the path data of a line through all points with rounded bends."""
+    first, last = points[0], points[-1]
+    parts = [f"M{first.x:.1f} {first.y:.1f}"]
+    for before, bend, after in zip(points, points[1:], points[2:], strict=False):
+        start, end = _point_towards(bend, before, SVG.bend_radius), _point_towards(bend, after, SVG.bend_radius)
+        parts.append(f"L{start.x:.1f} {start.y:.1f}Q{bend.x:.1f} {bend.y:.1f} {end.x:.1f} {end.y:.1f}")
+    return "".join([*parts, f"L{last.x:.1f} {last.y:.1f}"])
+
+
+def _arrow_head(before: Point, tip: Point) -> str:
+    """Return the path data of an arrow head."""
+    base = _point_towards(tip, before, SVG.arrow_length, exact=True)
+    across = Point((tip.y - base.y) / 2, (base.x - tip.x) / 2)
+    sides = (Point(base.x + across.x, base.y + across.y), Point(base.x - across.x, base.y - across.y))
+    return f"M{tip.x:.1f} {tip.y:.1f}" + "".join(f"L{side.x:.1f} {side.y:.1f}" for side in sides) + "Z"
+
+
+def _point_towards(start: Point, end: Point, distance: float, exact: bool = False) -> Point:
+    """Return the point at a distance from `start` towards `end`; unless `exact`, not beyond the midpoint."""
+    dx, dy = end.x - start.x, end.y - start.y
+    length = (dx * dx + dy * dy) ** 0.5 or 1.0
+    share = distance / length if exact else min(distance / length, 0.5)
+    return Point(start.x + dx * share, start.y + dy * share)
+
+
+def _text_shapes(texts: Sequence[str], place: Point, kind: str) -> Iterator[str]:
+    for count, text in enumerate(texts):
+        first = " first" if count == 0 and len(texts) > 1 else ""
+        y = place.y + count * SVG.line_height
+        yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}</text>'
+
+
+def _shorten(line: str) -> str:
+    """Return a line of a node with its middle left out if it is long."""
+    half = SVG.max_label_length // 2
+    return line if len(line) <= SVG.max_label_length else f"{line[:half]}…{line[-half + 1 :]}"
+
+
+def _data_attribute(x: Any) -> str:
+    """Return a number or an array as an attribute value, with all digits."""
+    value = json_number(x)
+    return shortest_text(value) if isinstance(value, float) else escape(str(value))
+
+
+SVG_STYLE = """
+.autodiff text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1c1c1c}
+.autodiff .paper,.autodiff .room{fill:#fff}
+.autodiff .middle,.autodiff .local{text-anchor:middle}
+.autodiff .first.middle,.autodiff .first.heading{font-weight:700}
+.autodiff .legend{font-size:11px;fill:#555}
+.autodiff .outline,.autodiff .frame{stroke:#444;stroke-width:1.3;fill:#fff}
+.autodiff .frame{fill:none}
+.autodiff .input .outline{fill:#e3eefc;stroke:#1a56b0}
+.autodiff .constant .outline{fill:#f1f1f1;stroke:#6b6b6b;stroke-dasharray:5 3}
+.autodiff .copy .outline{stroke-dasharray:2 3;fill-opacity:.4}
+.autodiff .output rect{stroke:#15703a}
+.autodiff .output .outline{fill:#e4f6e9}
+.autodiff .folded rect{stroke:#6b21a8}
+.autodiff .folded .outline{fill:#f5ecfd}
+.autodiff .enclosure{fill:none;stroke:#777;stroke-width:1.2;stroke-dasharray:1.5 3}
+.autodiff .small{font-size:11px;fill:#555}
+.autodiff .edge path{fill:none;stroke:#777;stroke-width:1.3}
+.autodiff .edge .head{fill:#777}
+.autodiff .local{font-size:11px;fill:#8a3200}
+.autodiff .lit .outline{stroke:#b04a00;stroke-width:3.2}
+.autodiff .edge.lit path{stroke:#b04a00;stroke-width:3}
+.autodiff .edge.lit .head{fill:#b04a00}
+@media screen and (prefers-color-scheme:dark){
+.autodiff text{fill:#ececec}
+.autodiff .paper,.autodiff .room{fill:#16181c}
+.autodiff .legend{fill:#a8a8a8}
+.autodiff .outline{stroke:#b5b5b5;fill:#22252b}
+.autodiff .input .outline{fill:#14304f;stroke:#7db4ff}
+.autodiff .constant .outline{fill:#2b2b2b;stroke:#a0a0a0}
+.autodiff .output rect{stroke:#6fd08f}
+.autodiff .output .outline{fill:#12361f}
+.autodiff .folded rect{stroke:#c99bf5}
+.autodiff .folded .outline{fill:#33204a}
+.autodiff .enclosure{stroke:#8d8d8d}
+.autodiff .small{fill:#a8a8a8}
+.autodiff .edge path{stroke:#8d8d8d}
+.autodiff .edge .head{fill:#8d8d8d}
+.autodiff .local{fill:#ffb27a}
+.autodiff .lit .outline,.autodiff .edge.lit path{stroke:#ff9440}
+.autodiff .edge.lit .head{fill:#ff9440}
+}
+"""

@@ -1,1 +1,0 @@
-"""Graphs as drawings: SVG, Mermaid, DOT."""

@@ -1,1 +1,0 @@
-"""What fits say: the epochs as they pass, parameters and figures, networks, predictions."""

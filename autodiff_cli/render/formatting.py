@@ -1,0 +1,301 @@
+"""Text and numbers as people read them.
+
+Text is escaped so that it cannot control a terminal, measured in terminal columns, wrapped and shortened. Numbers are
+written in full or to a few digits; a value with a standard error is rounded to the place of the error's second digit.
+JSON documents do not come from here: they always have numbers in full (see `report.json_number`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+# --- Text ---
+
+# Unicode categories that are escaped: control characters, direction marks, lone surrogates, line separators.
+_CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+HANGING_INDENT = 2  # columns by which continuation lines are indented further than the first line
+
+# Name of an error handler for `str.encode`: a character that the encoding lacks is replaced by one that looks like it.
+LOOKALIKE_ERRORS = "lookalikes"
+_SUBSTITUTES = {"×": "*", "·": "*", "÷": "/", "−": "-", "²": "^2", "±": "+-", "≤": "<=", "≥": ">=", "≠": "!="}
+_SUBSTITUTES |= {"…": "...", "→": "->", "←": "<-", "↑": "^", "↓": "v", "∂": "d", "ᵀ": "'"}
+_CONTINUES = re.compile(r"(?:[-+*/%@^=<>≤≥≠~,;×·÷−]|\b(?:and|or|not))$")  # ends a line whose formula continues below
+_FIRST_BRAILLE, _LAST_BRAILLE = "\u2800", "\u28ff"  # plots in the terminal are made of Braille patterns
+
+
+def escape_controls(text: str) -> str:
+    """Return the text with every character that could control a terminal shown as its code (`\\x1b`).
+
+    Newlines are kept.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escape(character) if _is_control(character) else character for character in text)
+
+
+def _is_control(character: str) -> bool:
+    return character != "\n" and unicodedata.category(character) in _CONTROL_CATEGORIES
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _replace_lacking(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that an encoding lacks by similar ones, or by their codes (a codec error handler)."""
+    assert isinstance(error, UnicodeEncodeError)
+    characters = error.object[error.start : error.end]
+    return "".join(map(_lookalike, characters)), error.end
+
+
+def _lookalike(character: str) -> str:
+    if _FIRST_BRAILLE <= character <= _LAST_BRAILLE:
+        return " " if character == _FIRST_BRAILLE else "*"
+    return _SUBSTITUTES.get(character) or _escape(character)
+
+
+codecs.register_error(LOOKALIKE_ERRORS, _replace_lacking)
+
+
+def single_line(text: str) -> str:
+    """Return a formula on one line, with control characters escaped.
+
+    Statements are joined by `; `. Lines that only continue a statement are joined by a space. Comments are dropped from
+    texts of several lines, because a comment would seem to include everything after it.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        lines = [code for line in lines if (code := line.partition("#")[0].rstrip())]
+    joined: list[str] = []
+    depth = 0
+    for line in lines:
+        if joined:
+            joined.append(" " if depth > 0 or _CONTINUES.search(joined[-1]) else "; ")
+        joined.append(line)
+        depth += sum(map(line.count, "([")) - sum(map(line.count, ")]"))
+    return escape_controls("".join(joined))
+
+
+# A double negation, or a quoted name or text, in which `--` is no negation.
+_DOUBLE_NEGATION = re.compile(r"(`[^`]*`|'[^']*'|\"[^\"]*\")|--")
+
+
+def drop_double_negations(formula: str) -> str:
+    """Return a formula without `--`, which numbers in place of parameters cause after a minus sign.
+
+    >>> drop_double_negations("2*exp(--0.6*x)")
+    '2*exp(0.6*x)'
+    """
+    return _DOUBLE_NEGATION.sub(lambda match: match[1] or "", formula)
+
+
+def display_width(text: str) -> int:
+    """Number of terminal columns that a text occupies; wide characters take two, combining ones none."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def line_break(text: str, width: int) -> int:
+    """Number of characters of a text that go on one line of `width` columns.
+
+    The line ends at the last space that fits; without such a space it takes as many characters as fit, at least one.
+    """
+    used, space = 0, 0
+    indent = len(text) - len(text.lstrip())
+    for i, character in enumerate(text):
+        used += _character_width(character)
+        if used > width:
+            return space or max(i, 1)
+        if character == " " and i > indent:
+            space = i
+    return len(text)
+
+
+def wrap_line(line: str, width: int) -> Iterator[str]:
+    """Yield the lines, `width` columns wide at most, that a long line is broken into; later ones are indented."""
+    available, indent = width, ""
+    while (end := line_break(line, available)) < len(line):
+        yield indent + line[:end]
+        if not indent:
+            hanging = len(line) - len(line.lstrip()) + HANGING_INDENT
+            indent = " " * min(hanging, width // 2)
+            available = width - len(indent)
+        line = line[end:].lstrip()
+    yield indent + line
+
+
+def shorten_middle(text: str, limit: int | None) -> str:
+    """Return a text whose middle is replaced by a note of its length if it has more than `limit` characters.
+
+    A text that is longer than `limit` by less than the length of the note stays as it is.
+    """
+    if limit is None or len(text) <= limit:
+        return text
+    half = limit // 2
+    missing = len(text) - 2 * half
+    note = f" … ({missing} characters) … "
+    return f"{text[:half]}{note}{text[-half:]}" if missing > len(note) else text
+
+
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 row`, `2 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+# --- Numbers ---
+
+NumberFormat: TypeAlias = Callable[[Any], str]
+
+TABLE_DIGITS = 6  # significant digits in tables and steps: enough to follow a computation by hand
+MAX_RESULT_ELEMENTS = 100  # larger arrays are shown as shape and range where they are a result
+MAX_TABLE_ELEMENTS = 6  # larger arrays are shown as shape and range in tables and steps
+_LARGE_EXPONENT = 400  # `g` formats write any number of this exponent in scientific notation
+
+
+def shortest_text(x: float) -> str:
+    """Return the shortest text that reads back as the same float: without a trailing `.0`, and `0` for -0.0."""
+    return repr(x or 0.0).removesuffix(".0")
+
+
+def digits_format(digits: int) -> Callable[[float], str]:
+    """Return a function that writes numbers with `digits` significant digits."""
+    return lambda x: f"{x or 0.0:.{digits}g}"
+
+
+def number_formats(digits: int | None) -> tuple[NumberFormat, NumberFormat]:
+    """Return two functions that write numbers or arrays: one for results, one for tables and steps.
+
+    Args:
+        digits: the value of `--digits`. Without it, results have all digits and tables have `TABLE_DIGITS`.
+    """
+    full, brief = (
+        (shortest_text, digits_format(TABLE_DIGITS))
+        if digits is None
+        else (digits_format(digits), digits_format(digits))
+    )
+    return _array_format(full, MAX_RESULT_ELEMENTS), _array_format(brief, MAX_TABLE_ELEMENTS)
+
+
+def text_within(x: Any, show: NumberFormat, width: int) -> str:
+    """Return a number or an array as text of at most `width` characters where possible.
+
+    An array gets fewer digits than `show` writes, down to two, and then only its shape and range. A single number is
+    always written by `show`.
+    """
+    text = show(x)
+    if len(text) <= width or isinstance(x, float | str):
+        return text
+    shorter = (_array_format(digits_format(digits), MAX_TABLE_ELEMENTS) for digits in range(TABLE_DIGITS - 1, 1, -1))
+    summaries = (_array_format(digits_format(digits), 0) for digits in (3, 2))
+    texts = [write(x) for write in (*shorter, *summaries)]
+    return next((candidate for candidate in texts if len(candidate) <= width), texts[-1])
+
+
+def _array_format(show: Callable[[float], str], max_elements: int) -> NumberFormat:
+    """Extend a format of numbers to arrays: small ones as nested lists, larger ones as their shape and range."""
+
+    def write(x: Any) -> str:
+        if isinstance(x, float):
+            return show(x)
+        if isinstance(x, str):
+            return x if show is shortest_text else _round_text(x, show)
+        if isinstance(x, list):
+            return f"[{', '.join(map(write, x))}]"
+        if x.size <= max_elements:
+            return write(x.tolist())
+        shape, numbers = "x".join(map(str, x.shape)), x.astype(float)
+        low, high = float(numbers.min()), float(numbers.max())
+        return f"{shape}, all {show(low)}" if low == high else f"{shape} from {show(low)} to {show(high)}"
+
+    return write
+
+
+def _round_text(text: str, show: Callable[[Any], str]) -> str:
+    """Round a number that is a text because a float has too few digits or too small a range for it."""
+    nearest = float(text)
+    is_float = text.removeprefix("-") in ("inf", "nan") or not math.isinf(nearest)
+    if is_float and (nearest or "e" not in text):
+        return show(nearest)
+    from decimal import Decimal
+
+    if "e" not in text:
+        return show(Decimal(text))
+    # The exponent may be too large even for a Decimal, so the mantissa is rounded with an exponent of our own.
+    mantissa, _, exponent = text.partition("e")
+    rounded, _, power = show(Decimal(f"{mantissa}e{_LARGE_EXPONENT}")).partition("e")
+    return f"{rounded}e{int(power) - _LARGE_EXPONENT + int(exponent):+d}"
+
+
+# --- Values with standard errors ---
+
+_MAX_ERROR_RATIO = 1e6  # error / value above which the error does not say how many digits of the value to show
+_MIN_FIXED, _MAX_FIXED = 1e-4, 1e7  # numbers between these sizes are written without an exponent
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Functions that write a value and its standard error, both rounded to the place of the error's second digit.
+
+    >>> rounding = Rounding.from_error(2.50016, 0.01047, None)
+    >>> rounding.format_value(2.50016), rounding.format_error(0.01047)
+    ('2.500', '0.010')
+    """
+
+    format_value: Callable[[Any], str]
+    format_error: Callable[[Any], str]
+
+    @classmethod
+    def from_error(cls, value: Any, error: Any, digits: int | None) -> Rounding:
+        """Choose the rounding for a value and its standard error.
+
+        Args:
+            value: a number or an array; arrays are written with `TABLE_DIGITS` digits.
+            error: its standard error, or None if that is unknown; the value then has `TABLE_DIGITS` digits.
+            digits: the value of `--digits`, which takes precedence.
+
+        >>> Rounding.from_error(5.4999813e-07, 1.23e-11, None).format_value(5.4999813e-07)
+        '5.49998e-07'
+        >>> Rounding.from_error(12345.6, 1234.5, None).format_value(12345.6)
+        '12300'
+        >>> Rounding.from_error(2.0, 1e30, None).format_value(2.0)
+        '2'
+        >>> Rounding.from_error(2.0, None, None).format_value(2 / 3)
+        '0.666667'
+        """
+        if digits is not None:
+            return cls(*number_formats(digits))
+        if not isinstance(value, float) or not isinstance(error, float) or not 0 < error < math.inf:
+            brief = number_formats(TABLE_DIGITS)[1]
+            return cls(brief, brief)
+        if error > _MAX_ERROR_RATIO * abs(value) > 0:
+            return cls(number_formats(TABLE_DIGITS)[1], _exponent_format(math.floor(math.log10(error)) - 1))
+        error = float(f"{error:.1e}")
+        place = math.floor(math.log10(error)) - 1  # power of ten of the last digit
+        if _MIN_FIXED <= max(abs(value), error) < _MAX_FIXED:
+            fixed = _fixed_format(place)
+            return cls(fixed, fixed)
+        return cls(_exponent_format(place), _exponent_format(place))
+
+
+def _fixed_format(place: int) -> Callable[[Any], str]:
+    return lambda x: f"{round(x, -place) or 0.0:.{max(0, -place)}f}"
+
+
+def _exponent_format(place: int) -> Callable[[Any], str]:
+    def write(x: float) -> str:
+        decimals = math.floor(math.log10(abs(x))) - place if x else 0
+        return f"{x:.{decimals}e}" if decimals >= 0 else "0"
+
+    return write

@@ -1,0 +1,357 @@
+"""Reports of `grad`: value and gradient, derivatives as formulas, and higher derivatives.
+
+The first part has the plain gradient, the second what options add: Hessians, Jacobians, directional derivatives,
+derivatives of higher order. The `write_…` functions are shared with the reports of `trace` and `check`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from autodiff_cli.explain.record import NodeWarning, Trace
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.render.formatting import NumberFormat, display_width, number_formats, shorten_middle, single_line
+from autodiff_cli.render.report import (
+    NO_VALUE,
+    Column,
+    Paper,
+    Report,
+    Style,
+    TextTable,
+    json_number,
+    json_numbers,
+)
+
+if TYPE_CHECKING:
+    from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives, Uncertainty
+
+OptionSpelling: TypeAlias = Callable[[str, str], str]  # the command-line option that sets a variable (name, value)
+
+MAX_EXAMPLE_LENGTH = 4  # elements shown along each axis of an example of an array, to fit on a line
+
+
+# --- Value, gradient and nodes ---
+
+
+def gradient_report(trace: Trace, digits: int | None) -> Report:
+    """Report the value, the gradient, and every node with its value and sensitivity."""
+
+    def write(paper: Paper) -> None:
+        in_full, brief = number_formats(digits)
+        write_title(paper, trace, in_full)
+        write_result(paper, trace, in_full)
+        write_nodes(paper, trace, {"sensitivity": trace.adjoints}, brief)
+        write_warnings(paper, trace.warnings)
+
+    return Report(write, lambda: [gradient_document(trace)])
+
+
+def uncertainty_report(uncertainty: Uncertainty, digits: int | None) -> Report:
+    """Report the standard error of the value, and the share of each uncertain input in its variance."""
+
+    def write(paper: Paper) -> None:
+        _, brief = number_formats(digits)
+        paper.heading("uncertainty, to first order")
+        paper.line(f"  standard error of the value = {brief(uncertainty.value)}", Style.STRONG)
+        for name, share in uncertainty.shares.items():
+            paper.line(f"  from {name}: {100 * share:.1f} % of its variance")
+
+    fields = {"value": json_number(uncertainty.value), "shares": json_numbers(uncertainty.shares)}
+    return Report(write, lambda: [{"uncertainty": fields}])
+
+
+def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[Any]], show: NumberFormat) -> None:
+    """Write a table of all nodes: id, label, value, and one column per entry of `derivatives`.
+
+    Args:
+        derivatives: for each column its title and one entry per node; None for a node without a derivative.
+    """
+    paper.heading("nodes, each after its inputs")
+    columns_of = zip(*derivatives.values(), strict=True) if derivatives else itertools.repeat(())
+    rows = [
+        (str(i), label, show(value), *(NO_VALUE if slope is None else show(slope) for slope in slopes))
+        for i, (label, value, slopes) in enumerate(zip(trace.labels, trace.values, columns_of, strict=False))
+    ]
+    titles = (Column("id", is_number=True, is_optional=True), Column("node"), Column("value", is_number=True))
+    paper.table(TextTable((*titles, *(Column(title, is_number=True) for title in derivatives)), rows))
+
+
+def write_formula(paper: Paper, name_text: str, derivative: Formula) -> None:
+    """Write a derivative as a formula after its name, `d/dx = cos(x)`."""
+    text = single_line(str(derivative))
+    paper.line(f"{name_text}{':' if ';' in text else ' ='} {shorten_middle(text, paper.max_formula_length)}")
+
+
+def formulas_report(expression: Formula, derivatives: Mapping[str, Formula], spell_option: OptionSpelling) -> Report:
+    """Report the derivative with respect to each variable as a formula, and how to evaluate it."""
+
+    def write(paper: Paper) -> None:
+        for name, derivative in derivatives.items():
+            write_formula(paper, f"d/d{name}", derivative)
+        write_evaluation_hint(paper, expression, spell_option)
+
+    return Report(write, lambda: [formulas_document(expression, derivatives)])
+
+
+def write_evaluation_hint(paper: Paper, expression: Formula, spell_option: OptionSpelling) -> None:
+    """Write an example of the options that evaluate the formulas at a point."""
+    shapes = expression.example_shapes
+    values = " ".join(spell_option(name, example_value(shapes.get(name, ()))) for name in expression.variables)
+    paper.line()
+    paper.line(f"To evaluate at a point, give each variable a value: {values}", Style.FAINT)
+
+
+def example_value(shape: Shape) -> str:
+    """Return an example value of a shape, as one types it: `2`, or `"[2, 2]"`. Large arrays are abbreviated."""
+    text = "2"
+    for length in reversed(shape):
+        text = f"[{', '.join([text] * min(length, MAX_EXAMPLE_LENGTH))}{', …' if length > MAX_EXAMPLE_LENGTH else ''}]"
+    return f'"{text}"' if shape else text
+
+
+def write_title(paper: Paper, trace: Trace, show: NumberFormat) -> None:
+    """Write the expression of a trace and the point at which it was evaluated."""
+    write_point(paper, trace.expression, trace.point, show)
+
+
+def write_point(paper: Paper, expression: Formula, point: Mapping[str, Any], show: NumberFormat) -> None:
+    """Write an expression and a point."""
+    paper.line(shorten_middle(single_line(expression.text), paper.max_formula_length), Style.STRONG)
+    if point:
+        paper.line(f"at {assignments_text(point, show)}")
+
+
+def assignments_text(values: Mapping[str, Any], show: NumberFormat) -> str:
+    """Return values with their names: `x = 1, y = 2`."""
+    return ", ".join(f"{name} = {show(x)}" for name, x in values.items())
+
+
+def write_result(paper: Paper, trace: Trace, show: NumberFormat, gradient: Mapping[str, Any] | None = None) -> None:
+    """Write the value and the gradient.
+
+    Args:
+        gradient: derivatives by variable, if they do not come from reverse mode.
+    """
+    slopes = trace.gradient if gradient is None else gradient
+    paper.line()
+    paper.line(f"value = {show(trace.value)}", Style.STRONG)
+    if slopes:
+        width = max(map(display_width, slopes))
+        paper.heading("gradient")
+        for name, slope in slopes.items():
+            paper.line(f"  d/d{name}{' ' * (width - display_width(name))} = {show(slope)}", Style.STRONG)
+
+
+def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
+    """Write a section with warnings, if there are any."""
+    if not warnings:
+        return
+    first, last = paper.head_and_tail(len(warnings))
+    paper.heading("warnings")
+    for warning in [*warnings[:first], *warnings[len(warnings) - last :]]:
+        paper.line(f"  {warning.kind}: {warning.message}", Style.WARNING)
+    paper.write_omitted(len(warnings) - first - last, "warning")
+
+
+# --- Higher derivatives, directions, Jacobians ---
+
+
+def derivative_formulas_report(expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling) -> Report:
+    """Report all requested derivatives as formulas, and how to evaluate them."""
+    document = {"expression": expression.text, "variables": [*expression.variables]}
+    return Report(
+        lambda paper: _write_formulas(paper, expression, request, spell_option),
+        lambda: [document | _derivative_fields(request)],
+    )
+
+
+def derivatives_report(
+    expression: Formula,
+    point: Mapping[str, Any],
+    trace: Trace | None,
+    request: HigherDerivatives,
+    digits: int | None,
+    warnings: Sequence[NodeWarning] = (),
+) -> Report:
+    """Report all requested derivatives at a point.
+
+    Args:
+        trace: the forward and backward pass at the point; None for an array output, which has no gradient.
+        warnings: warnings about a Jacobian, in addition to those of the trace.
+    """
+    all_warnings = [*warnings, *(trace.warnings if trace is not None else ())]
+    return Report(
+        lambda paper: _write_values(paper, expression, point, trace, request, digits, all_warnings),
+        lambda: [_derivatives_document(expression, point, trace, request, all_warnings)],
+    )
+
+
+def _write_formulas(
+    paper: Paper, expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling
+) -> None:
+    for name, derivative in (request.formulas or {}).items():
+        write_formula(paper, f"d/d{name}", derivative)
+    for row, column, derivative in _upper_triangle(request.hessian or {}):
+        write_formula(paper, f"d^2/d{row}^2" if row == column else f"d^2/d{row}d{column}", derivative)
+    if request.derivative is not None:
+        write_formula(paper, _derivative_name(request), request.derivative)
+    for output, derivatives in (request.jacobian or {}).items():
+        for name, derivative in derivatives.items():
+            write_formula(paper, f"d({output})/d{name}", derivative)
+    write_evaluation_hint(paper, expression, spell_option)
+
+
+def _write_values(
+    paper: Paper,
+    expression: Formula,
+    point: Mapping[str, Any],
+    trace: Trace | None,
+    request: HigherDerivatives,
+    digits: int | None,
+    warnings: Sequence[NodeWarning],
+) -> None:
+    in_full, brief = number_formats(digits)
+    if request.jacobian is not None:
+        write_point(paper, expression, point, in_full)
+        _write_jacobian(paper, request, in_full)
+    if trace is not None and request.jacobian is None:
+        slopes = None if request.tangents is None else {name: column[-1] for name, column in request.tangents.items()}
+        write_title(paper, trace, in_full)
+        write_result(paper, trace, in_full, slopes)
+        _write_sections(paper, request, in_full)
+        columns = {f"d/d{name}": column for name, column in (request.tangents or {}).items()}
+        write_nodes(paper, trace, {"sensitivity": trace.adjoints} if request.tangents is None else columns, brief)
+    write_warnings(paper, warnings)
+
+
+def _write_sections(paper: Paper, request: HigherDerivatives, show: NumberFormat) -> None:
+    if request.formulas is not None:
+        paper.heading("derivatives")
+        for name, derivative in request.formulas.items():
+            write_formula(paper, f"  d/d{name}", derivative)
+    if request.direction is not None:
+        paper.heading(f"along {assignments_text(request.direction, show)}")
+        paper.line(f"  derivative = {show(request.directional)}", Style.STRONG)
+    if request.hessian is not None:
+        paper.heading("hessian")
+        _write_matrix(paper, request.hessian, show)
+    if request.derivative is not None:
+        paper.line()
+        paper.line(f"{_derivative_name(request)} = {show(request.derivative)}", Style.STRONG)
+
+
+def _write_jacobian(paper: Paper, request: HigherDerivatives, show: NumberFormat) -> None:
+    assert request.outputs is not None
+    assert request.jacobian is not None
+    paper.heading("outputs")
+    for name, value in request.outputs.items():
+        paper.line(f"  {name} = {show(value)}", Style.STRONG)
+    paper.heading("jacobian")
+    _write_matrix(paper, request.jacobian, show)
+
+
+def _write_matrix(paper: Paper, matrix: DerivativeMatrix, show: NumberFormat) -> None:
+    """Write a matrix of derivatives with named rows and columns; an entry that is an array stands in one cell."""
+    rows = [(name, *map(show, row.values())) for name, row in matrix.items()]
+    titles = next(iter(matrix.values()), {})
+    paper.table(TextTable((Column(""), *(Column(name, is_number=True) for name in titles)), rows))
+
+
+def _derivatives_document(
+    expression: Formula,
+    point: Mapping[str, Any],
+    trace: Trace | None,
+    request: HigherDerivatives,
+    warnings: Sequence[NodeWarning],
+) -> dict[str, Any]:
+    if trace is None:
+        elements = [*map(json_number, (request.outputs or {}).values())]
+        document: dict[str, Any] = {"expression": expression.text, "variables": json_numbers(point), "value": elements}
+    else:
+        document = gradient_document(trace)
+    document["warnings"] = [*map(warning_document, warnings)]
+    if request.tangents is not None:
+        document["gradient"] = {name: json_number(column[-1]) for name, column in request.tangents.items()}
+    return document | _derivative_fields(request)
+
+
+def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:
+    """Return the JSON fields of the requested derivatives; others are absent."""
+    fields = {
+        "derivatives": request.formulas,
+        "tangents": request.tangents,
+        "hessian": request.hessian,
+        "directional": request.directional,
+        "derivative": request.derivative,
+        "jacobian": request.jacobian,
+        "outputs": request.outputs,
+    }
+    return {name: _json_nested(field) for name, field in fields.items() if field is not None}
+
+
+def _json_nested(x: Any) -> Any:
+    """Convert numbers and formulas in nested mappings for JSON."""
+    if isinstance(x, Mapping):
+        return {name: _json_nested(entry) for name, entry in x.items()}
+    return str(x) if isinstance(x, Formula) else json_number(x)
+
+
+def _upper_triangle(matrix: DerivativeMatrix) -> Iterator[tuple[str, str, Formula]]:
+    """Yield the row, the column and the entry of a symmetric matrix on and above its diagonal."""
+    names = list(matrix)
+    for k, row in enumerate(names):
+        for column in names[k:]:
+            yield row, column, matrix[row][column]
+
+
+def _derivative_name(request: HigherDerivatives) -> str:
+    name, order = request.variable, request.order
+    return f"d/d{name}" if order == 1 else f"d^{order}/d{name}^{order}"
+
+
+# --- JSON documents ---
+
+
+def gradient_document(trace: Trace) -> dict[str, Any]:
+    """Return the document that `grad --json` writes: value, gradient, all nodes, warnings."""
+    tape = trace.tape
+    nodes = [
+        {
+            "id": i,
+            "label": label,
+            "op": "input" if node.is_input else "constant" if node.op is None else node.op.name,
+            "inputs": inputs,
+            "value": json_number(value),
+            "adjoint": json_number(adjoint),
+        }
+        for i, (node, label, inputs, value, adjoint) in enumerate(
+            zip(tape.nodes, trace.labels, tape.inputs, trace.values, trace.adjoints, strict=True)
+        )
+    ]
+    return {
+        "expression": trace.expression.text,
+        "variables": json_numbers(trace.point),
+        "value": json_number(trace.value),
+        "gradient": json_numbers(trace.gradient),
+        "nodes": nodes,
+        "order": [*range(len(tape))],
+        "warnings": [warning_document(warning) for warning in trace.warnings],
+    }
+
+
+def warning_document(warning: NodeWarning) -> dict[str, Any]:
+    """Return a warning for JSON, with the correct digits under "right" if it has any."""
+    document = {"node": warning.node, "kind": warning.kind, "message": warning.message}
+    return {**document, "right": dict(warning.right)} if warning.right else document
+
+
+def formulas_document(expression: Formula, derivatives: Mapping[str, Formula]) -> dict[str, Any]:
+    """Return the document that `grad --json` writes when no values are given: the derivatives as formulas."""
+    return {
+        "expression": expression.text,
+        "variables": [*expression.variables],
+        "derivatives": {name: str(derivative) for name, derivative in derivatives.items()},
+    }

@@ -1,0 +1,565 @@
+"""HTML pages: the interactive page of a trace, the pages of `autodiff serve`, and the page of a fit.
+
+Every page is one self-contained file. The page of a trace plays the forward and backward pass step by step. It shows
+the numbers of the trace until the reader changes a value; from then on its own evaluator computes them (see
+`javascript`). Other pages add something above it (`PageAddition`): a form for a formula, a lesson, or a fit epoch by
+epoch.
+
+The Content-Security-Policy allows only the page's own script and style. Text of the user is escaped, or is data that
+the script inserts as text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from binascii import b2a_base64
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from autodiff_cli.explain.operations import has_jacobian, is_at_kink, jacobian, readable_local_value
+from autodiff_cli.explain.record import BackwardStep, Trace
+from autodiff_cli.explain.sentences import (
+    SATURATION_DISTANCE,
+    Phrase,
+    backward_pass_phrase,
+    backward_phrase,
+    closing_phrases,
+    contribution_phrase,
+    forward_phrase,
+    label_with_definition,
+    phrase_json,
+    saturation_values,
+    slope_formula,
+)
+from autodiff_cli.explain.tracing import elementwise_trace
+from autodiff_cli.explain.views import Work, forward_work, reverse_work
+from autodiff_cli.export.latex import latex_symbol
+from autodiff_cli.graph.codegen import Fragment
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.tape import expand_helpers, topological_order
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, build_drawing, graph_shapes, safe_label
+from autodiff_cli.render.formatting import (
+    MAX_TABLE_ELEMENTS,
+    TABLE_DIGITS,
+    NumberFormat,
+    escape_controls,
+    number_formats,
+    shorten_middle,
+)
+from autodiff_cli.render.javascript import evaluator, optimizer_equations, optimizer_functions
+from autodiff_cli.render.layout import MAX_NODES
+from autodiff_cli.render.report import json_number
+from autodiff_cli.targets.latex import LATEX, LatexLibrary
+from autodiff_cli.targets.translation import GraphWriter
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from autodiff_cli.training.methods.gradient_descent import Epoch
+    from autodiff_cli.training.objective.loading import Classes
+    from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.objective.parameters import ParameterLayout
+
+# --- The page of a trace ---
+
+_PAGE_FOLDER = Path(__file__).parent / "page"
+_SCRIPTS = (
+    "page.numbers.js",
+    "page.computation.js",
+    "drawing/dagre.min.js",
+    "drawing/drawing.folds.js",
+    "drawing/drawing.bundles.js",
+    "drawing/drawing.layout.js",
+    "drawing/drawing.column.js",
+    "drawing/drawing.fitting.js",
+    "drawing/drawing.shapes.js",
+    "drawing/drawing.numbers.js",
+    "drawing/drawing.grids.js",
+    "drawing/drawing.cursor.js",
+    "drawing/drawing.map.js",
+    "page.graph.js",
+    "page.play.js",
+    "page.quiz.js",
+    "quiz/levels.js",
+    "quiz/choosing.js",
+    "page.details.js",
+    "page.values.js",
+)
+_PANELS = tuple(
+    f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "descend", "tangents", "why", "scalars", "link")
+)
+_MAX_TITLE_LENGTH = 100  # characters
+_MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
+_RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
+_GRAPH_MARGIN = 16  # pixels around the graph
+_MAX_STATIC_NODES = 1000  # a larger static drawing would be most of the page
+_SHORT_TITLE_LENGTH = 15  # characters of a node title in a narrow panel
+
+
+class PageAddition(NamedTuple):
+    """Content above the step-by-step view of a page.
+
+    Attributes:
+        title: the title of the page; the formula if empty.
+        markup: the HTML of the content.
+        style: its CSS.
+        script: its JavaScript, which runs last in a scope of its own.
+        data: what the script finds in `record.addition`.
+    """
+
+    title: str
+    markup: str
+    style: str
+    script: str
+    data: Mapping[str, Any]
+
+
+def to_html(
+    trace: Trace,
+    view: View = WHOLE_GRAPH,
+    digits: int | None = None,
+    seed: str | None = None,
+    addition: PageAddition | None = None,
+) -> str:
+    """Return the page of a trace.
+
+    Args:
+        view: the part of the graph to draw; the steps are always complete.
+        digits: the number of significant digits.
+        seed: the variable whose tangent is 1 if the page opens in forward mode; None for reverse mode.
+        addition: content above the step-by-step view.
+
+    Raises:
+        GraphTooLargeError: if the graph has too many nodes to draw.
+    """
+    show, shown = number_formats(digits)[1], digits or TABLE_DIGITS
+    drawing = build_drawing(trace, view._replace(fold=False))
+    above = addition or PageAddition("", "", "", "", {})
+    style = SVG_STYLE + _page_file("page.css") + _page_file("panels/panels.css") + above.style
+    scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
+    rules = _evaluators(trace, scalars)
+    parts = [*map(_page_file, _SCRIPTS), rules, optimizer_functions(), _page_file("page.js"), *map(_page_file, _PANELS)]
+    script = "\n".join([*parts, f"(() => {{\n{above.script}\n}})();"])
+    opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
+    opening["addition"] = above.data
+    if scalars is not None:
+        opening["scalars"] = _scalar_document(scalars) | {
+            name: opening[name] for name in ("digits", "seed", "isFolded")
+        }
+    title = above.title or shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH)
+    return _page_file("page.html").format(
+        policy=content_security_policy(script, style),
+        title=escape(title),
+        addition=above.markup,
+        style=style,
+        graph=_static_svg(drawing, show),
+        panels=_page_file("panels/panels.html"),
+        data=_inline_json(_trace_document(trace) | panels_document(trace) | opening),
+        script=script,
+    )
+
+
+def _evaluators(trace: Trace, scalars: Trace | None) -> str:
+    """Return the evaluator of the formula and, if there are arrays, that of their elements."""
+    if scalars is None:
+        return evaluator(trace, tangents=True)
+    both = [evaluator(trace, tangents=True, name="arrays"), evaluator(scalars, tangents=True, name="scalars")]
+    return "\n".join([*both, "const evaluator = isInScalars ? scalars : arrays;"])
+
+
+def _scalar_document(scalars: Trace) -> dict[str, Any]:
+    """Return the data of the view in which each element of an array is a node, named `W[0, 1]` without backticks."""
+    document = (
+        _trace_document(scalars) | panels_document(scalars) | {"drawn": _drawing_document(build_drawing(scalars))}
+    )
+    plain: dict[str, Any] = json.loads(json.dumps(document).replace("`", ""))
+    return plain
+
+
+def content_security_policy(script: str, style: str, *more: str) -> str:
+    """Return the Content-Security-Policy of a page that runs only its own script and style.
+
+    Args:
+        more: further directives.
+    """
+    sources = [f"script-src '{_csp_hash(script)}'", f"style-src '{_csp_hash(style)}'"]
+    return "; ".join(["default-src 'none'", *sources, *more, "base-uri 'none'", "form-action 'none'"])
+
+
+def _page_file(file: str) -> str:
+    return (_PAGE_FOLDER / file).read_text(encoding="utf-8")
+
+
+def _csp_hash(text: str) -> str:
+    """Return the hash that identifies a script or a style in a Content-Security-Policy."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{b2a_base64(digest, newline=False).decode()}"
+
+
+def _static_svg(drawn: Drawing, show: NumberFormat) -> str:
+    """Return the drawing for browsers without scripts; a note instead of a large drawing."""
+    if _MAX_STATIC_NODES < len(drawn.boxes) <= MAX_NODES:
+        return "<noscript><p>A graph of this size is drawn by a script. Please allow scripts.</p></noscript>"
+    size, shapes, _ = graph_shapes(drawn, show, _RESERVED_CHARACTERS)
+    width, height = round(size.width) + 2 * _GRAPH_MARGIN, round(size.height) + 2 * _GRAPH_MARGIN
+    opening = (
+        f'<svg class="autodiff" role="group" aria-label="Graph of the formula" width="{width}" height="{height}" '
+        f'viewBox="{-_GRAPH_MARGIN} {-_GRAPH_MARGIN} {width} {height}">'
+    )
+    return "\n".join([opening, *shapes, "</svg>"])
+
+
+def _drawing_document(drawing: Drawing) -> dict[str, Any]:
+    """Return the boxes, arrows and frames that the script lays out; an arrow knows its position at the target."""
+    inputs = drawing.trace.tape.inputs
+    next_positions: dict[int, int] = {}
+    arrows = []
+    for arrow in drawing.arrows:
+        position = inputs[arrow.target].index(arrow.source, next_positions.get(arrow.target, 0))
+        next_positions[arrow.target] = position + 1
+        ends = {"from": arrow.source, "to": arrow.target, "position": position}
+        arrows.append(ends | ({"isLit": True} if arrow.is_highlighted else {}))
+    naming = drawing.trace.naming
+    boxes = [
+        {
+            "id": box.id,
+            "title": box.title,
+            "short": safe_label(naming.label_in_call(box.id, _SHORT_TITLE_LENGTH)),
+            "role": box.role.value,
+        }
+        | ({"isLit": True} if box.is_highlighted else {})
+        for box in drawing.boxes
+    ]
+    frames = [{"label": frame.label, "outer": frame.outer, "members": frame.members} for frame in drawing.frames]
+    return {"boxes": boxes, "arrows": arrows, "frames": frames}
+
+
+def _inline_json(document: dict[str, Any]) -> str:
+    """Return a document as JSON for a script element, which no text in it can end."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _trace_document(trace: Trace) -> dict[str, Any]:
+    steps = {step.node: step for step in trace.backward}
+    phrases: dict[Phrase, int] = {}
+    formula = _FormulaText(trace)
+    nodes = [_node_document(trace, i, steps.get(i), phrases) | formula.span(i) for i in range(len(trace.tape))]
+    index, leaves = trace.tape.index, trace.expression.leaves
+    begins, *ends_ = (
+        phrases.setdefault(phrase, len(phrases)) for phrase in (backward_pass_phrase(trace), *closing_phrases(trace))
+    )
+    return {
+        "text": formula.text,
+        "variables": [
+            {"name": safe_label(name), "key": name, "node": index.get(leaves[name]), "value": json_number(value)}
+            for name, value in trace.point.items()
+        ],
+        "output": trace.tape.outputs[0],
+        "nodes": nodes,
+        "forward": [step.node for step in trace.forward],
+        "backward": [*steps],
+        "phrases": [phrase_json(phrase) for phrase in phrases],
+        "beginning": begins,
+        "closing": ends_,
+        "warnings": [safe_label(caveat.message) for caveat in trace.warnings],
+        "largest": MAX_TABLE_ELEMENTS,
+        "near": SATURATION_DISTANCE,
+    }
+
+
+def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: dict[Phrase, int]) -> dict[str, Any]:
+    """Return the data of a node except its position in the text. Phrases are stored once and contribution by index."""
+
+    def index_of(phrase: Phrase) -> int:
+        return phrases.setdefault(phrase, len(phrases))
+
+    node, adjoint = trace.tape.nodes[i], trace.adjoints[i]
+    document: dict[str, Any] = {
+        "label": safe_label(trace.labels[i]),
+        "inputs": trace.tape.inputs[i],
+        "value": json_number(trace.values[i]),
+        "adjoint": json_number(adjoint),
+        "given": [] if step is None else [*_contribution_documents(trace, step, phrases)],
+    }
+    if node.op is None:
+        return document | {"op": "variable" if node.is_input else "constant"}
+    document |= {
+        "op": node.op.name,
+        "name": safe_label(label_with_definition(trace, i)),
+        "forward": index_of(forward_phrase(trace, i)),
+    }
+    if saturation_values(node.op):
+        document["ends"] = saturation_values(node.op)
+    if node.op.summary:
+        document["summary"] = node.op.summary
+    return document if step is None else document | {"backward": index_of(backward_phrase(trace, i))}
+
+
+def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phrase, int]) -> Iterator[dict[str, Any]]:
+    """Yield the contributions of a node to its inputs; `nothing` marks structural zeros."""
+    inputs = trace.tape.inputs[step.node]
+    are_scalars = all(isinstance(trace.values[j], float) for j in (step.node, *inputs))
+    has_formulas = step.op.gate is not Gate.ROUTE and are_scalars
+    for contribution in step.contributions:
+        phrase = contribution_phrase(trace, step.node, contribution.position)
+        document = {
+            "position": contribution.position,
+            "to": contribution.to,
+            "local": json_number(contribution.local),
+            "amount": json_number(contribution.amount),
+            "nothing": contribution.is_structural_zero,
+            "phrase": phrases.setdefault(phrase, len(phrases)),
+        }
+        if has_formulas and (read := readable_local_value(trace, step.node, contribution)) is not None:
+            document["read"] = json_number(read)
+        if (are_scalars or step.op.is_structural) and is_at_kink(trace, step.node):
+            document["kink"] = 1
+        if has_jacobian(trace, step.node):
+            document["jacobian"] = json_number(jacobian(trace, step.node))
+        if has_formulas:
+            formula = slope_formula(step.op, len(inputs), contribution.position)
+            if len(formula) <= _MAX_FORMULA_PARTS:
+                document["formula"] = phrases.setdefault(formula, len(phrases))
+        yield document
+
+
+class _FormulaText:
+    """The formula as the page shows it, and the spans of its nodes in UTF-16 units, in which scripts count."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._nodes = trace.tape.nodes
+        self._source = trace.expression.source
+        text = trace.expression.text if self._source is None else self._source.text
+        pieces = [escape_controls(character) for character in text]
+        self.text = "".join(pieces)
+        self._offsets = [0]
+        for piece in pieces:
+            self._offsets.append(self._offsets[-1] + len(piece.encode("utf-16-le")) // 2)
+
+    def span(self, i: int) -> dict[str, Any]:
+        """Return the span of a node in the text; empty if the node is not in the text."""
+        span = None if self._source is None else self._source.span(self._nodes[i])
+        return {} if span is None else {"span": [self._offsets[position] for position in span]}
+
+
+# --- Panels beside the graph ---
+
+_MAX_LATEX_LENGTH = 120  # characters of a node in LaTeX; a longer one is abbreviated as `n_i`
+_MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
+
+
+def panels_document(trace: Trace) -> dict[str, Any]:
+    """Return the data of the panels: operation counts of both modes, equations of gradient methods, LaTeX."""
+    document: dict[str, Any] = {"methods": optimizer_equations(), "wrt": [*trace.wrt]}
+    if trace.is_scalar:
+        document["work"] = {
+            "forward": {name: _work_counts(forward_work(trace, [name])) for name in trace.wrt},
+            "all": _work_counts(forward_work(trace, trace.wrt)),
+            "reverse": _work_counts(reverse_work(trace)),
+        }
+    if len(trace.tape) <= _MAX_LATEX_NODES:
+        document["latex"] = _latex_document(trace)
+    return document
+
+
+def _work_counts(work: Work) -> list[int]:
+    return [work.multiplications, work.additions]
+
+
+def _latex_document(trace: Trace) -> dict[str, Any]:
+    """Return all nodes and their local derivatives in LaTeX; null for derivatives of operations on whole arrays."""
+    writer = GraphWriter(LatexLibrary(LATEX))
+    names = {node: name for node, name in trace.expression.names.items() if node in trace.tape.index}
+    parts: dict[Node, Fragment] = {}
+    for i, node in enumerate(trace.tape.nodes):
+        if node.is_input or node in names:
+            parts[node] = Fragment(latex_symbol(names.get(node, node.text)))
+            continue
+        latex = _node_latex(writer, node, parts)
+        parts[node] = latex if len(latex.text) <= _MAX_LATEX_LENGTH else Fragment(rf"n_{{{i}}}")
+    slopes = [[*_local_formulas(writer, trace, i, parts)] for i in range(len(trace.tape))]
+    return {"nodes": [LATEX.coerce(parts[node]).text for node in trace.tape.nodes], "slopes": slopes}
+
+
+def _node_latex(writer: GraphWriter, node: Node, parts: dict[Node, Fragment]) -> Fragment:
+    return writer.write(node, [parts[child] for child in node.inputs])
+
+
+def _local_formulas(writer: GraphWriter, trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterator[str | None]:
+    """Yield the local derivatives of a node, one for each input."""
+    node = trace.tape.nodes[i]
+    if node.op is None:
+        return
+    if node.op.is_structural:
+        yield from [None] * len(node.inputs)
+        return
+    rule = node.op.derivative_rule(len(node.inputs))
+    places = {rule.output: parts[node], **{leaf: parts[of] for leaf, of in zip(rule.inputs, node.inputs, strict=True)}}
+    for partial in rule.partials:
+        yield _local_formula(writer, partial.local, places)
+
+
+def _local_formula(writer: GraphWriter, local: Node, places: dict[Node, Fragment]) -> str | None:
+    root = expand_helpers([local])[local]
+    written = dict(places)
+    for part in topological_order([root]):
+        if part not in written:
+            written[part] = _node_latex(writer, part, written)
+            if len(written[part].text) > 2 * _MAX_LATEX_LENGTH:
+                return None
+    return LATEX.coerce(written[root]).text
+
+
+# --- Pages of `autodiff serve` ---
+
+_SERVED_FOLDER = _PAGE_FOLDER / "served"
+
+
+def served_addition(formula: str, values: str, message: str) -> PageAddition:
+    """Return the form for a formula and its values, to be put above the page of the formula.
+
+    Args:
+        formula: the formula as it was typed.
+        values: the values as they were typed.
+        message: lines of text below the form, such as an error.
+    """
+    return PageAddition(
+        "", _formula_form(formula, values, message), _served_file("served.css"), _served_file("box.js"), {}
+    )
+
+
+def home_page(formula: str, values: str, message: str) -> str:
+    """Return the start page, with forms for a formula and for fitting a model to a file."""
+    style = (_PAGE_FOLDER / "page.css").read_text(encoding="utf-8") + _served_file("served.css")
+    script = _served_file("box.js") + _served_file("fit.js")
+    return _served_file("home.html").format(
+        policy=content_security_policy(script, style, "connect-src 'self'"),
+        style=style,
+        box=_formula_form(formula, values, message),
+        script=script,
+    )
+
+
+def _formula_form(formula: str, values: str, message: str) -> str:
+    alert = f'<pre class="said" role="alert" tabindex="0">{escape(escape_controls(message))}</pre>' if message else ""
+    return _served_file("box.html").format(formula=escape(formula), values=escape(values), said=alert)
+
+
+@cache
+def _served_file(file: str) -> str:
+    return (_SERVED_FOLDER / file).read_text(encoding="utf-8")
+
+
+# --- Pages of fits ---
+
+_LEARNING_FOLDER = Path(__file__).parent / "learning"
+MAX_PAGE_ROWS = 500  # more rows make the page large and slow
+_MAX_MODEL_LENGTH = 80  # characters of the model in the title
+
+
+class FitRecording(NamedTuple):
+    """The parameters and losses of a fit at every epoch, with the rows that its page shows.
+
+    Attributes:
+        trace: the trace of the loss of the first row, at the final parameters.
+        model: the model with all names resolved.
+        layout: the layout of the parameter vector of an epoch.
+        epochs: the recorded epochs.
+        columns: the values of the model's columns in the rows shown; a class is its index in `classes`.
+        row_numbers: the numbers of these rows, from 0 (see `sample_rows`).
+        row_count: the number of rows of the data.
+        classes: the classes of a classification; None for other models.
+        fixed: the values of fixed parameters.
+    """
+
+    trace: Trace
+    model: Model
+    layout: ParameterLayout
+    epochs: Sequence[Epoch]
+    columns: Mapping[str, NDArray[np.float64]]
+    row_numbers: NDArray[np.int64]
+    row_count: int
+    classes: Classes | None
+    fixed: Mapping[str, Any]
+
+
+def fit_page(recording: FitRecording, digits: int | None = None) -> str:
+    """Return the page of a fit: losses, predictions and parameters epoch by epoch, above the trace of a row's loss.
+
+    Curves and regions are not stored: the evaluator of the row's loss computes them at the parameters of an epoch.
+
+    Raises:
+        GraphTooLargeError: if the graph of the loss has too many nodes to draw.
+    """
+    style = (_LEARNING_FOLDER / "learning.css").read_text(encoding="utf-8")
+    script = "\n".join(
+        (_LEARNING_FOLDER / file).read_text(encoding="utf-8") for file in ("pictures.js", "network.js", "learning.js")
+    )
+    markup = (_LEARNING_FOLDER / "learning.html").read_text(encoding="utf-8")
+    title = f"learning {escape(shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
+    addition = PageAddition(title, markup, style, script, _recording_document(recording))
+    return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)
+
+
+def sample_rows(rows: int) -> NDArray[np.int64]:
+    """Return the numbers of at most `MAX_PAGE_ROWS` evenly spaced rows of `rows` rows."""
+    import numpy as np
+
+    return np.unique(np.linspace(0, rows - 1, min(rows, MAX_PAGE_ROWS)).round().astype(np.int64))
+
+
+def _recording_document(recording: FitRecording) -> dict[str, Any]:
+    model, index = recording.model, recording.trace.tape.index
+    prediction, link = _prediction_node(recording)
+    target = model.program.target
+    return {
+        "names": [*recording.layout.shapes],
+        "shapes": [*recording.layout.shapes.values()],
+        "fixed": {name: json_number(value) for name, value in recording.fixed.items()},
+        "epochs": [
+            {
+                "number": epoch.number,
+                "loss": json_number(epoch.loss),
+                "validation": None if epoch.validation_loss is None else json_number(epoch.validation_loss),
+                "theta": epoch.theta.tolist(),
+            }
+            for epoch in recording.epochs
+        ],
+        "rows": (recording.row_numbers + 1).tolist(),
+        "count": recording.row_count,
+        "columns": {name: values.tolist() for name, values in recording.columns.items()},
+        "predictors": [name for name in model.predictors() if name in model.numeric],
+        "prediction": prediction,
+        "link": link,
+        "target": None if target is None else index.get(target),
+        "targetName": "" if target is None else safe_label(to_text(target, share=False)),
+        "classes": None if recording.classes is None else [str(label) for label in recording.classes],
+        "layers": [name for name, kind in model.program.layer_parameters.items() if kind.kind == "weight"],
+    }
+
+
+def _prediction_node(recording: FitRecording) -> tuple[int | None, str]:
+    """Return the node of the prediction and the operation to apply to it.
+
+    The loss of some models is computed from the input of the last operation of the prediction; then that input is
+    returned with the name of the operation. Otherwise the name is empty.
+    """
+    output, index = recording.model.program.output, recording.trace.tape.index
+    if recording.model.program.target is None:
+        return None, ""
+    if output in index:
+        return index[output], ""
+    score: Node | None = output.inputs[0] if output.op is not None and len(output.inputs) == 1 else None
+    if score is None or output.op is None or score not in index:
+        return None, ""
+    return index[score], output.op.name

@@ -1,0 +1,243 @@
+"""Reports about what there is to work with: operations (`ops`), data files (`data`), the installation (`doctor`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from autodiff_cli.render.formatting import NumberFormat, number_formats, shorten_middle
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number
+
+if TYPE_CHECKING:
+    from autodiff_cli.backends.selection import BackendStatus
+    from autodiff_cli.data.files import ColumnSummary, DataSummary
+    from autodiff_cli.explain.operations import Description
+    from autodiff_cli.formula.formula import Formula
+
+# --- Operations ---
+
+_MAX_FORMULA_LENGTH = 72  # characters of a formula in the list of operations
+_PLOT_LIMIT = 6.0  # plots show -6 … 6 on both axes: where activation functions bend
+_PLOT_ROWS = 8  # lines of a plot
+_PLOT_POINTS = 601  # points computed, several per terminal column
+_MAX_PLOT_WIDTH = 60  # terminal columns
+_SCALE_WIDTH = 16  # terminal columns that plotille needs for the scale
+
+
+def operations_report(descriptions: Sequence[Description]) -> Report:
+    """Report all operations, a few lines each."""
+    return Report(lambda paper: _write_operations(paper, descriptions), lambda: [_operations_document(descriptions)])
+
+
+def operation_details_report(descriptions: Sequence[Description]) -> Report:
+    """Report a few operations in detail, with plots of functions of one number and of their derivatives."""
+
+    def write(paper: Paper) -> None:
+        for k, description in enumerate(descriptions):
+            if k:
+                paper.line()
+            _write_operation(paper, description)
+
+    return Report(write, lambda: [_operations_document(descriptions)])
+
+
+def _write_operations(paper: Paper, descriptions: Sequence[Description]) -> None:
+    for description in descriptions:
+        paper.line(f"{description.call}  ({description.op.gate.value})", Style.STRONG)
+        if description.definition is not None:
+            paper.line(f"  defined as {shorten_middle(description.definition, _MAX_FORMULA_LENGTH)}")
+        _write_derivatives(paper, description, _MAX_FORMULA_LENGTH)
+        _write_conditions(paper, description)
+    paper.line()
+    hint = "In parentheses: the effect on the gradient. `autodiff ops NAME` describes one operation and plots it."
+    paper.line(hint, Style.FAINT)
+
+
+def _write_operation(paper: Paper, description: Description) -> None:
+    from autodiff_cli.explain.operations import ADJOINT, plotted_formulas
+
+    op = description.op
+    paper.line(description.call, Style.STRONG)
+    if op.summary:
+        paper.line(f"  {op.summary}")
+    if op.aliases:
+        paper.line(f"  also called {', '.join(op.aliases)}")
+    if description.definition is not None:
+        paper.line(f"  defined as {description.definition}")
+    paper.heading("derivatives")
+    _write_derivatives(paper, description)
+    if op.is_structural:
+        paper.line(f"  {ADJOINT} is the adjoint of the output; shapes are examples", Style.FAINT)
+    paper.line(f"  gate: {op.gate.value}")
+    _write_conditions(paper, description)
+    for expression in plotted_formulas(op):
+        _write_plot(paper, expression)
+
+
+def _write_derivatives(paper: Paper, description: Description, longest: int | None = None) -> None:
+    for k, (name, text) in enumerate(description.derivatives.items()):
+        if k in description.op.unavailable_inputs:
+            paper.line(f"  d/d{name} is not known: {text}")
+            continue
+        has_bindings = ";" in text
+        if description.op.is_structural:
+            left_side = f"adjoint of {name} increases by:" if has_bindings else f"adjoint of {name} +="
+        else:
+            left_side = f"d/d{name}:" if has_bindings else f"d/d{name} ="
+        paper.line(f"  {left_side} {shorten_middle(text, longest)}")
+    if description.textbook is not None:
+        paper.line(f"    in textbooks {description.textbook}, which is inaccurate where the function saturates")
+
+
+def _write_conditions(paper: Paper, description: Description) -> None:
+    for title, condition, note in (
+        ("kink where", description.kink, description.op.kink_note),
+        ("defined where", description.domain, ""),
+        ("infinite or undefined derivative where", description.singular, ""),
+    ):
+        if condition is not None:
+            paper.line(f"  {title} {condition}{': ' if note else ''}{note}")
+
+
+def _operations_document(descriptions: Sequence[Description]) -> dict[str, Any]:
+    return {"operations": [_operation_document(description) for description in descriptions]}
+
+
+def _operation_document(description: Description) -> dict[str, Any]:
+    op = description.op
+    return {
+        "name": op.name,
+        "call": description.call,
+        "aliases": [*op.aliases],
+        "summary": op.summary,
+        "definition": description.definition,
+        ("contributions" if op.is_structural else "derivatives"): description.derivatives,
+        "textbook": description.textbook,
+        "gate": op.gate.value,
+        "kink": description.kink,
+        "kink_note": op.kink_note,
+        "domain": description.domain,
+        "singular": description.singular,
+    }
+
+
+def _write_plot(paper: Paper, expression: Formula) -> None:
+    """Write a plot of an expression in `x`; points outside the limits of the plot are left out."""
+    import plotille
+
+    xs = [_PLOT_LIMIT * (2 * k / (_PLOT_POINTS - 1) - 1) for k in range(_PLOT_POINTS)]
+    points = [(x, float(expression.value(x=x))) for x in xs]
+    visible = [(x, y) for x, y in points if math.isfinite(y) and abs(y) <= _PLOT_LIMIT]
+    if not visible:
+        return
+    heights = [y for _, y in visible]
+    margin = (max(heights) - min(heights)) / 20 or 1.0
+    figure = plotille.Figure()
+    # The scale below the plot has a mark every 10 columns.
+    figure.width = max(min((paper.width - _SCALE_WIDTH) // 10, _MAX_PLOT_WIDTH // 10), 1) * 10
+    figure.height, figure.with_colors = _PLOT_ROWS, False
+    figure.set_x_limits(-_PLOT_LIMIT, _PLOT_LIMIT)
+    figure.set_y_limits(min(heights) - margin, max(heights) + margin)
+    figure.x_label, figure.y_label = "x", "y"
+    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda low, _: f"{round(low, 9) + 0.0:.3g}"
+    figure.scatter([x for x, _ in visible], heights)
+    paper.heading(f"y = {expression}")
+    for line in figure.show().splitlines():
+        paper.verbatim(line.removesuffix("-> (x)").rstrip())
+
+
+# --- Data files ---
+
+_MAX_CELL_LENGTH = 60  # characters; longer cells are shortened
+_SUMMARY_COLUMNS = (
+    Column("column"),
+    Column("in a model"),
+    Column("type"),
+    Column("missing", is_number=True),
+    Column("min", is_number=True),
+    Column("max", is_number=True),
+)
+
+
+def data_report(summary: DataSummary, digits: int | None = None) -> Report:
+    """Report the columns, types, missing cells, ranges and first rows of data files (`autodiff data`).
+
+    Args:
+        digits: the number of significant digits; six by default.
+    """
+    return Report(lambda paper: _write_summary(paper, summary, digits), lambda: [_summary_document(summary)])
+
+
+def _write_summary(paper: Paper, summary: DataSummary, digits: int | None) -> None:
+    _, show = number_formats(digits)
+    paper.line(f"{summary.name}: {summary.format}, {summary.rows} rows, {len(summary.columns)} columns")
+    for note in summary.notes:
+        paper.line(f"  {note}")
+    paper.line()
+    rows = [
+        (
+            shorten_middle(column.original, _MAX_CELL_LENGTH),
+            shorten_middle(column.written, _MAX_CELL_LENGTH),
+            *_column_cells(column, show),
+        )
+        for column in summary.columns
+    ]
+    paper.table(TextTable(_SUMMARY_COLUMNS, rows))
+    paper.heading("first rows")
+    titles = tuple(Column(shorten_middle(name, _MAX_CELL_LENGTH)) for name in summary.header)
+    first = [tuple(shorten_middle(cell, _MAX_CELL_LENGTH) for cell in cells) for cells in summary.first_rows]
+    paper.table(TextTable(titles, first))
+    if summary.options:
+        paper.heading("equivalent options")
+        paper.line(f"  {' '.join(summary.options)}")
+
+
+def _column_cells(column: ColumnSummary, show: NumberFormat) -> tuple[str, str, str, str]:
+    type_ = column.type if column.levels is None else f"{column.type}, {column.levels} distinct"
+    ends = (NO_VALUE if end is None else show(end) for end in (column.minimum, column.maximum))
+    return type_, str(column.missing), *ends  # type: ignore[return-value]
+
+
+def _summary_document(summary: DataSummary) -> dict[str, Any]:
+    columns = []
+    for column in summary.columns:
+        document = {
+            "name": column.name,
+            "written": column.written,
+            "type": column.type,
+            "missing": column.missing,
+            "min": json_number(column.minimum),
+            "max": json_number(column.maximum),
+        }
+        columns.append(document if column.levels is None else {**document, "levels": column.levels})
+    return {
+        "file": summary.name,
+        "format": summary.format,
+        "rows": summary.rows,
+        "columns": columns,
+        "first": [list(cells) for cells in summary.first_rows],
+        "notes": list(summary.notes),
+        "options": list(summary.options),
+    }
+
+
+# --- The installation ---
+
+
+def health_report(status: BackendStatus) -> Report:
+    """Report the backend, the processor, the threads and the cache (`autodiff doctor`)."""
+
+    def write(paper: Paper) -> None:
+        lines = {
+            "backend": f"{'compiled kernels (llvm)' if status.backend == 'llvm' else 'numpy'}: {status.why}",
+            "processor": status.processor,
+            "functions": status.functions,
+            "threads": str(status.threads),
+            "cache": status.cache or "off",
+        }
+        for name, value in lines.items():
+            if value:
+                paper.line(f"{name:9}  {value}")
+
+    return Report(write, lambda: [status._asdict()])

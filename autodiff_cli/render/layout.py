@@ -1,0 +1,478 @@
+"""Layouts of graphs: where nodes, edges, labels and frames go in a drawing.
+
+`layered_layout` places nodes in layers with few crossings; it is the only function that knows the layout library.
+`layout_with_lanes` handles graphs with many long edges: an edge that passes a layer costs a waypoint there, so where
+there would be too many, the longest edges run above the drawing, in one lane per source, like a bus in a circuit.
+`layout_in_parts` handles large graphs with frames: each outermost frame is laid out by itself, and the parts are placed
+in rows like words. Nodes that a part uses from other parts are drawn in it again, since long edges between parts are
+hard to follow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+MAX_NODES = 3000  # more nodes take too long to lay out, and nobody can read them
+TITLE_HEIGHT = 18  # pixels; the height of a frame's title, and the padding on all sides of a frame
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSettings:
+    """Distances in pixels, and limits that keep the time of a layout below some seconds."""
+
+    layer_gap: int = 40  # between layers
+    node_gap: int = 18  # between nodes of a layer
+    line_gap: int = 12  # between parallel edges
+    label_margin: int = 10  # around the label of an edge
+    max_balanced_nodes: int = 100  # larger graphs are laid out by a faster method, with more crossings
+    max_compared_nodes: int = 400  # larger graphs are laid out from left to right only
+    grid_square: int = 100  # side of the squares that index free space: about the size of a node
+    label_shares: tuple[float, ...] = (0.5, 0.3, 0.7, 0.15, 0.85)  # positions along a stretch tried for a label
+    max_waypoints: int = 3000  # points at which edges pass layers; with more, the longest edges run in lanes
+    lane_gap: float = 9.0  # between lanes
+    lane_label_gap: float = 16.0  # between the labels below the lanes
+    lane_stub: float = 14.0  # from a node to the vertical part of an edge in a lane
+    part_gap: float = 2.0 * TITLE_HEIGHT  # between the parts of a graph that is laid out in parts
+
+
+SETTINGS = LayoutSettings()
+
+
+class Point(NamedTuple):
+    """A point in the drawing, in pixels from its upper left corner."""
+
+    x: float
+    y: float
+
+
+class Size(NamedTuple):
+    """The size of a node, a label or a drawing, in pixels."""
+
+    width: float
+    height: float
+
+
+PAGE = Size(1200, 1600)  # pixels that fit on a screen or a printed page without scaling
+
+
+class Route(NamedTuple):
+    """The points of an edge (its ends and bends), and the centre of its label; None for an edge without a label."""
+
+    points: tuple[Point, ...]
+    label: Point | None
+
+
+class FrameSpec(NamedTuple):
+    """A frame to lay out. It encloses nodes, and other frames that name it as their `outer` frame.
+
+    Attributes:
+        nodes: the indices of the nodes directly inside.
+        outer: the index of the enclosing frame; None for an outermost frame.
+        title_width: the width of the title in pixels.
+    """
+
+    nodes: Sequence[int]
+    outer: int | None
+    title_width: float
+
+
+class Rectangle(NamedTuple):
+    """A rectangle in the drawing, given by its centre and size."""
+
+    centre: Point
+    size: Size
+
+
+class Layout(NamedTuple):
+    """A finished layout: its size, the centres of nodes, the routes of edges, the rectangles of frames."""
+
+    size: Size
+    centres: list[Point]
+    routes: list[Route]
+    frames: list[Rectangle]
+
+
+class GraphTooLargeError(ValueError):
+    """The graph has more nodes than a drawing can show."""
+
+
+def layered_layout(
+    nodes: Sequence[Size],
+    edges: Sequence[tuple[int, int]],
+    labels: Sequence[Size | None],
+    frames: Sequence[FrameSpec] = (),
+    *,
+    may_turn: bool = True,
+) -> Layout:
+    """Lay out an acyclic directed graph in layers; the result is deterministic.
+
+    Layers are tried from left to right, from top to bottom, and both wrapped into several rows or columns. The first
+    layout that fits a page is chosen, else the one that exceeds it least.
+
+    Args:
+        nodes: the sizes of the nodes.
+        edges: pairs of indices of nodes, source and target; a pair may occur several times.
+        labels: the size of the label of each edge; None for an edge without a label.
+        frames: frames, each after the one that encloses it. No path may leave a frame and return to it.
+        may_turn: whether layers may run in another direction than from left to right.
+
+    Raises:
+        GraphTooLargeError: for more than `MAX_NODES` nodes.
+    """
+    if len(nodes) > MAX_NODES:
+        raise GraphTooLargeError(f"a drawing can have {MAX_NODES} nodes, and this graph has {len(nodes)}")
+    import graphlay
+
+    graph = graphlay.Graph()
+    parents: dict[int, dict[str, Any]] = {}
+    for k, frame in enumerate(frames):
+        outer: dict[str, Any] = {} if frame.outer is None else {"parent": frame.outer}
+        graph.node(width=max(frame.title_width, 1), height=TITLE_HEIGHT, **outer)
+        parents |= {i: {"parent": k} for i in frame.nodes}
+    for k, size in enumerate(nodes):
+        graph.node(width=size.width, height=size.height, **parents.get(k, {}))
+    for (source, target), label in zip(edges, labels, strict=True):
+        ends = source + len(frames), target + len(frames)
+        graph.edge(*ends, label_size=None if label is None else label._asdict())
+    options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= SETTINGS.max_balanced_nodes else "fast"}
+    ways = _DIRECTIONS if may_turn and len(nodes) <= SETTINGS.max_compared_nodes else _DIRECTIONS[:1]
+    result = min((graphlay.layout(graph, options={**options, **way}) for way in ways), key=_result_overflow)
+    left, top = (result.bounds["min"][axis] for axis in "xy")
+
+    def point(place: dict[str, float]) -> Point:
+        return Point(place["x"] - left, place["y"] - top)
+
+    places = [Rectangle(point(node["center"]), Size(**node["size"])) for node in result.nodes]
+    centres = [place.centre for place in places[len(frames) :]]
+    free, routes = _LabelPlacer(places[len(frames) :]), []
+    for edge, label in zip(result.edges, labels, strict=True):
+        points = tuple(map(point, edge["points"]))
+        centre = None if label is None else free.place(label, point(edge["label_anchor"]), points)
+        routes.append(Route(points, centre))
+    return Layout(_result_size(result), centres, routes, places[: len(frames)])
+
+
+def _result_size(result: Any) -> Size:
+    return Size(*(result.bounds["max"][axis] - result.bounds["min"][axis] for axis in "xy"))
+
+
+def _result_overflow(result: Any) -> float:
+    return page_overflow(_result_size(result))
+
+
+def page_overflow(size: Size) -> float:
+    """Return by how much a layout exceeds a page; 1 if it fits. Excess width counts twice: scrolling down is easier."""
+    across, down = max(1, size.width / PAGE.width), max(1, size.height / PAGE.height)
+    return float(across * across * down)
+
+
+class _LabelPlacer:
+    """Places labels on their edges, away from nodes and from each other as long as there is space."""
+
+    def __init__(self, nodes: Iterable[Rectangle]) -> None:
+        self._taken: dict[tuple[int, int], list[Rectangle]] = {}  # rectangles by grid square
+        for node in nodes:
+            self._occupy(node)
+
+    def place(self, size: Size, anchor: Point, points: Sequence[Point]) -> Point:
+        """Return the centre for a label of an edge and reserve its space.
+
+        Args:
+            anchor: the position that the layout library suggests, which may be off the edge.
+            points: the points of the edge.
+        """
+        stretches = sorted(itertools.pairwise(points), key=_stretch_length, reverse=True)
+        candidates = [anchor] if any(_is_on_stretch(anchor, *stretch) for stretch in stretches) else []
+        candidates += [_point_along(stretch, share) for share in SETTINGS.label_shares for stretch in stretches]
+        centre = next((point for point in candidates if self._is_free(Rectangle(point, size))), candidates[0])
+        self._occupy(Rectangle(centre, size))
+        return centre
+
+    def _occupy(self, place: Rectangle) -> None:
+        for square in _grid_squares(place):
+            self._taken.setdefault(square, []).append(place)
+
+    def _is_free(self, place: Rectangle) -> bool:
+        return not any(
+            _overlap(place, other) for square in _grid_squares(place) for other in self._taken.get(square, ())
+        )
+
+
+def _grid_squares(place: Rectangle) -> Iterator[tuple[int, int]]:
+    """Return the grid squares that a rectangle touches."""
+    (x, y), (width, height) = place
+    columns = range(int((x - width / 2) // SETTINGS.grid_square), int((x + width / 2) // SETTINGS.grid_square) + 1)
+    rows = range(int((y - height / 2) // SETTINGS.grid_square), int((y + height / 2) // SETTINGS.grid_square) + 1)
+    return itertools.product(columns, rows)
+
+
+def _overlap(place: Rectangle, other: Rectangle) -> bool:
+    return all(abs(place.centre[k] - other.centre[k]) < (place.size[k] + other.size[k]) / 2 for k in (0, 1))
+
+
+def _stretch_length(stretch: tuple[Point, Point]) -> float:
+    """Return the length of a horizontal or vertical line segment."""
+    start, end = stretch
+    return abs(start.x - end.x) + abs(start.y - end.y)
+
+
+def _point_along(stretch: tuple[Point, Point], share: float) -> Point:
+    start, end = stretch
+    return Point(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
+
+
+def _is_on_stretch(place: Point, start: Point, end: Point) -> bool:
+    """Whether a point is on a horizontal or vertical line segment, to within a pixel."""
+    return all(min(start[k], end[k]) - 1 <= place[k] <= max(start[k], end[k]) + 1 for k in (0, 1))
+
+
+_WRAP_OPTIONS = {
+    "wrap": {"viewport_aspect": PAGE.width / PAGE.height},
+    "tuning": {"wrap": {"max_rows": 30, "max_cut_edges": 100, "min_gain": 1.01}},
+}
+_DIRECTIONS: tuple[dict[str, Any], ...] = tuple(
+    {"direction": direction, **rows} for rows in ({}, _WRAP_OPTIONS) for direction in ("leftright", "topbottom")
+)
+_OPTIONS = {
+    "routing": {"style": "orthogonal"},
+    "spacing": {
+        "layer_gap": SETTINGS.layer_gap,
+        "node_gap": SETTINGS.node_gap,
+        "dummy_gap": SETTINGS.line_gap,
+        "port_gap": SETTINGS.line_gap,
+        "edge_label_margin": SETTINGS.label_margin,
+        "compound_padding": TITLE_HEIGHT,
+    },
+}
+
+
+# --- Lanes for long edges ---
+
+
+def layout_with_lanes(
+    nodes: Sequence[Size],
+    edges: Sequence[tuple[int, int]],
+    labels: Sequence[Size | None],
+    frames: Sequence[FrameSpec] = (),
+) -> Layout:
+    """Lay out a graph like `layered_layout`, in reasonable time also for graphs with many long edges.
+
+    Raises:
+        GraphTooLargeError: for more than `MAX_NODES` nodes.
+    """
+    lane_edges = _lane_edges(len(nodes), edges)
+    if not lane_edges:
+        return layered_layout(nodes, edges, labels, frames)
+    direct = [k for k in range(len(edges)) if k not in lane_edges]
+    base = layered_layout(nodes, [edges[k] for k in direct], [labels[k] for k in direct], frames, may_turn=False)
+    lanes = {source: lane for lane, source in enumerate(dict.fromkeys(edges[k][0] for k in sorted(lane_edges)))}
+    height_of_lanes = (SETTINGS.lane_gap + SETTINGS.lane_label_gap) * len(lanes) + SETTINGS.lane_stub
+    shifted = _shift_down(base, height_of_lanes)
+    routes: dict[int, Route] = dict(zip(direct, shifted.routes, strict=True))
+    lefts = _left_sides(nodes, shifted.centres)
+    for k in sorted(lane_edges):
+        source, target = edges[k]
+        lane = lanes[source]
+        start, end = shifted.centres[source], shifted.centres[target]
+        rise = start.x + nodes[source].width / 2 + SETTINGS.lane_stub
+        drop, height = lefts[target] - SETTINGS.lane_stub - 2 * (lane % 4), lane * SETTINGS.lane_gap
+        bends = [Point(rise, start.y), Point(rise, height), Point(drop, height), Point(drop, end.y)]
+        ends = Point(start.x + nodes[source].width / 2, start.y), Point(end.x - nodes[target].width / 2, end.y)
+        label = Point(drop, len(lanes) * SETTINGS.lane_gap + (lane + 0.5) * SETTINGS.lane_label_gap)
+        routes[k] = Route((ends[0], *bends, ends[1]), None if labels[k] is None else label)
+    return shifted._replace(routes=[routes[k] for k in range(len(edges))])
+
+
+def _lane_edges(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
+    """Return the indices of the longest edges, without which there are at most `max_waypoints` waypoints."""
+    layers = _node_layers(count, edges)
+    lengths = sorted((layers[target] - layers[source] - 1, k) for k, (source, target) in enumerate(edges))
+    waypoints = 0
+    for length, k in lengths:
+        waypoints += length
+        if waypoints > SETTINGS.max_waypoints:
+            return {other for longer, other in lengths if (longer, other) >= (length, k)}
+    return set()
+
+
+def _node_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the layer of every node; the last layer is 0.
+
+    A node stands right before the first of its users, so that edges from operations are short and edges from variables
+    long. Nodes come after their inputs, as on a tape.
+    """
+    users: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges:
+        users[source].append(target)
+    layers = [0] * count
+    for i in range(count - 1, -1, -1):
+        layers[i] = min((layers[j] for j in users[i]), default=1) - 1
+    return layers
+
+
+def _shift_down(layout: Layout, distance: float) -> Layout:
+    """Return a layout that is moved down by a distance."""
+
+    def shift(point: Point) -> Point:
+        return Point(point.x, point.y + distance)
+
+    routes = [
+        Route(tuple(map(shift, route.points)), None if route.label is None else shift(route.label))
+        for route in layout.routes
+    ]
+    places = [Rectangle(shift(place.centre), place.size) for place in layout.frames]
+    size = Size(layout.size.width, layout.size.height + distance)
+    return Layout(size, [*map(shift, layout.centres)], routes, places)
+
+
+def _left_sides(nodes: Sequence[Size], centres: Sequence[Point]) -> list[float]:
+    """Return for every node the left side of its column of nodes, beside which an edge can come down."""
+    order = sorted(range(len(nodes)), key=lambda k: centres[k].x)
+    lefts = [centre.x - size.width / 2 for centre, size in zip(centres, nodes, strict=True)]
+    sides = [0.0] * len(nodes)
+    column: list[int] = []
+    for k in [*order, -1]:
+        if k >= 0 and (not column or lefts[k] < max(centres[j].x + nodes[j].width / 2 for j in column)):
+            column.append(k)
+            continue
+        for j in column:
+            sides[j] = min(lefts[i] for i in column)
+        column = [k]
+    return sides
+
+
+# --- Layouts in parts ---
+
+
+class PartedLayout(NamedTuple):
+    """A layout and the node at each of its positions: all nodes in order, then duplicates of some."""
+
+    layout: Layout
+    nodes: list[int]
+
+
+class _Part(NamedTuple):
+    """A layout of some positions, edges and frames, with a margin around it."""
+
+    layout: Layout
+    places: list[int]
+    edges: list[int]
+    frames: list[int]
+    margin: Size
+
+
+def layout_in_parts(
+    nodes: Sequence[Size],
+    edges: Sequence[tuple[int, int]],
+    labels: Sequence[Size | None],
+    frames: Sequence[FrameSpec],
+) -> PartedLayout | None:
+    """Lay out a graph part by part; return None if it has no frames. See `layered_layout` for the arguments."""
+    if not frames:
+        return None
+    outermost: list[int] = []
+    for k, frame in enumerate(frames):
+        outermost.append(k if frame.outer is None else outermost[frame.outer])
+    of: list[int | None] = [None] * len(nodes)  # the part of each position
+    for k, frame in enumerate(frames):
+        for i in frame.nodes:
+            of[i] = outermost[k]
+    settled = {i for frame in frames for i in frame.nodes} | {target for _, target in edges}
+    for source, target in reversed(edges):
+        if source not in settled:
+            of[source] = of[target]  # variables and constants belong to the first part that uses them
+    there, ends = [*range(len(nodes))], list(edges)
+    copies: dict[tuple[int, int | None], int] = {}
+    for at, (source, target) in enumerate(edges):
+        if of[source] != of[target]:
+            copy = copies.setdefault((source, of[target]), len(there))
+            if copy == len(there):
+                there.append(source)
+                of.append(of[target])
+            ends[at] = copy, target
+    sizes = [nodes[i] for i in there]
+    units: list[int | None] = [k for k, frame in enumerate(frames) if frame.outer is None]
+    parts = [_layout_part(unit, of, outermost, sizes, ends, labels, frames) for unit in [*units, None] if unit in of]
+    return PartedLayout(_join_parts(parts, len(there), len(edges), len(frames)), there)
+
+
+def _layout_part(
+    unit: int | None,
+    of: Sequence[int | None],
+    outermost: Sequence[int],
+    sizes: Sequence[Size],
+    edges: Sequence[tuple[int, int]],
+    labels: Sequence[Size | None],
+    frames: Sequence[FrameSpec],
+) -> _Part:
+    """Lay out an outermost frame, or the nodes outside all frames if `unit` is None."""
+    places = [i for i, where in enumerate(of) if where == unit]
+    position = {i: k for k, i in enumerate(places)}
+    own = [k for k, (_, target) in enumerate(edges) if target in position]
+    inner = [k for k, frame in enumerate(frames) if frame.outer is not None and outermost[k] == unit]
+    within = {k: at for at, k in enumerate(inner)}
+    enclosures = [
+        frames[k]._replace(nodes=[position[i] for i in frames[k].nodes], outer=within.get(frames[k].outer or 0))
+        for k in inner
+    ]
+    ends = [(position[edges[k][0]], position[edges[k][1]]) for k in own]
+    result = layered_layout([sizes[i] for i in places], ends, [labels[k] for k in own], enclosures)
+    if unit is None:
+        return _Part(result, places, own, inner, Size(0, 0))
+    title = Size(max(result.size.width, frames[unit].title_width), result.size.height)
+    return _Part(result._replace(size=title), places, own, [unit, *inner], Size(TITLE_HEIGHT, 2 * TITLE_HEIGHT))
+
+
+def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> Layout:
+    """Place the parts in rows of the width that fits a page best."""
+    sizes = [_outer_size(part) for part in parts]
+    ends = [0.0, *itertools.accumulate(size.width + SETTINGS.part_gap for size in sizes)]
+    widths = (max(end - start for start, end in zip(ends, ends[n:], strict=False)) for n in range(1, len(ends)))
+    size, corners = min(
+        (_pack_rows(sizes, width) for width in widths),
+        key=lambda result: max(result[0].width / PAGE.width, result[0].height / PAGE.height),
+    )
+    centres: dict[int, Point] = {}
+    routes: dict[int, Route] = {}
+    places: dict[int, Rectangle] = {}
+    for part, corner in zip(parts, corners, strict=True):
+        layout, margin, outer = part.layout, part.margin, _outer_size(part)
+        start = Point(corner.x + margin.width, corner.y + margin.height)
+        centres |= zip(part.places, _shift_points(layout.centres, start), strict=True)
+        for at, route in zip(part.edges, layout.routes, strict=True):
+            centre = None if route.label is None else next(_shift_points([route.label], start))
+            routes[at] = Route(tuple(_shift_points(route.points, start)), centre)
+        around = [Rectangle(Point(corner.x + outer.width / 2, corner.y + outer.height / 2), outer)]
+        inside = (Rectangle(next(_shift_points([frame.centre], start)), frame.size) for frame in layout.frames)
+        places |= zip(part.frames, itertools.chain(around if margin.width else (), inside), strict=True)
+    return Layout(
+        size,
+        [centres[k] for k in range(nodes)],
+        [routes[k] for k in range(edges)],
+        [places[k] for k in range(frames)],
+    )
+
+
+def _outer_size(part: _Part) -> Size:
+    """Return the size of a part with its margin, which is larger above, where the title is."""
+    (width, height), margin = part.layout.size, part.margin
+    return Size(width + 2 * margin.width, height + 1.5 * margin.height)
+
+
+def _pack_rows(sizes: Sequence[Size], max_width: float) -> tuple[Size, list[Point]]:
+    """Place rectangles in rows; return the total size and the upper left corner of each."""
+    corners, left, top, width, height = [], 0.0, 0.0, 0.0, 0.0
+    for size in sizes:
+        if left and left + size.width > max_width:
+            left, top, height = 0.0, top + height + SETTINGS.part_gap, 0.0
+        corners.append(Point(left, top))
+        width, height = max(width, left + size.width), max(height, size.height)
+        left += size.width + SETTINGS.part_gap
+    return Size(width, top + height), corners
+
+
+def _shift_points(places: Sequence[Point], corner: Point) -> Iterator[Point]:
+    return (Point(at.x + corner.x, at.y + corner.y) for at in places)

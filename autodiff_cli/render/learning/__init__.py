@@ -1,1 +1,0 @@
-"""A fit as a page that shows it learning."""

@@ -1,0 +1,349 @@
+"""Lessons as text and as pages, and exercise sheets.
+
+A lesson has a text, the steps of a formula, questions, hints and answers. An exercise sheet is an HTML file to print or
+to fill in on the screen: it shows a trace with blanks, one step on each page, and a key at the end. It has no script.
+The drawing on each page shows the numbers that are known before its step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import textwrap
+from binascii import b2a_base64
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from autodiff_cli.explain.lessons import Lesson, Question
+from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
+from autodiff_cli.explain.sentences import StepSentences, label_with_definition
+from autodiff_cli.graph.op import Gate
+from autodiff_cli.render.drawing import SVG_STYLE, View, build_drawing, graph_shapes, safe_label
+from autodiff_cli.render.formatting import number_formats, shortest_text, single_line
+from autodiff_cli.render.gradient import assignments_text
+from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, json_numbers
+from autodiff_cli.render.trace import trace_document, trace_report
+
+# --- Lessons ---
+
+PARAGRAPH_WIDTH = 100  # columns: longer lines are hard to read
+
+
+def lesson_list_report(titles: Mapping[str, str]) -> Report:
+    """Report the available lessons and how to start one."""
+
+    def write(paper: Paper) -> None:
+        paper.line("Lessons on backpropagation", Style.STRONG)
+        paper.line()
+        paper.table(TextTable((Column("lesson"), Column("what it is about")), [*titles.items()]))
+        paper.line()
+        first = next(iter(titles))
+        paper.line(
+            f"Run `autodiff lesson {first}` to start a lesson; add `-o {first}.html` to write it as a page.",
+            Style.FAINT,
+        )
+
+    listed = [{"name": name, "title": title} for name, title in titles.items()]
+    return Report(write, lambda: [{"lessons": listed}])
+
+
+def lesson_report(lesson: Lesson, digits: int | None, with_questions: bool = True) -> Report:
+    """Report a lesson.
+
+    Args:
+        with_questions: whether to write all questions and answers; an interactive lesson asks them one by one.
+    """
+
+    def write(paper: Paper) -> None:
+        paper.line(lesson.title, Style.STRONG)
+        for paragraph in lesson.text:
+            paper.line()
+            for line in textwrap.wrap(paragraph, min(PARAGRAPH_WIDTH, paper.width)):
+                paper.line(line)
+        paper.heading("step by step")
+        paper.line()
+        trace_report(lesson.trace, digits).write(paper)
+        if with_questions:
+            _write_questions(paper, lesson, digits)
+        paper.line()
+        paper.line(f"To go through it one step at a time: {trace_command(lesson)} --step", Style.FAINT)
+
+    return Report(write, lambda: [_lesson_document(lesson)])
+
+
+def trace_command(lesson: Lesson) -> str:
+    """Return the command that traces the formula of a lesson."""
+    values = " ".join(f"--{name}={shortest_text(value)}" for name, value in lesson.trace.point.items())
+    return f'autodiff trace "{lesson.trace.expression.text}" {values}'
+
+
+def _write_questions(paper: Paper, lesson: Lesson, digits: int | None) -> None:
+    paper.heading(questions_heading(lesson, digits))
+    for k, question in enumerate(lesson.questions, 1):
+        paper.line(f"  {k}. {question.text}")
+        for line in numbered_choices(question):
+            paper.line(f"     {line}")
+    paper.heading("hints, then the answers")
+    for k, question in enumerate(lesson.questions, 1):
+        paper.line(f"  {k}. {question.hints[0]}")
+        paper.line(f"     {question.hints[1]}")
+        paper.line(f"     {answer_text(question, digits)}", Style.STRONG)
+
+
+def questions_heading(lesson: Lesson, digits: int | None) -> str:
+    """Return the heading of the questions, with the values at which they are question."""
+    return f"questions, at {assignments_text(lesson.question_trace.point, number_formats(digits)[0])}"
+
+
+def numbered_choices(question: Question) -> list[str]:
+    """Return the choices of a question, numbered."""
+    return [f"{k}) {choice}" for k, choice in enumerate(question.choices, 1)]
+
+
+def answer_text(question: Question, digits: int | None) -> str:
+    """Return the correct answer."""
+    if question.choices:
+        return " or ".join(f"{k}) {question.choices[k - 1]}" for k in question.correct)
+    return number_formats(digits)[1](question.answer)
+
+
+def _lesson_document(lesson: Lesson) -> dict[str, Any]:
+    return {
+        "name": lesson.name,
+        "title": lesson.title,
+        "text": [*lesson.text],
+        "asked_at": json_numbers(lesson.question_trace.point),
+        "questions": [*map(question_document, lesson.questions)],
+        **trace_document(lesson.trace),
+    }
+
+
+def question_document(question: Question) -> dict[str, Any]:
+    """Return a question for JSON."""
+    document = {"kind": question.kind, "question": question.text, "answer": question.answer, "hints": [*question.hints]}
+    return document | ({"choices": [*question.choices], "right": [*question.correct]} if question.choices else {})
+
+
+_LESSON_FOLDER = Path(__file__).parent / "lessons"
+
+
+def lesson_page(lesson: Lesson, digits: int | None = None) -> str:
+    """Return a lesson as a self-contained HTML page: its text and questions above the steps of its formula."""
+    from autodiff_cli.render.html_page import PageAddition, to_html
+
+    paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in lesson.text)
+    markup = f"""<div class="lessons"><section class="lesson" aria-labelledby="lesson-title">
+<h2 id="lesson-title">{escape(lesson.title)}</h2>
+{paragraphs}
+</section>
+<section class="lesson" aria-labelledby="asked-title">
+<h2 id="asked-title">{escape(questions_heading(lesson, digits).capitalize())}</h2>
+<p class="hint">To check an answer, set the values below to these.</p>
+<ol id="lesson-questions"></ol>
+</section></div>"""
+    data = {"questions": [question_document(question) for question in lesson.questions]}
+    style, script = ((_LESSON_FOLDER / f"lesson.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
+    return to_html(lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data))
+
+
+# --- Exercise sheets ---
+
+_MAX_DRAWING_CHARACTERS = 1_500_000  # with more, only the first page has a drawing, so that browsers stay fast
+_DRAWING_MARGIN = 8  # pixels
+_RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks have room
+_NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
+_EDGE = re.compile(r'data-from="\d+" data-to="(\d+)"')
+_NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
+_NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
+_LOCAL = re.compile(r'(<text class="local"[^>]*>)[^<]*</text>')
+
+
+def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
+    """Return a trace as a self-contained exercise sheet in HTML.
+
+    Args:
+        view: the part of the graph to draw.
+        digits: the number of significant digits.
+
+    Raises:
+        GraphTooLargeError: if the graph has too many nodes to draw.
+    """
+    style = SVG_STYLE + (_LESSON_FOLDER / "exercise.css").read_text(encoding="utf-8")
+    style_hash = b2a_base64(hashlib.sha256(style.encode()).digest(), newline=False).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{style_hash}'"
+    text = escape(safe_label(single_line(trace.expression.text)))
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>exercise: {text}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>",
+            *_Sheet(trace, view, digits).pages(text),
+            "</main>\n</body>\n</html>\n",
+        ]
+    )
+
+
+class _Sheet:
+    """The pages of an exercise sheet."""
+
+    def __init__(self, trace: Trace, view: View, digits: int | None) -> None:
+        self._trace = trace
+        self._format_full, self._format_brief = number_formats(digits)
+        self._sentences = StepSentences(trace, self._format_brief)
+        self._forward = [*trace.forward]
+        self._backward = [*trace.backward]
+        self._size, self._shapes, _ = graph_shapes(build_drawing(trace, view), self._format_brief, _RESERVED_CHARACTERS)
+        self._count = len(self._forward) + len(self._backward)
+        self._is_drawn_once = self._count * sum(map(len, self._shapes)) > _MAX_DRAWING_CHARACTERS
+
+    def pages(self, text: str) -> Iterator[str]:
+        """Yield all pages: the task, one page per step, the gradient, the key."""
+        values = (f"{escape(safe_label(key))} = {escape(self._format_full(x))}" for key, x in self._trace.point.items())
+        yield _section(
+            "Backpropagation, an exercise",
+            f'<p class="formula">{text}</p>',
+            f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
+            "<p>Each page is one step. In the forward pass, fill in the value of each operation. In the backward pass, "
+            "fill in the adjoint of each node and its contribution to each input: local derivative × adjoint. The key is "
+            "at the end.</p>",
+            self._drawing(0, is_first=True),
+            '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
+            level=1,
+        )
+        for step in self._forward:
+            yield self._forward_page(step)
+        for back in self._backward:
+            yield self._backward_page(back)
+        if self._trace.gradient:
+            rows = [
+                f"<li>d/d{escape(safe_label(key))} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient
+            ]
+            yield _section("The gradient", f"<ul>{''.join(rows)}</ul>", self._drawing(self._count))
+        yield self._key_page()
+
+    def _forward_page(self, step: ForwardStep) -> str:
+        question = self._sentences.forward(step).rpartition(" = ")[0]
+        label = self._trace.labels[step.node]
+        return _section(
+            f"Forward, step {step.step} of {len(self._forward)}",
+            f'<p class="task">{escape(safe_label(question))} = {_blank_field(f"Value of {label}")}</p>',
+            self._drawing(step.step - 1),
+        )
+
+    def _backward_page(self, step: BackwardStep) -> str:
+        label = self._trace.labels[step.node]
+        task = label_with_definition(self._trace, step.node)
+        is_output = step.node in self._trace.tape.outputs
+        adjoint = "1, as always for the output" if is_output else _blank_field(f"Adjoint of {label}")
+        return _section(
+            f"Backward, step {step.step} of {len(self._backward)}",
+            f'<p class="task">{escape(safe_label(task))}: adjoint {adjoint}</p>',
+            f"<p>{escape(safe_label(_as_sentence(self._hint(step))))}</p>",
+            f"<ul>{''.join(self._contribution_item(step, contribution) for contribution in step.contributions)}</ul>",
+            self._drawing(len(self._forward) + step.step - 1),
+        )
+
+    def _hint(self, step: BackwardStep) -> str:
+        """Return how the operation passes its adjoint on, without numbers."""
+        sentence = self._sentences.backward(step)
+        if step.op.gate is Gate.ROUTE:
+            return (
+                sentence
+                if step.op.is_structural
+                else "This operation selects: which input receives the adjoint, and which receives 0?"
+            )
+        if step.op.gate is Gate.SCALE:
+            return re.split(r"[,:]", sentence)[0]
+        return sentence
+
+    def _contribution_item(self, step: BackwardStep, contribution: Contribution) -> str:
+        label = self._trace.labels[contribution.to]
+        if contribution.local is None:
+            rule = self._sentences.contribution(step, contribution).partition(": ")[2].partition(" = ")[0]
+            product = f"{escape(safe_label(rule))} = "
+        else:
+            product = f"{_blank_field(f'Local derivative towards {label}')} × adjoint = "
+        total = ""
+        if contribution.uses > 1 and not contribution.is_structural_zero:
+            total = f", use {contribution.use} of {contribution.uses}: total so far {_blank_field(f'Total of {label}')}"
+        return f"<li>{escape(safe_label(label))}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
+
+    def _drawing(self, done: int, is_first: bool = False) -> str:
+        """Return the drawing of the graph with the numbers that are known after `done` steps."""
+        if self._is_drawn_once and not is_first:
+            return ""
+        steps = [*(step.node for step in self._forward), *(step.node for step in self._backward)]
+        forward = len(self._forward)
+        leaves = {i for i, node in enumerate(self._trace.tape.nodes) if node.op is None}
+        computed = leaves | {*steps[: min(done, forward)]}
+        finished = {*steps[forward:done]}
+        users: dict[int, set[int]] = {}
+        for i in steps[forward:]:
+            for j in self._trace.tape.inputs[i]:
+                users.setdefault(j, set()).add(i)
+        known = finished | {i for i in leaves if users.get(i, {-1}) <= finished}
+        shapes = [self._hide_unknown(shape, computed, known, finished) for shape in self._shapes]
+        width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
+        return "\n".join(
+            [
+                '<div class="drawing" tabindex="0" role="group" aria-label="Drawing">',
+                '<svg class="autodiff" role="img" aria-label="The graph, with what is known so far" '
+                f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">',
+                *shapes,
+                "</svg>\n</div>",
+            ]
+        )
+
+    @staticmethod
+    def _hide_unknown(shape: str, computed: set[int], known: set[int], finished: set[int]) -> str:
+        """Remove the numbers that are not known yet from one shape of the drawing."""
+        if (edge := _EDGE.search(shape)) is not None and int(edge[1]) not in finished:
+            shape = _LOCAL.sub(r"\1</text>", shape)
+        if (node := _NODE.search(shape)) is not None:
+            for kind, available in (("value", computed), ("adjoint", known)):
+                if int(node[1]) not in available:
+                    shape = _NUMBER_LINES[kind].sub(f">{kind} ____</text>", shape)
+        return _NUMBER.sub("", shape)
+
+    def _key_page(self) -> str:
+        forward = (f"<li>{escape(safe_label(self._sentences.forward(step)))}</li>" for step in self._forward)
+        parts = ["<h3>Forward</h3>", f"<ol>{''.join(forward)}</ol>"] if self._forward else []
+        if self._backward:
+            parts += ["<h3>Backward</h3>", f"<ol>{''.join(map(self._backward_answer, self._backward))}</ol>"]
+        slopes = (
+            f"<li>d/d{escape(safe_label(key))} = {escape(self._format_full(x))}</li>"
+            for key, x in self._trace.gradient.items()
+        )
+        gradient = ["<h3>The gradient</h3>", f"<ul>{''.join(slopes)}</ul>"] if self._trace.gradient else []
+        return _section("Key", *parts, *gradient, kind="key")
+
+    def _backward_answer(self, step: BackwardStep) -> str:
+        label = escape(safe_label(self._trace.labels[step.node]))
+        adjoint = escape(self._format_brief(step.adjoint))
+        sentence = escape(safe_label(self._sentences.backward(step)))
+        contributions = step.contributions if self._sentences.has_contributions(step) else ()
+        terms = (escape(safe_label(self._sentences.contribution(step, term))) for term in contributions)
+        items = "".join(f"<li>{term}</li>" for term in terms)
+        return f"<li>{label}, adjoint {adjoint}: {sentence}<ul>{items}</ul></li>"
+
+
+def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
+    return "\n".join(
+        [f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *_nonempty(parts), "</section>"]
+    )
+
+
+def _nonempty(parts: Iterable[str]) -> Iterator[str]:
+    return (part for part in parts if part)
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _blank_field(label: str) -> str:
+    return f'<input class="blank" autocomplete="off" aria-label="{escape(safe_label(label))}">'

@@ -1,1 +1,0 @@
-"""The page of `trace --format html`: its template, style, script, and evaluator."""

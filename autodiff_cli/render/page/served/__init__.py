@@ -1,1 +1,0 @@
-"""The pages of `autodiff serve`: boxes to type into, above the walk or alone."""

@@ -1,1 +1,0 @@
-"""Pictures of fits: panels of points, lines and bands, in the terminal and in files."""

@@ -1,1 +1,0 @@
-"""What commands show: a report per record."""

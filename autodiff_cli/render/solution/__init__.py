@@ -1,1 +1,0 @@
-"""A trace as a worked solution, set by LaTeX."""

@@ -1,0 +1,444 @@
+"""The step-by-step view of a trace in the terminal (`trace --step`).
+
+Each step has a screen: the graph with the numbers computed so far, and an explanation of the step. The graph is drawn
+with the longest titles that fit the window; of a graph that is too large only the neighbours of one node are drawn.
+A screen depends only on the trace, the step and the size of the window.
+"""
+
+from __future__ import annotations
+
+import bisect
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
+from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences, closing_phrases
+from autodiff_cli.render.character_drawing import (
+    ASCII,
+    UNICODE,
+    BoxContent,
+    CharacterDrawing,
+    DrawingState,
+    Line,
+    Run,
+    TextStyle,
+    cut_line,
+    has_drawing_characters,
+    replace_unencodable,
+)
+from autodiff_cli.render.character_layout import Cell, Extent, TooManyItemsError
+from autodiff_cli.render.drawing import Box, Role, build_drawing, safe_label
+from autodiff_cli.render.formatting import (
+    display_width,
+    escape_controls,
+    number_formats,
+    single_line,
+    text_within,
+    wrap_line,
+)
+from autodiff_cli.render.gradient import write_result, write_title, write_warnings
+from autodiff_cli.render.report import Paper
+from autodiff_cli.render.trace import (
+    ASCII_SHADES,
+    SHADES,
+    array_lines,
+    arrays_of_step,
+    is_large_array,
+    jacobian_of_step,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSettings:
+    """What a window shows. Lengths are in terminal columns, heights in rows."""
+
+    min_text_rows: int = 8  # of the explanation; in a low window two fifths of the rows
+    max_number_width: int = 26  # of a number in a box; only arrays are longer
+    min_rows_for_title: int = 10  # lower windows have no line with the formula
+    min_rows_for_rule: int = 6  # lower windows have no line between drawing and text
+    min_rows_for_keys: int = 4  # lower windows have no line with the keys
+    max_neighbours: int = 6  # inputs, and users, drawn around a node of a graph that is too large
+    wide_titles: int = 24  # longest titles of boxes in a wide window
+    usual_titles: int = 12
+    no_titles: int = 0  # boxes have the signs of operations instead of formulas
+    max_width_ratio: int = 2  # a drawing that is wider than this many windows does not fit without titles either
+
+
+_SETTINGS = ViewSettings()
+
+_OMITTED_INPUTS, _OMITTED_USERS = -1, -2  # ids of boxes that stand for neighbours that are not drawn
+
+
+# --- The drawing for a window ---
+
+
+class DrawingSelector:
+    """Selects the drawing of a trace that suits a window.
+
+    Args:
+        write: makes a text suitable for the terminal.
+        number: writes a value for a box.
+        widest: returns the widest text of the adjoint of a node; "" for a node without an adjoint.
+
+    Attributes:
+        has_whole_graph: whether the whole graph is drawn; else only the neighbours of a node.
+    """
+
+    def __init__(
+        self, trace: Trace, write: Callable[[str], str], number: Callable[[Any], str], widest: Callable[[int], str]
+    ) -> None:
+        self._trace = trace
+        self._write, self._number, self._widest = write, number, widest
+        self._boxes = build_drawing(trace).boxes
+        self._drawings: dict[int, CharacterDrawing] = {}
+        self.has_whole_graph = True
+        try:
+            self._whole_drawing(_SETTINGS.usual_titles)
+        except TooManyItemsError:
+            self.has_whole_graph = False
+            self._users: list[list[int]] = [[] for _ in trace.tape.nodes]
+            for i, inputs in enumerate(trace.tape.inputs):
+                for j in dict.fromkeys(inputs):
+                    self._users[j].append(i)
+
+    def drawing_for(self, focus: int, width: int) -> CharacterDrawing:
+        """Return the drawing for a node: the one with the longest titles that fits the width, if any fits."""
+        if not self.has_whole_graph:
+            return self._neighbourhood(focus)
+        usual = self._whole_drawing(_SETTINGS.usual_titles)
+        if usual.extent.width > _SETTINGS.max_width_ratio * width:
+            return usual
+        other = self._whole_drawing(_SETTINGS.wide_titles if usual.extent.width <= width else _SETTINGS.no_titles)
+        return other if other.extent.width <= width else usual
+
+    def window_origin(self, drawing: CharacterDrawing, focus: int, window: Extent) -> Cell:
+        """Return the upper left corner of a window that shows a node, centred if possible, with its inputs."""
+        boxes = [drawing.box(focus), *(drawing.box(j) for j in self._trace.tape.inputs[focus] if drawing.has_box(j))]
+        left, right = _covering_span(
+            [(corner.column, corner.column + extent.width) for corner, extent in boxes], window.width
+        )
+        top, bottom = _covering_span(
+            [(corner.row, corner.row + extent.height) for corner, extent in boxes], window.height
+        )
+        return Cell(
+            _window_start((left + right) // 2, left, drawing.extent.width, window.width),
+            _window_start((top + bottom) // 2, top, drawing.extent.height, window.height),
+        )
+
+    def _whole_drawing(self, title_width: int) -> CharacterDrawing:
+        if title_width not in self._drawings:
+            contents = {box.id: self._box_content(box, title_width) for box in self._boxes}
+            self._drawings[title_width] = CharacterDrawing(contents, self._trace.tape.inputs.__getitem__)
+        return self._drawings[title_width]
+
+    def _neighbourhood(self, focus: int) -> CharacterDrawing:
+        """Draw a node with some of its inputs and users, and the number of those that are omitted."""
+        inputs, users = self._trace.tape.inputs[focus], self._users[focus]
+        near = sorted({*inputs[: _SETTINGS.max_neighbours], focus, *users[: _SETTINGS.max_neighbours]})
+        contents: dict[int, BoxContent] = {}
+        if len(inputs) > _SETTINGS.max_neighbours:
+            contents[_OMITTED_INPUTS] = self._omission(len(inputs) - _SETTINGS.max_neighbours)
+        contents |= {i: self._box_content(self._boxes[i], _SETTINGS.wide_titles) for i in near}
+        if len(users) > _SETTINGS.max_neighbours:
+            contents[_OMITTED_USERS] = self._omission(len(users) - _SETTINGS.max_neighbours)
+
+        def entering(i: int) -> Sequence[int]:
+            if i == _OMITTED_INPUTS:
+                return ()
+            if i == _OMITTED_USERS:
+                return (focus,)
+            inputs = self._trace.tape.inputs[i]
+            return (*inputs[: _SETTINGS.max_neighbours], _OMITTED_INPUTS) if i == focus else inputs
+
+        return CharacterDrawing(contents, entering)
+
+    def _omission(self, count: int) -> BoxContent:
+        return BoxContent(self._write(f"… {count} more"), Role.CONSTANT, "", "")
+
+    def _box_content(self, box: Box, title_width: int) -> BoxContent:
+        title = self._write(
+            safe_label(self._trace.naming.fit(box.id, title_width)) if title_width else self._short_title(box)
+        )
+        value = "" if box.role is Role.CONSTANT else self._number(box.value)
+        adjoint = "" if box.adjoint is None else self._widest(box.id)
+        return BoxContent(
+            self._write(elide_middle(title, title_width or _SETTINGS.usual_titles)), box.role, value, adjoint
+        )
+
+    def _short_title(self, box: Box) -> str:
+        """Return the shortest name of a node: the name of an intermediate result, else the sign of its operation."""
+        node = self._trace.tape.nodes[box.id]
+        if node.op is None or node in self._trace.expression.names:
+            return box.label
+        return node.op.symbol or node.op.spelling or node.op.name
+
+
+def elide_middle(text: str, width: int) -> str:
+    """Shorten a text to `width` columns (at least 3) by leaving out its middle."""
+    if display_width(text) <= width:
+        return text
+    tail = "".join(reversed([*_leading_characters(reversed(text), (width - 1) // 2)]))
+    return f"{''.join(_leading_characters(text, width - 1 - display_width(tail)))}…{tail}"
+
+
+def _leading_characters(text: Iterator[str] | str, width: int) -> Iterator[str]:
+    """Yield the first characters of a text that fit into `width` columns."""
+    for character in text:
+        width -= display_width(character)
+        if width < 0:
+            return
+        yield character
+
+
+def _covering_span(spans: Sequence[tuple[int, int]], width: int) -> tuple[int, int]:
+    """Return the span that covers all spans if it fits into `width`, else the first one."""
+    low, high = min(low for low, _ in spans), max(high for _, high in spans)
+    return (low, high) if high - low <= width else spans[0]
+
+
+def _window_start(middle: int, first: int, length: int, width: int) -> int:
+    """Return where a window of `width` begins so that it is centred on `middle` and still shows `first`.
+
+    It stays inside a drawing of this `length`; a shorter drawing is centred in the window.
+    """
+    if length <= width:
+        return -((width - length) // 2)
+    return min(max(min(middle - width // 2, length - width), 0), first)
+
+
+# --- Screens ---
+
+KEYS_TEXT = "← → step   Home End   ? help   q quit"
+LEGEND_TEXT = "= value   ∂ adjoint"
+HELP_LINES = (
+    "→ space l f        next step",
+    "← backspace h b    previous step",
+    "Home g, End G      first step, last step",
+    "↑ ↓ k j            scroll this text",
+    "q Esc Ctrl-C       quit",
+    "",
+    "= marks the value of a node, ∂ its adjoint: how fast the output changes with the node. An adjoint followed by … "
+    "is a partial sum; other users of the node will add to it.",
+)
+
+
+class ViewedStep(NamedTuple):
+    """A step as the view shows it.
+
+    Attributes:
+        title: the name and number of the step.
+        step: the step of the trace; None at the beginning and at the end.
+        focus: the node that the window must show.
+    """
+
+    title: str
+    step: ForwardStep | BackwardStep | None
+    focus: int
+
+
+class ViewState(NamedTuple):
+    """What the user sees: the index of the step, the first visible line of its text, and whether help is open."""
+
+    position: int = 0
+    first_line: int = 0
+    is_help: bool = False
+
+
+class StepView:
+    """The steps of a trace and their screens.
+
+    Args:
+        digits: the number of significant digits; None for the default.
+        encoding: the encoding of the terminal. If it lacks lines and boxes, drawings are in ASCII.
+    """
+
+    def __init__(self, trace: Trace, digits: int | None, encoding: str) -> None:
+        self._trace, self._encoding = trace, encoding
+        self._format_full, self._format_brief = number_formats(digits)
+        self._sentences = StepSentences(trace, self._format_brief)
+        self._charset = UNICODE if has_drawing_characters(encoding) else ASCII
+        forward, backward = [*trace.forward], [*trace.backward]
+        output = trace.tape.outputs[0]
+        self.steps = [
+            ViewedStep("the beginning", None, forward[0].node if forward else output),
+            *(ViewedStep(f"forward {step.step} of {len(forward)}", step, step.node) for step in forward),
+            *(ViewedStep(f"backward {step.step} of {len(backward)}", step, step.node) for step in backward),
+            ViewedStep("the end", None, output),
+        ]
+        self._computed = {step.node: at for at, step in enumerate(forward, 1)}
+        self._adjoints = self._adjoint_history(1 + len(forward), backward)
+        self._drawings = DrawingSelector(trace, self._encodable, self._number_text, self._widest_adjoint)
+
+    def screen(self, view: ViewState, window: Extent) -> list[Line]:
+        """Return the lines of a screen: as many as the window has rows, none wider than the window."""
+        viewed = self.steps[view.position]
+        drawing, area = self._drawing_area(viewed, window)
+        corner = self._drawings.window_origin(drawing, viewed.focus, area)
+        lines = drawing.render(corner, area, self._drawing_state(view.position), self._charset)
+        if window.height >= _SETTINGS.min_rows_for_title:
+            lines.insert(0, self._title_line(window.width))
+        if window.height >= _SETTINGS.min_rows_for_rule:
+            lines.append(self._rule_line(viewed, window.width))
+        lines += self._text_panel(view, Extent(window.width, _rows_without_bars(window) - area.height))
+        if window.height >= _SETTINGS.min_rows_for_keys:
+            lines.append(self._keys_line(window.width))
+        return [cut_line(line, window.width) for line in lines]
+
+    def max_first_line(self, view: ViewState, window: Extent) -> int:
+        """Return the first visible line of the text when it is scrolled to its end."""
+        _, area = self._drawing_area(self.steps[view.position], window)
+        return max(len(self._text_lines(view, window.width)) - (_rows_without_bars(window) - area.height), 0)
+
+    def _drawing_area(self, viewed: ViewedStep, window: Extent) -> tuple[CharacterDrawing, Extent]:
+        """Return the drawing of a step and the size of its area, which is the same for all steps."""
+        rows = _rows_without_bars(window)
+        max_height = rows - min(_SETTINGS.min_text_rows, rows * 2 // 5)
+        drawing = self._drawings.drawing_for(viewed.focus, window.width)
+        return drawing, Extent(
+            window.width, min(max_height, drawing.extent.height) if self._drawings.has_whole_graph else max_height
+        )
+
+    def _text_lines(self, view: ViewState, width: int) -> list[Line]:
+        """Return the text of a step, wrapped to a width."""
+        texts = (
+            [(line, TextStyle.PLAIN) for line in HELP_LINES]
+            if view.is_help
+            else self._explanation(self.steps[view.position])
+        )
+        return [(Run(piece, style),) for text, style in texts for piece in wrap_line(self._encodable(text), width)]
+
+    # --- Numbers so far ---
+
+    def _adjoint_history(self, turn: int, backward: Iterable[BackwardStep]) -> dict[int, list[tuple[int, str]]]:
+        """Return for every node the steps at which its adjoint changes, with the text of the new adjoint.
+
+        Args:
+            turn: the index of the step at which the output gets its adjoint.
+        """
+        output = self._trace.tape.outputs[0]
+        history: dict[int, list[tuple[int, str]]] = {}
+        if self._trace.adjoints[output] is not None:
+            history[output] = [(turn, self._number_text(self._trace.adjoints[output]))]
+        for at, step in enumerate(backward, turn):
+            for contribution in step.contributions:
+                more = "" if contribution.use == contribution.uses else self._encodable(" …")
+                history.setdefault(contribution.to, []).append((at, self._number_text(contribution.total) + more))
+        return history
+
+    def _widest_adjoint(self, i: int) -> str:
+        return max((text for _, text in self._adjoints[i]), key=display_width)
+
+    def _drawing_state(self, at: int) -> DrawingState:
+        step, output = self.steps[at].step, self._trace.tape.outputs[0]
+
+        def has_value(i: int) -> bool:
+            return self._computed.get(i, 0) <= at
+
+        def adjoint(i: int) -> str:
+            changes = self._adjoints[i]
+            count = bisect.bisect_right(changes, at, key=lambda change: change[0])
+            return changes[count - 1][1] if count else ""
+
+        if step is None:
+            return DrawingState(has_value, adjoint)
+        if isinstance(step, ForwardStep):
+            highlighted = frozenset((step.node, k) for k in range(len(step.inputs)))
+            return DrawingState(has_value, adjoint, step.node, highlighted, frozenset({step.node}))
+        highlighted = frozenset((step.node, contribution.position) for contribution in step.contributions)
+        updated = frozenset(contribution.to for contribution in step.contributions) | (
+            {output} if step.node == output else set()
+        )
+        return DrawingState(has_value, adjoint, step.node, highlighted, updated, is_backward=True)
+
+    # --- Texts ---
+
+    def _explanation(self, viewed: ViewedStep) -> list[tuple[str, TextStyle]]:
+        """Return the lines of the explanation of a step, not wrapped, each with its style."""
+        step = viewed.step
+        if isinstance(step, ForwardStep):
+            arrays = [line for label, x in arrays_of_step(self._trace, step) for line in self._array_lines(x, label)]
+            return [(self._sentences.forward(step), TextStyle.PLAIN), *arrays]
+        if isinstance(step, BackwardStep):
+            contributions = step.contributions if self._sentences.has_contributions(step) else ()
+            slopes = [line for label, x in jacobian_of_step(self._trace, step) for line in self._array_lines(x, label)]
+            return [
+                *([(BACKWARD_PASS_SENTENCE, TextStyle.FAINT)] if step.step == 1 else ()),
+                (f"{self._trace.labels[step.node]}, adjoint {self._format_brief(step.adjoint)}", TextStyle.STRONG),
+                (self._sentences.backward(step), TextStyle.PLAIN),
+                *slopes,
+                *(line for contribution in contributions for line in self._contribution_lines(step, contribution)),
+            ]
+        page = io.StringIO()
+        paper = Paper(page)
+        if viewed is self.steps[-1]:
+            write_result(paper, self._trace, self._format_full)
+            write_warnings(paper, self._trace.warnings)
+            if self._trace.wrt:
+                paper.line()
+                for phrase in closing_phrases(self._trace):
+                    paper.line(self._sentences.fill(phrase))
+        else:
+            write_title(paper, self._trace, self._format_full)
+            paper.line()
+            paper.line("The forward pass computes every node from its inputs.")
+            paper.line("The backward pass then computes how fast the output changes with each node.")
+        return [(line, TextStyle.PLAIN) for line in page.getvalue().strip().splitlines()]
+
+    def _contribution_lines(self, step: BackwardStep, contribution: Contribution) -> list[tuple[str, TextStyle]]:
+        rows = self._array_lines(contribution.amount) if is_large_array(contribution.amount) else []
+        return [(f"  {self._sentences.contribution(step, contribution)}", TextStyle.PLAIN), *rows]
+
+    def _array_lines(self, array: Any, label: str = "") -> list[tuple[str, TextStyle]]:
+        shades = SHADES if self._charset is UNICODE else ASCII_SHADES
+        return [(f"  {line}", TextStyle.PLAIN) for line in array_lines(array, self._format_brief, label, shades)]
+
+    def _text_panel(self, view: ViewState, extent: Extent) -> list[Line]:
+        """Return the visible lines of the text; the last one may say how many lines are below."""
+        lines = self._text_lines(view, extent.width)
+        first = min(view.first_line, max(len(lines) - extent.height, 0))
+        shown = lines[first : first + extent.height]
+        below = len(lines) - first - len(shown)
+        if below and extent.height > 1:
+            shown[-1] = (Run(self._encodable(f"↓ {below + 1} more lines"), TextStyle.FAINT),)
+        return [*shown, *[()] * (extent.height - len(shown))]
+
+    # --- Bars ---
+
+    def _title_line(self, width: int) -> Line:
+        text = self._encodable(single_line(self._trace.expression.text))
+        return (Run(self._encodable(elide_middle(text, max(width, 3))), TextStyle.STRONG),)
+
+    def _rule_line(self, viewed: ViewedStep, width: int) -> Line:
+        line = self._charset.joint((0, 1, 0, 1))
+        title = f" {viewed.title} "
+        return (
+            Run(line * 2, TextStyle.FAINT),
+            Run(title, TextStyle.STRONG),
+            Run(line * (width - 2 - len(title)), TextStyle.FAINT),
+        )
+
+    def _keys_line(self, width: int) -> Line:
+        keys, legend = self._encodable(KEYS_TEXT), self._encodable(LEGEND_TEXT)
+        gap = width - display_width(keys) - display_width(legend)
+        return (Run(keys + " " * gap + legend if gap > 2 else keys, TextStyle.FAINT),)
+
+    def _encodable(self, text: str) -> str:
+        """Return a text with control characters escaped and characters that the terminal lacks replaced."""
+        return replace_unencodable(escape_controls(text), self._encoding)
+
+    def _number_text(self, number: Any) -> str:
+        return self._encodable(
+            elide_middle(
+                text_within(number, self._format_brief, _SETTINGS.max_number_width), _SETTINGS.max_number_width
+            )
+        )
+
+
+def _rows_without_bars(window: Extent) -> int:
+    """Return the number of rows of a window without its bars."""
+    return window.height - sum(
+        window.height >= rows
+        for rows in (_SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys)
+    )

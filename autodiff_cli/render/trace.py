@@ -1,0 +1,571 @@
+"""Reports of `trace`: the forward and backward pass step by step, and other views of a computation.
+
+The other views are forward mode, the paths from each variable to the output, and the tape as a framework stores it.
+`TraceDisplay` is the object that `Expression.trace` returns: notebooks and terminals display it by themselves.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from autodiff_cli.explain.labels import format_operation_on_numbers
+from autodiff_cli.explain.operations import has_jacobian, jacobian
+from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace, array_shape
+from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences
+from autodiff_cli.graph.node import get_op
+from autodiff_cli.render.formatting import (
+    MAX_TABLE_ELEMENTS,
+    NumberFormat,
+    number_formats,
+    pluralize,
+    shorten_middle,
+    single_line,
+)
+from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
+from autodiff_cli.render.layout import GraphTooLargeError
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps, json_number
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
+    from autodiff_cli.explain.views import ForwardMode, Path, Paths, TangentStep, TapeRecord
+
+
+# --- Arrays as aligned rows ---
+
+GRID_WIDTH = 72  # terminal columns of a row of an array, which is indented in a report of 80 columns
+SHADES, ASCII_SHADES = " ░▒▓█", " .:*#"  # for magnitudes from 0 to the largest
+_MAX_NUMBER_ROWS = 12  # larger arrays are shown as shades
+_MAX_SHADED_ROWS = 10  # larger arrays are sampled
+_COLUMN_GAP = "  "
+
+
+def is_large_array(x: Any) -> bool:
+    """Whether x is an array that does not fit into a sentence."""
+    shape = array_shape(x)
+    return bool(shape) and x.size > MAX_TABLE_ELEMENTS
+
+
+def array_lines(x: Any, show: NumberFormat, label: str = "", shades: str = SHADES) -> Iterator[str]:
+    """Yield the rows of an array as lines, with a label before the first.
+
+    A vector is one row; an array with more axes has one row for each index of the other axes. Where the numbers do not
+    fit, each is shown as a shade of its magnitude, and a still larger array is sampled.
+    """
+    rows = x.reshape(-1, x.shape[-1]).tolist()
+    texts = [[show(number) for number in row] for row in rows[:_MAX_NUMBER_ROWS]]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    before = f"{label}{_COLUMN_GAP}" if label else ""
+    if len(rows) <= _MAX_NUMBER_ROWS and len(before) + sum(widths) + len(_COLUMN_GAP) * (len(widths) - 1) <= GRID_WIDTH:
+        lines = [
+            _COLUMN_GAP.join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in texts
+        ]
+    else:
+        lines = [*_shaded_lines(rows, GRID_WIDTH - len(before), shades)]
+        lines.append(f"darker is larger in magnitude, up to {show(_largest_magnitude(rows))}")
+    for count, line in enumerate(lines):
+        yield f"{before if count == 0 else ' ' * len(before)}{line}"
+
+
+def _shaded_lines(rows: Sequence[Sequence[float]], width: int, shades: str) -> list[str]:
+    sample = [
+        [row[k] for k in _sample_positions(len(row), width - 2)]
+        for row in (rows[k] for k in _sample_positions(len(rows), _MAX_SHADED_ROWS))
+    ]
+    largest, steps = _largest_magnitude(rows), len(shades) - 1
+
+    def shade(x: float) -> str:
+        if x != x or abs(x) == float("inf"):
+            return "!"
+        return shades[0 if x == 0 or not largest else max(1, round(abs(x) / largest * steps))]
+
+    return [f"|{''.join(map(shade, row))}|" for row in sample]
+
+
+def _largest_magnitude(rows: Sequence[Sequence[float]]) -> float:
+    """Largest magnitude among the finite numbers; 0 if there are none."""
+    return max((abs(x) for row in rows for x in row if abs(x) < float("inf")), default=0.0)
+
+
+def _sample_positions(count: int, maximum: int) -> list[int]:
+    """Return at most `maximum` of the positions 0 … `count` - 1, evenly spaced."""
+    return [*range(count)] if count <= maximum else [k * count // maximum for k in range(maximum)]
+
+
+def arrays_of_step(trace: Trace, step: ForwardStep) -> Iterator[tuple[str, Any]]:
+    """Yield the large arrays of a forward step with their labels: its variables and constants, then its value."""
+    for i in dict.fromkeys(step.inputs):
+        if trace.tape.nodes[i].op is None and is_large_array(trace.values[i]):
+            yield trace.labels[i], trace.values[i]
+    if is_large_array(step.value):
+        yield trace.labels[step.node], step.value
+
+
+def jacobian_of_step(trace: Trace, step: BackwardStep) -> Iterator[tuple[str, Any]]:
+    """Yield the Jacobian (or gradient) of a backward step's operation with its name, if it is a large array."""
+    if trace.adjoints_or_none[step.node] is not None and has_jacobian(trace, step.node):
+        slopes = jacobian(trace, step.node)
+        if is_large_array(slopes):
+            yield "Jacobian" if array_shape(step.adjoint) else "slope", slopes
+
+
+# --- Both passes, step by step ---
+
+StepT = TypeVar("StepT")
+
+
+def trace_report(trace: Trace, digits: int | None) -> Report:
+    """Report the forward steps with their numbers, the backward steps with their contributions, and the result."""
+    return Report(lambda paper: _write_trace(paper, trace, digits), lambda: [trace_document(trace)])
+
+
+def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
+    in_full, brief = number_formats(digits)
+    sentences, shown_labels = StepSentences(trace, brief), set[str]()
+
+    def rows(array: Any, label: str = "") -> None:
+        for line in array_lines(array, brief, label):
+            paper.line(f"       {line}")
+
+    def forward(step: ForwardStep) -> None:
+        paper.line(f"  {step.step}. {sentences.forward(step)}")
+        for label, array in arrays_of_step(trace, step):
+            if label not in shown_labels:
+                shown_labels.add(label)
+                rows(array, label)
+
+    def backward(step: BackwardStep) -> None:
+        label = trace.labels[step.node]
+        paper.line(f"  {step.step}. {label}, adjoint {brief(step.adjoint)}: {sentences.backward(step)}")
+        for label, array in jacobian_of_step(trace, step):
+            rows(array, label)
+        for contribution in step.contributions if sentences.has_contributions(step) else ():
+            paper.line(f"       {sentences.contribution(step, contribution)}")
+            if is_large_array(contribution.amount):
+                rows(contribution.amount)
+
+    write_title(paper, trace, in_full)
+    paper.heading("forward pass: from the inputs to the output")
+    write_steps(paper, trace.forward, forward)
+    paper.heading("backward pass: from the output to the inputs")
+    paper.line(f"  {BACKWARD_PASS_SENTENCE}", Style.FAINT)
+    write_steps(paper, trace.backward, backward)
+    write_result(paper, trace, in_full)
+    write_warnings(paper, trace.warnings)
+
+
+def trace_document(trace: Trace) -> dict[str, Any]:
+    """Return the document that `trace --json` writes: that of `grad`, and the steps of both passes."""
+    forward = [
+        {
+            "step": step.step,
+            "node": step.node,
+            "op": step.op.name,
+            "inputs": step.inputs,
+            "value": json_number(step.value),
+        }
+        for step in trace.forward
+    ]
+    backward = [
+        {
+            "step": step.step,
+            "node": step.node,
+            "op": step.op.name,
+            "adjoint": json_number(step.adjoint),
+            "contributions": [
+                {
+                    "to": contribution.to,
+                    "local": json_number(contribution.local),
+                    "amount": json_number(contribution.amount),
+                    "total": json_number(contribution.total),
+                }
+                for contribution in step.contributions
+            ],
+        }
+        for step in trace.backward
+    ]
+    return {**gradient_document(trace), "forward": forward, "backward": backward}
+
+
+def write_steps(paper: Paper, steps: Iterable[StepT], write: Callable[[StepT], None]) -> None:
+    """Write all steps, or on a short paper the first and the last ones."""
+    all_steps = [*steps]
+    if not all_steps:
+        paper.line("  There is nothing to do.", Style.FAINT)
+    first, last = paper.head_and_tail(len(all_steps))
+    for step in all_steps[:first]:
+        write(step)
+    paper.write_omitted(len(all_steps) - first - last, "step")
+    for step in all_steps[len(all_steps) - last :]:
+        write(step)
+
+
+# --- Forward mode ---
+
+
+def forward_mode_report(
+    run: Callable[[str], ForwardMode], names: Sequence[str], shown: Sequence[str], digits: int | None
+) -> Report:
+    """Report the tangents of all nodes for each variable, and the number of operations in both modes.
+
+    Args:
+        run: runs forward mode for a variable.
+        names: the variables in the JSON document.
+        shown: the variables in the text.
+    """
+    return Report(
+        lambda paper: _write_forward_mode(paper, [*map(run, shown)], digits),
+        lambda: [_forward_mode_fields([*map(run, names)])],
+    )
+
+
+def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int | None) -> None:
+    in_full, brief = number_formats(digits)
+    trace = modes[0].trace
+    sentences = StepSentences(trace, brief)
+    write_title(paper, trace, in_full)
+    for mode in modes:
+
+        def write(step: TangentStep, name: str = mode.name) -> None:
+            forward_step = ForwardStep(step.step, step.node, step.op, trace.tape.inputs[step.node], step.value)
+            sentence = sentences.forward(forward_step)
+            if not step.contributions:
+                paper.line(f"  {step.step}. {sentence}; it does not depend on {name}, so its tangent is 0")
+                return
+            paper.line(f"  {step.step}. {sentence}; tangent {brief(step.tangent)}")
+            for term in step.contributions:
+                factors = format_operation_on_numbers(get_op("mul"), [brief(term.local), brief(term.tangent)])
+                paper.line(f"       from {trace.labels[term.input]}: {factors} = {brief(term.amount)}")
+
+        paper.heading(f"forward mode: how fast every node changes with {mode.name}")
+        paper.line(f"  {mode.name} has tangent 1. The tangent of a node is the sum over its inputs of", Style.FAINT)
+        paper.line("  local derivative × tangent of the input.", Style.FAINT)
+        write_steps(paper, mode.steps, write)
+    write_result(paper, trace, in_full, {mode.name: mode.tangents[trace.tape.outputs[0]] for mode in modes})
+    _write_operation_counts(paper, modes)
+    write_warnings(paper, trace.warnings)
+
+
+def _forward_mode_fields(modes: Sequence[ForwardMode]) -> dict[str, Any]:
+    """Return the fields that `--mode forward` adds to the document of a trace."""
+    work = {
+        "forward": {mode.name: mode.work._asdict() for mode in modes},
+        "forward_all": modes[0].all_variables._asdict(),
+        "reverse": modes[0].reverse._asdict(),
+    }
+    return {"tangents": {mode.name: [*map(json_number, mode.tangents)] for mode in modes}, "work": work}
+
+
+def _write_operation_counts(paper: Paper, modes: Sequence[ForwardMode]) -> None:
+    count = len(modes[0].trace.wrt)
+    passes = {f"forward mode, {mode.name}": mode.work for mode in modes}
+    if count > 1:
+        passes[f"forward mode, all {count} variables"] = modes[0].all_variables
+    passes[f"reverse mode, {f'all {count} variables' if count > 1 else modes[0].name}"] = modes[0].reverse
+    paper.heading("operations, not counting values and local derivatives")
+    rows = [(name, str(work.multiplications), str(work.additions)) for name, work in passes.items()]
+    titles = (Column("pass"), Column("multiplications", is_number=True), Column("additions", is_number=True))
+    paper.table(TextTable(titles, rows))
+
+
+# --- Paths ---
+
+MAX_PATH_NODES = 12  # longer paths are shown without their middle
+MAX_SUM_TERMS = 6  # longer sums of path products are not written out
+MAX_EXACT_COUNT = 10**100  # larger numbers of paths are rounded in text; JSON has all their digits
+MAX_COUNT_BITS = 14_000  # Python refuses to convert integers of more than 4,300 digits, about 14,280 bits
+
+
+def paths_report(trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> Report:
+    """Report the paths from each variable to the output: nodes, local derivatives, products, and their sum."""
+    return Report(lambda paper: _write_paths(paper, trace, path_sets, digits), lambda: [_paths_fields(path_sets)])
+
+
+def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> None:
+    in_full, brief = number_formats(digits)
+    write_title(paper, trace, in_full)
+    for paths in path_sets:
+        order = ", largest contribution first" if paths.total > 1 else ""
+        paper.heading(f"paths from {paths.name} to the output: {_count_text(paths.total)}{order}")
+        for count, path in enumerate(paths.listed, 1):
+            paper.line(f"  {count}. {_join_abbreviated(' → ', [trace.labels[i] for i in path.nodes])}")
+            paper.line(f"       {_product_text(path, brief)}")
+        if paths.unlisted:
+            sums = (
+                f"which sum to {brief(paths.rest)}" if paths.unlisted > 1 else f"whose product is {brief(paths.rest)}"
+            )
+            paper.line(f"  … and {_count_text(paths.unlisted)} more, {sums}; --limit N lists N", Style.FAINT)
+        paper.line(f"  {_sum_text(paths, trace.gradient[paths.name], brief)}", Style.STRONG)
+    write_result(paper, trace, in_full, {paths.name: trace.gradient[paths.name] for paths in path_sets})
+    write_warnings(paper, trace.warnings)
+
+
+def _paths_fields(path_sets: Sequence[Paths]) -> dict[str, Any]:
+    """Return the fields that `--paths` adds to the document of a trace."""
+    return {
+        "paths": {
+            paths.name: [
+                {
+                    "nodes": path.nodes,
+                    "locals": [*map(json_number, path.local_derivatives)],
+                    "product": json_number(path.product),
+                }
+                for path in paths.listed
+            ]
+            for paths in path_sets
+        },
+        "paths_count": {paths.name: _json_count(paths.total) for paths in path_sets},
+        "paths_rest": {paths.name: json_number(paths.rest) for paths in path_sets},
+    }
+
+
+def _json_count(total: int) -> int | str:
+    """Return a number of paths for JSON: as text if it has too many digits for JSON readers."""
+    from decimal import Decimal
+
+    return total if total.bit_length() < MAX_COUNT_BITS else str(Decimal(total))
+
+
+def _count_text(total: int) -> str:
+    from decimal import Decimal
+
+    return f"{total:,}" if total < MAX_EXACT_COUNT else f"{Decimal(total):.3e}".replace("e+", " × 10^")
+
+
+def _product_text(path: Path, show: NumberFormat) -> str:
+    if not path.local_derivatives:
+        return "the variable is the output, so 1"
+    factors = [show(local) for local in path.local_derivatives]
+    product = _join_abbreviated(" × ", [factors[0], *(_parenthesized(factor) for factor in factors[1:])])
+    return product if len(factors) == 1 else f"{product} = {show(path.product)}"
+
+
+def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
+    result = f"d/d{paths.name} = {show(gradient)}"
+    terms = [show(path.product) for path in paths.listed] + ([show(paths.rest)] if paths.unlisted else [])
+    if not 1 < len(terms) <= MAX_SUM_TERMS:
+        return f"total: {result}"
+    total = terms[0]
+    for term in terms[1:]:
+        total = format_operation_on_numbers(get_op("add"), [total, term])
+    return f"total: {total} = {show(gradient)} = d/d{paths.name}"
+
+
+def _parenthesized(factor: str) -> str:
+    return f"({factor})" if factor.startswith("-") else factor
+
+
+def _join_abbreviated(link: str, parts: Sequence[str]) -> str:
+    """Join parts; the middle of a long list is replaced by the number of its parts."""
+    if len(parts) > MAX_PATH_NODES:
+        half = MAX_PATH_NODES // 2
+        parts = [*parts[:half], f"… {len(parts) - 2 * half} more …", *parts[-half:]]
+    return link.join(parts)
+
+
+# --- The tape ---
+
+
+def tape_report(record: TapeRecord, digits: int | None) -> Report:
+    """Report which values each operation saves for the backward pass, the memory, and the effect of checkpoints."""
+    return Report(lambda paper: _write_tape(paper, record, digits), lambda: [_tape_fields(record)])
+
+
+def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
+    trace = record.trace
+    write_title(paper, trace, number_formats(digits)[0])
+    paper.heading("tape: the values that each operation saves for the backward pass")
+    rows = [
+        (
+            str(entry.node),
+            entry.op.name,
+            ", ".join(trace.labels[j] for j in entry.inputs),
+            trace.labels[entry.node],
+            ", ".join(trace.labels[j] for j in entry.saved) or NO_VALUE,
+            _byte_count(entry.bytes) if entry.bytes else NO_VALUE,
+        )
+        for entry in record.entries
+    ]
+    titles = (Column("id", True), Column("operation"), Column("inputs", is_optional=True), Column("output"))
+    paper.table(TextTable((*titles, Column("saves"), Column("new memory", True)), rows))
+    paper.line("  A value that several operations save is stored once. Constants are part of the program.", Style.FAINT)
+    paper.line()
+    memory, total = _byte_count(record.bytes), _byte_count(record.computed)
+    paper.line(f"saved for the backward pass: {memory}; all results together: {total}")
+    if record.checkpoints:
+        _write_checkpoints(paper, record)
+
+
+def _tape_fields(record: TapeRecord) -> dict[str, Any]:
+    """Return the fields that `--tape` adds to the document of a trace; memory is in bytes."""
+    entries = [
+        {
+            "node": entry.node,
+            "op": entry.op.name,
+            "inputs": entry.inputs,
+            "output": entry.node,
+            "saved": entry.saved,
+            "bytes": entry.bytes,
+        }
+        for entry in record.entries
+    ]
+    checkpoints = [
+        {**checkpoint._asdict(), "saved": record.peak_without_checkpoints - checkpoint.peak}
+        for checkpoint in record.checkpoints
+    ]
+    return {"tape": entries, "tape_bytes": record.bytes, "checkpoints": checkpoints}
+
+
+def _write_checkpoints(paper: Paper, record: TapeRecord) -> None:
+    count = len(record.entries)
+    paper.heading("checkpoints: save only the values that a later segment of k operations needs")
+    paper.line("  The backward pass recomputes each segment before it uses it, except the last.", Style.FAINT)
+    rows = [
+        (
+            str(checkpoint.every),
+            str(checkpoint.stretches),
+            _byte_count(checkpoint.kept),
+            _byte_count(checkpoint.peak),
+            _byte_count(record.peak_without_checkpoints - checkpoint.peak),
+            f"{checkpoint.recomputed} of {count}",
+        )
+        for checkpoint in record.checkpoints
+    ]
+    titles = ("k", "segments", "saved", "peak memory", "reduction", "recomputed")
+    paper.table(TextTable(tuple(Column(title, is_number=True) for title in titles), rows))
+    peak = _byte_count(record.peak_without_checkpoints)
+    paper.line(f"  Without checkpoints: {peak} for {pluralize(count, 'operation')}, not counting inputs.")
+
+
+def _byte_count(count: int) -> str:
+    return f"{count:,} B"
+
+
+# --- Display in notebooks and terminals ---
+
+FRAME_HEIGHT = 760  # pixels of the page in a notebook
+MAX_NAME_LENGTH = 80  # characters of the formula in a one-line description of a trace or a fit
+_SANDBOX = "allow-scripts allow-forms"  # the page's script handles Enter in a form; its policy forbids sending forms
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TraceDisplay:
+    """A `Trace` that notebooks and terminals can display.
+
+    It has all attributes of the trace (`value`, `gradient`, `labels`, …).
+    """
+
+    trace: Trace
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # display protocols that this class does not implement
+            raise AttributeError(name)
+        return getattr(self.trace, name)
+
+    def to_json(self) -> str:
+        """Return the document that `autodiff trace --json` writes."""
+        return dumps(trace_document(self.trace)).rstrip("\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document that `autodiff trace --json` writes, as dicts, lists, numbers and texts."""
+        import json
+
+        document: dict[str, Any] = json.loads(self.to_json())
+        return document
+
+    def __repr__(self) -> str:
+        return f"<{self._title()}>"
+
+    def __str__(self) -> str:
+        """Return the report that `autodiff trace` prints."""
+        return self._report_text(Paper)
+
+    def _notebook_text(self) -> str:
+        return self._report_text(NotebookPaper)
+
+    def _report_text(self, kind: type[Paper]) -> str:
+        buffer = io.StringIO()
+        trace_report(self.trace, None).write(kind(buffer))
+        return buffer.getvalue().rstrip("\n")
+
+    def __rich__(self) -> RichTraceReport:
+        return RichTraceReport(self.trace)
+
+    def _repr_html_(self) -> str | None:
+        """Return the page of the trace in a sandboxed frame; None if the graph is too large to draw."""
+        from autodiff_cli.render.html_page import to_html
+
+        try:
+            page = to_html(self.trace)
+        except GraphTooLargeError:
+            return None
+        return (
+            f'<iframe srcdoc="{escape(page)}" sandbox="{_SANDBOX}" title="{escape(self._title())}" '
+            f'width="100%" height="{FRAME_HEIGHT}" style="border: 0"></iframe>'
+        )
+
+    def _repr_svg_(self) -> str | None:
+        """Return the graph as an SVG image; None if it is too large to draw."""
+        from autodiff_cli.render.drawing import build_drawing, to_svg
+
+        try:
+            return to_svg(build_drawing(self.trace), number_formats(None)[1])
+        except GraphTooLargeError:
+            return None
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """Return the trace in all available forms, by media type.
+
+        Args:
+            include: the media types to return; all by default.
+            exclude: media types not to return.
+        """
+        renderers = {"text/plain": self._notebook_text, "text/html": self._repr_html_, "image/svg+xml": self._repr_svg_}
+        forms = {
+            kind: render()
+            for kind, render in renderers.items()
+            if (include is None or kind in include) and kind not in (exclude or ())
+        }
+        return {kind: form for kind, form in forms.items() if form is not None}
+
+    def _title(self) -> str:
+        show = number_formats(None)[1]
+        place = ", ".join(f"{name} = {show(value)}" for name, value in self.trace.point.items())
+        formula = shorten_middle(single_line(self.trace.expression.text), MAX_NAME_LENGTH)
+        return single_line(f"trace of {formula}{' at ' if place else ''}{shorten_middle(place, MAX_NAME_LENGTH)}")
+
+
+class NotebookPaper(Paper):
+    """Writes plain lines, at most as many as a notebook should store."""
+
+    max_rows = 60
+    max_formula_length = 300
+
+    def write_omitted(self, count: int, noun: str) -> None:
+        """Write how many items are not shown and how to see them; nothing if `count` is 0."""
+        if count:
+            self.line(f"  … {pluralize(count, noun)} omitted; `print` shows all")
+
+
+class RichTraceReport(NamedTuple):
+    """A trace that Rich prints as the report of `autodiff trace`, as wide as the terminal."""
+
+    trace: Trace
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Text]:
+        from rich.text import Text
+
+        from autodiff_cli.render.terminal import TerminalPaper
+
+        buffer = io.StringIO()
+        paper = TerminalPaper(buffer, options.max_width, colour=console.color_system is not None)
+        trace_report(self.trace, None).write(paper)
+        yield Text.from_ansi(buffer.getvalue().rstrip("\n"))

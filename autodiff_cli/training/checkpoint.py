@@ -1,0 +1,376 @@
+"""Checkpoints: the state of a running fit on disk, from which an interrupted fit resumes bit for bit.
+
+A checkpoint is an archive of NumPy arrays (`.npz`) with a JSON header among them. The header states which program wrote
+it, which fit it belongs to, and the state of the random generator; the arrays hold all numbers exactly. Reading a
+checkpoint executes nothing, and a hash over the content detects damage. A new file is written beside the old one and
+then replaces it, so the file is complete at any moment.
+
+`CheckpointFile` writes one checkpoint, `CheckpointWriter` decides when to write. `EvaluationLog` remembers evaluations
+of the objective: deterministic methods without a state of their own resume by running again over the remembered values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.data.table import DataError
+from autodiff_cli.version import __version__
+
+try:
+    import fcntl
+except ImportError:  # without file locks, `_check_sole_writer` alone detects a second run
+    fcntl = None  # type: ignore[assignment]
+
+
+CHECKPOINT_FORMAT = "autodiff checkpoint"
+CHECKPOINT_VERSION = 2
+
+
+class CheckpointError(DataError):
+    """A file that is not a checkpoint, or not one of this fit; the message says why and what to do.
+
+    >>> import autodiff_cli as ad
+    >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, 2]}, resume="nowhere")
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.training.checkpoint.CheckpointError: nowhere: no such file or directory
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointState:
+    """The state of a fit after an epoch: everything that determines how it continues.
+
+    Attributes:
+        reported_epochs: the number of epochs that were reported, including the start. Restarts count again.
+        optimizer_values, step_count, generator_state: the state of a gradient method; see `OptimizerState`.
+        history: number, loss and validation loss (nan for none) of each epoch, of shape (epochs, 3).
+        first_theta: the parameters at the start.
+        best_theta, best_number: the parameters of the best epoch, and its number.
+        evaluations: the records of an `EvaluationLog`, for methods that resume by running again.
+    """
+
+    reported_epochs: int
+    optimizer_values: Array | None = None
+    step_count: int = 0
+    generator_state: Mapping[str, Any] | None = None
+    history: Array = field(default_factory=lambda: np.empty((0, 3)))
+    first_theta: Array = field(default_factory=lambda: np.empty(0))
+    best_theta: Array = field(default_factory=lambda: np.empty(0))
+    best_number: int = 0
+    evaluations: list[tuple[int, Array]] = field(default_factory=list)
+
+
+def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -> CheckpointState:
+    """Read a checkpoint and check that it belongs to this fit.
+
+    Args:
+        identity: what identifies the fit; see `fit_identity`.
+
+    Raises:
+        CheckpointError: if the file is missing or damaged, or belongs to another fit or another version of the program.
+    """
+    try:
+        with Path(path).open("rb") as stream:
+            head, arrays = _read_archive(stream, path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    if head.get("version") != CHECKPOINT_VERSION or head.get("autodiff") != __version__:
+        raise CheckpointError(
+            f"{path}: written by autodiff {head.get('autodiff')}; this is {__version__}, which may give other results. "
+            "Finish the fit with the version that began it, or start again"
+        )
+    if arrays.pop("hash", np.empty(0)).tobytes() != _content_hash(arrays):
+        raise CheckpointError(f"{path}: {_DAMAGED_MESSAGE}")
+    for name, expected in identity.items():
+        stored = head["identity"].get(name)
+        if stored != expected:
+            words = "" if name in _DIGEST_KEYS else f": {_abbreviate(stored)} there, {_abbreviate(expected)} here"
+            raise CheckpointError(f"{path}: the checkpoint belongs to another fit; its {name} differs{words}")
+    return _state_from_archive(head, arrays)
+
+
+_DAMAGED_MESSAGE = "damaged or truncated; use an earlier copy"
+_DIGEST_KEYS = ("data", "start")  # only a digest of these is known, which says nothing to a reader
+
+
+def _abbreviate(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"`{text}`" if len(text) <= 60 else f"`{text[:59]}…`"
+
+
+def _read_archive(stream: IO[bytes], path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    try:
+        with np.load(stream, allow_pickle=False) as archive:
+            if any(entry.compress_type for entry in archive.zip.infolist()):
+                raise ValueError("packed: it may be of any length")
+            arrays = {name: archive[name] for name in archive.files}
+        head = json.loads(arrays["head"].tobytes())
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # NumPy and zipfile raise many types for bytes that are not a valid archive
+        begins_well = _has_zip_header(stream)
+        raise CheckpointError(f"{path}: {_DAMAGED_MESSAGE if begins_well else 'not a checkpoint'}") from error
+    if (
+        not isinstance(head, dict)
+        or head.get("format") != CHECKPOINT_FORMAT
+        or not isinstance(head.get("identity"), dict)
+    ):
+        raise CheckpointError(f"{path}: not a checkpoint; `train --checkpoint` writes one")
+    return head, arrays
+
+
+def _content_hash(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    digest = hashlib.blake2b()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.digest()
+
+
+def _has_zip_header(stream: IO[bytes]) -> bool:
+    stream.seek(0)
+    return stream.read(4) == b"PK\x03\x04"
+
+
+def _state_from_archive(head: Mapping[str, Any], arrays: Mapping[str, Array]) -> CheckpointState:
+    evaluations = []
+    start = 0
+    for mark, shape in head["answers"]:
+        size = int(np.prod(shape, dtype=np.intp))
+        evaluations.append((int(mark), arrays["answers"][start : start + size].reshape(shape)))
+        start += size
+    return CheckpointState(
+        reported_epochs=int(head["told"]),
+        optimizer_values=arrays["numbers"] if head["generator"] is not None else None,
+        step_count=int(head["steps"]),
+        generator_state=head["generator"],
+        history=arrays["history"].reshape(-1, 3),
+        first_theta=arrays["first"],
+        best_theta=arrays["best"],
+        best_number=int(head["best_number"]),
+        evaluations=evaluations,
+    )
+
+
+class CheckpointFile:
+    """A file to which a single run writes checkpoints.
+
+    The run holds a lock on the file that it wrote last. A run that finds the file locked, or replaced by another file,
+    reports that two runs write to it.
+
+    Raises:
+        CheckpointError: if the file exists and is not a checkpoint, or if another run writes it.
+        OSError: if the file cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+        self._target = Path(os.path.realpath(path))
+        self._descriptor: int | None = None
+        with contextlib.suppress(FileNotFoundError):
+            mode = self._target.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise CheckpointError(f"{path}: not a regular file, so a checkpoint cannot replace it")
+            self._descriptor = os.open(self._target, os.O_RDWR)
+            with open(self._descriptor, "rb", closefd=False) as stream:
+                if os.fstat(self._descriptor).st_size:  # an empty file may have been created to reserve the name
+                    if not _has_zip_header(stream):
+                        raise CheckpointError(f"{path}: the file exists and is not a checkpoint; it is not overwritten")
+                    stream.seek(0)
+            self._acquire_lock(self._descriptor)
+
+    def write(self, identity: Mapping[str, Any], state: CheckpointState) -> None:
+        """Replace the file atomically by a new checkpoint.
+
+        Raises OSError; CheckpointError if another run writes it too.
+        """
+        head = {
+            "format": CHECKPOINT_FORMAT,
+            "version": CHECKPOINT_VERSION,
+            "autodiff": __version__,
+            "identity": dict(identity),
+            "told": state.reported_epochs,
+            "steps": state.step_count,
+            "generator": state.generator_state,
+            "best_number": state.best_number,
+            "answers": [(mark, result.shape) for mark, result in state.evaluations],
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
+            "numbers": np.empty(0) if state.optimizer_values is None else state.optimizer_values,
+            "history": state.history,
+            "first": state.first_theta,
+            "best": state.best_theta,
+            "answers": np.concatenate([np.empty(0), *(result.ravel() for _, result in state.evaluations)]),
+        }
+        arrays["hash"] = np.frombuffer(_content_hash(arrays), np.uint8)
+        part = self._target.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            with part.open("xb") as stream:
+                np.savez(stream, **arrays)  # type: ignore[arg-type]
+                stream.flush()
+                os.fsync(stream.fileno())
+                descriptor = os.dup(stream.fileno())
+            self._acquire_lock(descriptor)
+            self._check_sole_writer()
+            part.replace(self._target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        self.close()
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Release the lock, so that another run can write the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _check_sole_writer(self) -> None:
+        try:
+            current = os.stat(self._target)
+        except FileNotFoundError:
+            return
+        if self._descriptor is None or not os.path.samestat(current, os.fstat(self._descriptor)):
+            raise self._contested_error()
+
+    def _acquire_lock(self, file: int) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise self._contested_error() from None
+            # A file system without locks: see `_check_alone`.
+
+    def _contested_error(self) -> CheckpointError:
+        return CheckpointError(f"{self.path}: another run writes this checkpoint too; give each run its own file")
+
+
+_MIN_INTERVAL_SECONDS = 1.0  # between two checkpoints, so that writing them does not slow the fit
+
+
+class CheckpointWriter:
+    """Decides when a running fit writes a checkpoint.
+
+    If a checkpoint cannot be written, the previous one stays in place and the fit continues.
+
+    Args:
+        file: the file to write.
+        every: the number of epochs between checkpoints; None for at most one per second.
+        identity: what identifies the fit.
+        clock: returns the time in seconds.
+
+    Attributes:
+        failure: why the last checkpoint could not be written, in words; empty if it was.
+    """
+
+    def __init__(
+        self,
+        file: CheckpointFile,
+        every: int | None,
+        identity: Mapping[str, Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._file = file
+        self._every = every
+        self._identity = identity
+        self._clock = clock
+        self._next_time = -1.0
+        self._pending_state: Callable[[], CheckpointState] | None = None
+        self._has_written = False
+        self.failure = ""
+
+    def on_epoch(self, number: int, state: Callable[[], CheckpointState]) -> None:
+        """Write a checkpoint after an epoch if one is due.
+
+        Args:
+            number: the number of the epoch.
+            state: returns the state after the epoch; it is called only when a checkpoint is written.
+
+        Raises:
+            OSError, CheckpointError: if the first checkpoint cannot be written.
+        """
+        self._pending_state = state
+        is_due = self._clock() >= self._next_time if self._every is None else number % self._every == 0
+        if is_due or not self._has_written:
+            self._write()
+
+    def close(self) -> None:
+        """Write the state after the last epoch if that was not done yet, and release the file."""
+        if self._pending_state is not None:
+            self._write()
+        self._file.close()
+
+    def _write(self) -> None:
+        assert self._pending_state is not None
+        try:
+            self._file.write(self._identity, self._pending_state())
+        except (OSError, CheckpointError) as error:
+            if not self._has_written:
+                raise
+            reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+            self.failure = f"the checkpoint {self._file.path} could not be written: {reason}"
+        else:
+            self._pending_state, self.failure = None, ""
+        self._has_written = True
+        self._next_time = self._clock() + _MIN_INTERVAL_SECONDS
+
+
+_MAX_LOGGED_NUMBERS = 2**23  # 64 MB of doubles; evaluations beyond that are computed again on resuming
+
+
+@dataclass(slots=True)
+class EvaluationLog:
+    """A record of evaluations, from which a deterministic method resumes by running again.
+
+    The method must depend on nothing but earlier evaluations. It runs from the start, and known results are returned
+    without being computed. From the first evaluation that differs from the record on, everything is computed anew.
+
+    Attributes:
+        records: a checksum of the point of each evaluation, and its result.
+
+    >>> answers = EvaluationLog()
+    >>> first = answers.evaluate(b"1", lambda: np.array([2.0]))
+    >>> again = EvaluationLog(answers.records)
+    >>> again.evaluate(b"1", lambda: np.array([3.0])), again.evaluate(b"2", lambda: np.array([3.0]))
+    (array([2.]), array([3.]))
+    """
+
+    records: list[tuple[int, Array]] = field(default_factory=list)
+    _position: int = field(default=0, init=False)
+    _capacity_left: int = field(default=_MAX_LOGGED_NUMBERS, init=False)
+
+    def evaluate(self, key: bytes, compute: Callable[[], Array]) -> Array:
+        """Return the result for a key, from the record or computed. The caller may modify it."""
+        checksum, position = zlib.crc32(key), self._position
+        self._position += 1
+        if position < len(self.records):
+            recorded, result = self.records[position]
+            if recorded == checksum:
+                self._capacity_left -= result.size
+                return result.copy()
+            del self.records[position:]
+        result = compute()
+        if position == len(self.records) and result.size <= self._capacity_left:
+            self._capacity_left -= result.size
+            self.records.append((checksum, result.copy()))
+        return result

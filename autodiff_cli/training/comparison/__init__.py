@@ -1,1 +1,0 @@
-"""Several models of the same data, side by side."""

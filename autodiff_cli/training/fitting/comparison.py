@@ -1,0 +1,426 @@
+"""Comparison of models: information criteria, k-fold cross-validation, and tests of nested models.
+
+A test of nested models needs certainty that one is a special case of the other. There are two sound ways. If both
+predictions are linear in their parameters, the columns of the smaller model lie in the span of those of the larger one
+on these rows. Otherwise, parameters of the larger model are set to 0 or 1, and the result has to be the smaller model
+as a formula of the same names. If another parameter then has no effect, the usual distributions of test statistics do
+not hold (Davies 1977, Biometrika 64, 247).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, product
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autodiff_cli.algebra.readable import readable
+from autodiff_cli.array_types import Array
+from autodiff_cli.data.table import Dataset
+from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.fitting.fit import fit_objective
+from autodiff_cli.training.fitting.optimization import optimize
+from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.objective.kernels import linear_parameters
+from autodiff_cli.training.objective.loading import SharedDataset, as_dataset
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.parameters import canonicalize_names
+from autodiff_cli.training.options import (
+    DataOptions,
+    LossOptions,
+    MethodOptions,
+    OptionError,
+    Options,
+    ParameterOptions,
+)
+from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.goodness import chi_squared_tail, fisher_tail
+
+_REFIT_EPOCHS = 1000  # iterations: a fit that starts near its solution needs few
+
+
+def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
+    """Return a random fold for each row. The sizes of the folds differ by at most one row.
+
+    >>> np.bincount(assign_folds(10, 4, 0)).tolist()
+    [3, 3, 2, 2]
+    """
+    return np.random.default_rng(seed).permutation(np.arange(rows) % folds)
+
+
+def cross_validation_loss(objective: Objective, theta: Array, method: str, options: MethodOptions, folds: int) -> float:
+    """Return the (weighted) mean loss of the rows, each from a fit to the folds that do not contain it; nan if there
+    are too few rows.
+
+    Each fit starts from the fit to all rows.
+
+    Args:
+        theta: the free parameters of the fit to all rows.
+        method: the method of that fit.
+        folds: the number of folds, from 2 to the number of rows.
+    """
+    fold_of_row = assign_folds(objective.rows, folds, options.seed)
+    if method in ("lm", "lbfgs"):
+        options = dataclasses.replace(options, epochs=_REFIT_EPOCHS)
+    total = weight = 0.0
+    for fold in range(folds):
+        training_part = objective.select_rows(np.flatnonzero(fold_of_row != fold))
+        training_part.start = theta
+        if training_part.has_residuals and training_part.rows * training_part.components < training_part.layout.size:
+            return math.nan
+        outcome = optimize(method, training_part, options, Progress())
+        held_out = objective.select_rows(np.flatnonzero(fold_of_row == fold))
+        if held_out.total_weight:
+            total += held_out.value(outcome.theta) * held_out.total_weight
+            weight += held_out.total_weight
+    return total / weight
+
+
+NESTING_UNKNOWN = "it is not known whether one is a special case of the other"
+
+
+@dataclass(frozen=True, slots=True)
+class NestingSettings:
+    """Settings of the test whether models are nested."""
+
+    max_substitutions: int = 2000  # assignments of 0 and 1 to parameters that are tried
+    max_rows: int = 200_000  # rows for which the columns of linear models are compared
+    span_tolerance: float = 1e-9  # share of a column outside of a span that counts as rounding
+
+
+NESTING = NestingSettings()
+
+
+def why_not_nested(small: Objective, large: Objective) -> str | None:
+    """Return None if the model with fewer parameters is a regular special case of the other; otherwise why that is
+    unknown, as a clause.
+    """
+    linear_both = _is_linear_model(small) and _is_linear_model(large)
+    if linear_both and small.rows <= NESTING.max_rows:
+        return None if _in_span(small, large) else NESTING_UNKNOWN
+    if small.model.array_parameters or large.model.array_parameters:
+        return "they have array parameters"
+    return _substitution_failure(small, large)
+
+
+def _is_linear_model(objective: Objective) -> bool:
+    """Return whether the prediction is linear in all parameters, and all of them are free numbers."""
+    model = objective.model
+    if not objective.has_residuals or objective.fixed:
+        return False
+    leaves = [model.program.leaves[name] for name in objective.parameters]
+    return not model.array_parameters and len(linear_parameters(model.program.output, leaves, model.shapes)) == len(
+        leaves
+    )
+
+
+def _in_span(small: Objective, large: Objective) -> bool:
+    """Return whether the larger model can make all predictions of the smaller one on these rows."""
+    with ignore_float_errors():
+        large_matrix, small_matrix = _design_matrix(large), _design_matrix(small)
+        # The difference of the constant terms has to lie in the span, too.
+        constant_difference = small_matrix[:, -1] - large_matrix[:, -1]
+        basis, columns = large_matrix[:, :-1], np.column_stack((small_matrix[:, :-1], constant_difference))
+        if not (np.isfinite(basis).all() and np.isfinite(columns).all()):
+            return False
+        lengths = np.linalg.norm(basis, axis=0)
+        directions, singular_values, _ = np.linalg.svd(basis / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
+        directions = directions[:, singular_values > NESTING.span_tolerance * singular_values[0]]
+        distances = np.linalg.norm(columns - directions @ (directions.T @ columns), axis=0)
+        return bool((distances <= NESTING.span_tolerance * np.linalg.norm(columns, axis=0)).all())
+
+
+def _design_matrix(objective: Objective) -> Array:
+    """Return the coefficient of each parameter, and as the last column the constant term, for all rows and
+    components.
+    """
+    width = objective.layout.size + 1
+    values = objective.evaluate_rows(objective.kernels.residuals_and_jacobian, np.zeros(objective.layout.size))
+    stacked: Array = values.reshape(objective.components, width, -1).swapaxes(1, 2).reshape(-1, width)
+    return stacked
+
+
+def _substitution_failure(small: Objective, large: Objective) -> str | None:
+    """Return why setting parameters of the larger model to 0 or 1 does not give the smaller model; None if it does."""
+    smaller_text, program = _canonical_text(_substituted_output(small, {})), large.model.program
+    common = [name for name in large.parameters if name in small.parameters]
+    extra = [name for name in large.parameters if name not in small.parameters]
+    count = large.layout.size - small.layout.size
+    if len(extra) != count or len(common) != small.layout.size:
+        return NESTING_UNKNOWN
+    leaves = {name: program.leaves[name] for name in extra}
+    for values in islice(product((0.0, 1.0), repeat=count), NESTING.max_substitutions):
+        setting = {leaves[name]: constant(value) for name, value in zip(extra, values, strict=True)}
+        if _canonical_text(_substituted_output(large, setting)) != smaller_text:
+            continue
+        for other_parameters in combinations(extra, count - 1):
+            (remaining,) = {*extra} - {*other_parameters}
+            (root,) = readable(
+                [_substituted_output(large, {leaves[name]: setting[leaves[name]] for name in other_parameters})]
+            )
+            if remaining not in _leaf_names(root):
+                assignments = " and ".join(f"{name} = {setting[leaves[name]].text}" for name in other_parameters)
+                return (
+                    f"`{remaining}` has no effect where {assignments}, so the distribution of the test statistic is "
+                    "not known"
+                )
+        return None
+    return NESTING_UNKNOWN
+
+
+def _substituted_output(objective: Objective, setting: Mapping[Node, Node]) -> Node:
+    """Return the prediction with fixed parameters and others replaced by constants."""
+    fixed = {objective.model.program.leaves[name]: constant(float(x)) for name, x in objective.fixed.items()}
+    return substitute([objective.model.program.output], {**fixed, **setting})[0]
+
+
+def _canonical_text(root: Node) -> str:
+    """Return a formula in canonical form."""
+    return to_text(readable([root])[0])
+
+
+def _leaf_names(root: Node) -> Iterator[str]:
+    """Return the names in a graph."""
+    return (leaf.text for leaf in topological_order([root]) if leaf.is_input)
+
+
+DEFAULT_FOLDS = 5  # folds of a cross-validation, the usual compromise between bias and cost
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedModel:
+    """One of several compared models.
+
+    Attributes:
+        fit: the fit to all rows.
+        k: the number of parameters that the criteria count: the free ones, and the variance if it is estimated.
+        delta: the AICc minus the smallest of all models; None without AICc, like the next.
+        weight: the Akaike weight (Akaike 1978).
+        cv_error: the mean loss in cross-validation; None if it was not requested, nan if a fit failed.
+    """
+
+    fit: FittedModel
+    k: int
+    delta: float | None
+    weight: float | None
+    cv_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTest:
+    """A test whether a model needs the parameters that another one lacks.
+
+    Attributes:
+        smaller, larger: the texts of the models.
+        name: `F` or `likelihood ratio`; empty if there is no test.
+        statistic: F, or twice the difference of the log-likelihoods.
+        dof: the degrees of freedom: one number, or two for F.
+        p: the probability of a larger statistic if the smaller model is true.
+        reason: why there is no test.
+    """
+
+    smaller: str
+    larger: str
+    name: str = ""
+    statistic: float = math.nan
+    dof: tuple[int, ...] = ()
+    p: float = math.nan
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The comparison of models, sorted by AICc; models without AICc follow, sorted by cross-validation error and loss.
+
+    Attributes:
+        models: the models, best first.
+        tests: a test for each pair of models of different sizes.
+        rows: the number of rows that all models were fitted to.
+        folds: the number of folds of the cross-validation; 0 without it.
+    """
+
+    models: tuple[ComparedModel, ...]
+    tests: tuple[NestedTest, ...]
+    rows: int
+    folds: int
+
+
+def compare(
+    models: Sequence[str],
+    data: Mapping[str, ArrayLike] | Dataset,
+    *,
+    start: Mapping[str, ArrayLike] | None = None,
+    loss: str | None = None,
+    family: str | None = None,
+    likelihood: bool = False,
+    weights: ArrayLike | str | None = None,
+    sigma: ArrayLike | str | None = None,
+    absolute_sigma: bool = False,
+    optimizer: str = "auto",
+    seed: int = 0,
+    drop_missing: bool = False,
+    folds: int = DEFAULT_FOLDS,
+) -> Comparison:
+    """Fit several models of one target to the same rows, and compare them.
+
+    Args:
+        models: the texts of the models; see `fit`, also for the other options. A starting value applies to all models
+            that have the parameter.
+        folds: the number of folds of the cross-validation, which are drawn with `seed`; 0 for none.
+
+    Raises:
+        OptionError: for fewer than two models, and for models of different targets.
+        ExpressionError, DataError: see `fit`.
+
+    >>> x = [0, 1, 2, 3, 4, 5, 6, 7]
+    >>> found = compare(["y ~ a + b*x", "y ~ a"], {"x": x, "y": [1, 3.1, 4.9, 7, 9.2, 11, 12.8, 15]})
+    >>> [one.fit.model for one in found.models], found.tests[0].name, found.tests[0].p < 1e-6
+    (['y ~ a + b*x', 'y ~ a'], 'F', True)
+    """
+    options = Options(
+        ParameterOptions(canonicalize_names(start)),
+        DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns=True),
+        LossOptions(loss, family=family, likelihood=likelihood),
+        MethodOptions(optimizer, seed=seed),
+    )
+    return compare_models(models, as_dataset(data), options, folds)
+
+
+def compare_models(models: Sequence[str], dataset: Dataset, options: Options, folds: int = DEFAULT_FOLDS) -> Comparison:
+    """Fit and compare several models; see `compare`, which has the options as keyword arguments."""
+    if len(models) < 2:
+        raise OptionError("compare needs at least two models")
+    if len({*models}) < len(models):
+        raise OptionError("the same model was given twice")
+    if folds < 0 or folds == 1:
+        raise OptionError(f"cross-validation needs at least 2 folds (or 0 for none), not {folds}")
+    start = options.parameters.start
+    parsed = [Model.parse(text, dataset.names, start) for text in models]
+    _check_targets(parsed)
+    for name in start:
+        if not any(model.accepts(name) for model in parsed):
+            raise OptionError(f"no model has the parameter `{name}`")
+    shared = SharedDataset(dataset, parsed, options.data)
+    objectives = [Objective.of(model, shared, _options_for_model(model, options)) for model in parsed]
+    fits = [fit_objective(one, options) for one in objectives]
+    folds = min(folds, objectives[0].rows)
+    errors = [_cross_validation_error(one, fit, options, folds) for one, fit in zip(objectives, fits, strict=True)]
+    lowest = min((fit.aicc for fit in fits if _has_aicc(fit) and fit.aicc is not None), default=math.nan)
+    total = sum(math.exp((lowest - fit.aicc) / 2) for fit in fits if _has_aicc(fit) and fit.aicc is not None)
+    compared = [
+        ComparedModel(
+            fit,
+            _criterion_parameters(one),
+            fit.aicc - lowest if _has_aicc(fit) and fit.aicc is not None else None,
+            math.exp((lowest - fit.aicc) / 2) / total if _has_aicc(fit) and fit.aicc is not None else None,
+            error,
+        )
+        for one, fit, error in zip(objectives, fits, errors, strict=True)
+    ]
+    tests = [
+        _nested_test(a, b, objectives[i], objectives[j])
+        for i, a in enumerate(compared)
+        for j, b in enumerate(compared)
+        if objectives[i].layout.size < objectives[j].layout.size
+    ]
+    return Comparison(tuple(sorted(compared, key=_ranking_key)), tuple(tests), objectives[0].rows, folds)
+
+
+def _check_targets(models: Sequence[Model]) -> None:
+    """Raise OptionError for models of different targets."""
+    targets = ["".join(model.targets()) for model in models]
+    for model, target in zip(models, targets, strict=True):
+        if target != targets[0] or model.class_column != models[0].class_column:
+            first, different = (f"`{text}`" if text else "a loss of its own" for text in (targets[0], target))
+            raise OptionError(f"models of different targets, {first} and {different}, cannot be compared")
+
+
+def _options_for_model(model: Model, options: Options) -> Options:
+    """Return the options with the starting values of the parameters that a model has."""
+    start = {name: value for name, value in options.parameters.start.items() if model.accepts(name)}
+    return dataclasses.replace(options, parameters=dataclasses.replace(options.parameters, start=start))
+
+
+def _criterion_parameters(objective: Objective) -> int:
+    """Return the number of parameters that the information criteria count."""
+    has_variance = objective.kind is LossKind.SQUARES or objective.loss == "gamma"
+    return objective.layout.size + has_variance
+
+
+def _cross_validation_error(objective: Objective, fit: FittedModel, options: Options, folds: int) -> float | None:
+    """Return the cross-validation error of a model; nan if its fit failed, None without folds."""
+    if folds < 2:
+        return None
+    if fit.failure:
+        return math.nan
+    theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
+    return cross_validation_loss(objective, theta, fit.optimizer, options.method, folds)
+
+
+def _has_aicc(fit: FittedModel) -> bool:
+    """Return whether a fit has an AICc."""
+    return fit.aicc is not None and not math.isnan(fit.aicc) and not fit.failure
+
+
+def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:
+    """Return the key by which models are sorted."""
+    error = math.inf if compared.cv_error is None or math.isnan(compared.cv_error) else compared.cv_error
+    loss = math.inf if math.isnan(compared.fit.loss) else compared.fit.loss
+    aicc = compared.fit.aicc
+    if aicc is None or not _has_aicc(compared.fit):
+        return (1.0 + bool(compared.fit.failure), error, loss)
+    return (0.0, aicc, compared.fit.bic or 0.0, loss)
+
+
+def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Objective) -> NestedTest:
+    """Return the test of a model against one with more parameters."""
+    small_fit, large_fit = a.fit, b.fit
+    texts = small_fit.model, large_fit.model
+    if not (small_fit.converged and large_fit.converged):
+        return NestedTest(*texts, reason="one of the fits did not converge")
+    if small.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
+        return NestedTest(*texts, reason=f"the loss {small.loss or 'of the models'} is not a likelihood")
+    if (reason := why_not_nested(small, large)) is not None:
+        return NestedTest(*texts, reason=reason)
+    extra_parameters = large.layout.size - small.layout.size
+    if small_fit.on_bounds or large_fit.on_bounds:
+        return NestedTest(*texts, reason="a parameter is on a bound")
+    if small.kind is LossKind.SQUARES and small_fit.rss is not None and large_fit.rss is not None:
+        gain, unit = small_fit.rss - large_fit.rss, large_fit.rss
+        if large_fit.terms.absolute_sigma:
+            return _test_result(texts, "likelihood ratio", gain, (extra_parameters,))
+    elif small.loss == "gamma":
+        gain, unit = (
+            (small_fit.deviance or 0.0) - (large_fit.deviance or 0.0),
+            (large_fit.figures.dispersion or 0.0) * large_fit.dof,
+        )
+    else:
+        return _test_result(
+            texts,
+            "likelihood ratio",
+            2 * ((large_fit.log_likelihood or 0.0) - (small_fit.log_likelihood or 0.0)),
+            (extra_parameters,),
+        )
+    if large_fit.dof <= 0 or not unit > 0:
+        return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
+    return _test_result(
+        texts, "F", (gain / extra_parameters) / (unit / large_fit.dof), (extra_parameters, large_fit.dof)
+    )
+
+
+def _test_result(texts: tuple[str, str], name: str, statistic: float, dof: tuple[int, ...]) -> NestedTest:
+    """Return a test with its p-value."""
+    if statistic < -1e-6:
+        return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
+    size = max(statistic, 0.0)
+    p = fisher_tail(size, *dof) if len(dof) == 2 else chi_squared_tail(size, dof[0])
+    return NestedTest(*texts, name, size, dof, p)

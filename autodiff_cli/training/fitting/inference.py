@@ -1,0 +1,540 @@
+"""Inference after a fit: derived quantities, profile intervals and bootstrap intervals.
+
+- Derived quantities such as `half = ln(2)/b` have standard errors by the delta method: for a quantity with gradient g
+and parameters with covariance C, the variance is gᵀ·C·g to first order. The gradient is exact.
+- A profile interval holds all values of a parameter for which the best fit is not significantly worse: Bates & Watts
+1988, Nonlinear Regression Analysis, section 6.1. In a linear model its limits are those from the standard error.
+- The bootstrap fits resamples of the rows, drawn with replacement; its intervals are percentiles: Efron & Tibshirani
+1993, An Introduction to the Bootstrap, sections 9.5 and 13.3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.shapes import ShapeError, ShapeInference
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, shape_error, suggest
+from autodiff_cli.language.lexer import canonical_name, is_name
+from autodiff_cli.language.program import Program, read
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.fitting.optimization import minimize
+from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.losses import L1_FACTOR, LossKind
+from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, Outcome
+from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
+from autodiff_cli.training.objective.loading import StreamedRows
+from autodiff_cli.training.objective.model import Model, quote_level_names
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
+from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, convert_plain_value
+from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.statistics import Statistics, combination_variance
+
+DerivedValues = dict[str, dict[str, float | None]]  # {"half": {"value": 0.5, "stderr": 0.01}, …}
+
+
+def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
+    """Return quantities by name, from a mapping or from texts such as `half = ln(2)/b`. A text without a name is its
+    own name.
+
+    Raises:
+        OptionError: for values that are not texts, a name without an expression, and repeated names.
+
+    >>> parse_quantities(["half = ln(2)/b", "a*b"])
+    {'half': 'ln(2)/b', 'a*b': 'a*b'}
+    """
+    quantities: dict[str, str] = {}
+    texts = [source] if isinstance(source, str) or not isinstance(source, Iterable) else source
+    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
+    for name, text in pairs:
+        convert_plain_value(name, "str", "the name of a derived quantity")
+        if not convert_plain_value(text, "str", "a derived quantity").strip():
+            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b: `{name}` has no expression")
+        if name in quantities:
+            raise OptionError(f"the derived quantity `{name}` is defined twice")
+        quantities[name] = text
+    return quantities
+
+
+def _parse_quantity(text: str) -> tuple[str, str]:
+    """Return the name and the expression of a quantity."""
+    name, equals, rest = str(convert_plain_value(text, "str", "a derived quantity")).partition("=")
+    if equals and is_name(name.strip()):
+        return canonical_name(name.strip()), rest.strip()
+    return text.strip(), text.strip()
+
+
+class DerivedQuantities:
+    """Derived quantities of a model as graphs of its parameters.
+
+    Args:
+        quantities: their texts by name. They may use parameters, names that the model binds (unless these depend on a
+            column), and earlier quantities.
+        layout: the layout of the free parameters.
+
+    Raises:
+        ExpressionError: for text that cannot be parsed, an unknown name, or an array.
+        OptionError: for a quantity that has the name of something else.
+    """
+
+    def __init__(self, quantities: Mapping[str, str], model: Model, layout: ParameterLayout) -> None:
+        self._layout, self._shapes = layout, dict(model.shapes)
+        self._leaves = [model.program.leaves[name] for name in layout.names]
+        graphs: dict[str, Node] = {}
+        for name, text in quantities.items():
+            if name in (*model.columns, *model.parameters, *model.program.bound) and name != text:
+                raise OptionError(f"`{name}` is a name of the model: rename the derived quantity")
+            graphs[name] = self._build_graph(text, model, graphs)
+        self.names = tuple(graphs)
+        self._values = [*graphs.values()]
+        gradients = [gradient_nodes(value, self._leaves, self._shapes) for value in self._values]
+        self._gradients = [slope for of_one in gradients for slope in of_one]
+        nodes = topological_order([*self._values, *self._gradients])
+        self._leaf_names = {node.text for node in nodes if node.is_input}
+
+    def _build_graph(self, text: str, model: Model, earlier: Mapping[str, Node]) -> Node:
+        """Return the graph of one quantity, given the earlier ones."""
+        declared = {name for name in (*model.parameters, *model.program.bound, *earlier) if is_name(name)}
+        program = read(quote_level_names(text, (*model.parameters, *model.program.bound)), declared)
+        if program.target is not None:
+            raise ExpressionError("a derived quantity must not have `~`", text)
+        replacements = {leaf: _resolve_name(name, program, model, earlier) for name, leaf in program.leaves.items()}
+        output = substitute([program.output], replacements)[0]
+        try:
+            shape = ShapeInference(self._shapes).infer(output)
+        except ShapeError as error:
+            raise shape_error(error, program.source) from None
+        if shape:
+            raise ExpressionError(
+                f"a derived quantity must be a number, but `{text}` is an array; sum it or select an element"
+            )
+        return output
+
+    def values(self, point: Mapping[str, Any]) -> Array:
+        """Return the values of the quantities for parameter values by name."""
+        with ignore_float_errors():
+            return np.array([float(value) for value in self._evaluate(self._values, point)])
+
+    def jacobian(self, point: Mapping[str, Any]) -> Array:
+        """Return the derivatives with respect to all free elements, of shape (quantities, P)."""
+        with ignore_float_errors():
+            derivatives = self._evaluate(self._gradients, point)
+        shapes = self._layout.shapes.values()
+        rows = [derivatives[k : k + len(shapes)] for k in range(0, len(derivatives), max(1, len(shapes)))]
+        broadcast = [[np.broadcast_to(x, shape).ravel() for x, shape in zip(row, shapes, strict=True)] for row in rows]
+        return np.array([np.concatenate(row) for row in broadcast])
+
+    def _evaluate(self, nodes: list[Node], point: Mapping[str, Any]) -> list[Array]:
+        return evaluate(nodes, {name: value for name, value in point.items() if name in self._leaf_names}, self._shapes)
+
+
+def _resolve_name(name: str, program: Program, model: Model, earlier: Mapping[str, Node]) -> Node:
+    """Return the node that a name in a quantity stands for. Raises ExpressionError if there is none."""
+    if name in earlier:
+        return earlier[name]
+    if name in model.parameters:
+        return model.program.leaves[name]
+    bound = model.program.bound.get(name)
+    start = program.source.start(program.leaves[name])
+    if name in model.columns:
+        message = f"`{name}` is a column, but a derived quantity is one number for all rows"
+        raise ExpressionError(message, program.text, start)
+    if bound is None:
+        names = [*model.parameters, *model.program.bound, *earlier]
+        message = f"the model has no parameter `{name}`; there are {format_names(names, '`')}"
+        raise UnknownNameError(message, program.text, start, suggest(name, names))
+    columns = [node.text for node in topological_order([bound]) if node.is_input and node.text in model.row_leaves]
+    if columns:
+        message = f"`{name}` depends on the column `{columns[0]}`, but a derived quantity is one number for all rows"
+        raise ExpressionError(message, program.text, start)
+    return bound
+
+
+def estimate_quantities(
+    quantities: DerivedQuantities, point: Mapping[str, Any], statistics: Statistics
+) -> tuple[DerivedValues, list[str]]:
+    """Return the values and standard errors of quantities, and a sentence for each unknown error.
+
+    Args:
+        point: the values of all parameters, including fixed ones.
+        statistics: the statistics of the free parameters. A quantity can be known although its parameters are not, such
+            as `a*b` in the model `a*b*x`.
+    """
+    if not quantities.names:
+        return {}, []
+    values, slopes = quantities.values(point), quantities.jacobian(point)
+    estimates: DerivedValues = {}
+    for name, value, slope in zip(quantities.names, values, slopes, strict=True):
+        estimates[name] = {"value": float(value), "stderr": _delta_method_error(slope, statistics)}
+    return estimates, [*_unknown_error_warnings(estimates, statistics.covariance)]
+
+
+def _delta_method_error(gradient: Array, statistics: Statistics) -> float | None:
+    """Return the standard error of a quantity with a gradient; None if it is unknown."""
+    is_used, covariance = gradient != 0, statistics.covariance
+    if not is_used.any():
+        return 0.0
+    with ignore_float_errors():
+        errors = np.sqrt(np.diag(covariance)[is_used])
+        # Scale by the errors, so that the product does not lose parameters of very different magnitudes.
+        share = gradient[is_used] * errors
+        matrix = covariance[np.ix_(is_used, is_used)] / np.outer(errors, errors)
+        variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
+    if math.isnan(variance) and statistics.partial_factor is not None:
+        factor, scale = statistics.partial_factor
+        with ignore_float_errors():
+            variance = combination_variance(gradient, factor) * scale * scale
+    return math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
+
+
+def _unknown_error_warnings(estimates: DerivedValues, covariance: Array) -> Iterator[str]:
+    """Yield a sentence for each quantity whose value or error is unknown."""
+    for name, estimate in estimates.items():
+        value = estimate["value"]
+        if value is None or not math.isfinite(value):
+            yield f"the derived quantity `{name}` is {value} at the solution"
+        elif estimate["stderr"] is None and not np.isnan(covariance).all():
+            yield f"`{name}` has no standard error: a parameter that it depends on has none"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """Settings of the search for profile intervals."""
+
+    max_parameters: int = 50  # parameters: each needs dozens of fits
+    max_outward_steps: int = 40  # steps away from the estimate; each is at most twice the last
+    max_root_steps: int = 80  # steps of the root search for a limit
+    root_tolerance: float = 1e-8  # relative error of the rise at a limit
+    better_fit_tolerance: float = (
+        1e-6  # fall of the deviance, relative to one standard error, that is more than rounding
+    )
+
+
+PROFILE = ProfileSettings()
+
+
+def check_profile(objective: Objective) -> None:
+    """Raise OptionError for an objective without meaningful profiles."""
+    if objective.is_network:
+        raise OptionError(
+            "profile: parameters of a network have no intervals, because hidden units are interchangeable"
+        )
+    if objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD) or objective.classes is not None:
+        problem = "classes" if objective.classes is not None else f"the loss {objective.loss or 'of this model'}"
+        raise OptionError(f"profile needs least squares or a likelihood, not {problem}; use bootstrap instead")
+    if objective.is_penalised:
+        raise OptionError("profile needs a likelihood, which a penalised fit does not have; use bootstrap")
+    if objective.layout.size > PROFILE.max_parameters:
+        raise OptionError(
+            f"profile handles at most {PROFILE.max_parameters} parameters, not {objective.layout.size}; use bootstrap"
+        )
+
+
+@dataclass(slots=True)
+class ProfileIntervals:
+    """Profile intervals of all free elements.
+
+    Attributes:
+        low, high: the limits, of shape (P,). They are infinite where the fit never gets significantly worse, nan where
+            unknown.
+        warnings: a sentence for each limit that is infinite, unknown or on a bound.
+    """
+
+    low: Array
+    high: Array
+    warnings: list[str] = field(default_factory=list)
+
+
+def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> ProfileIntervals:
+    """Return the profile intervals of all free elements around the fit that ended at `theta`, at the confidence level
+    of the fit.
+    """
+    intervals = ProfileIntervals(np.full(len(theta), math.nan), np.full(len(theta), math.nan))
+    rise = fit.quantile()
+    unit = _standard_error_unit(objective, fit)
+    if not (unit > 0 and math.isfinite(rise)):
+        intervals.warnings.append("no profile intervals: the residual variance is unknown")
+        return intervals
+    with ignore_float_errors():
+        for element in range(len(theta)):
+            profile = _Profile(objective, theta, fit, element, unit)
+            intervals.low[element], intervals.high[element] = profile.interval(rise)
+            intervals.warnings += profile.warnings
+    return intervals
+
+
+def _standard_error_unit(objective: Objective, fit: FittedModel) -> float:
+    """Return the rise of the deviance for one standard error: 1 if it is twice a log-likelihood."""
+    if objective.kind is LossKind.SQUARES:
+        if fit.interval_dof is None:
+            return 1.0
+        return math.nan if fit.rss is None or fit.dof <= 0 else fit.rss / fit.dof
+    return 1.0 if fit.figures.dispersion is None else fit.figures.dispersion
+
+
+def _deviance(objective: Objective, theta: Array) -> float:
+    """Return the sum of squares, or minus twice the log-likelihood up to a constant."""
+    if objective.kind is LossKind.SQUARES:
+        return float(np.sum(np.square(objective.triangle(theta)[:, -1])))
+    return 2 * objective.value(theta) * objective.total_weight * objective.components
+
+
+class _Profile:
+    """The profile of one element: the root of the rise of the best fit with the element fixed, in standard errors."""
+
+    def __init__(self, objective: Objective, theta: Array, fit: FittedModel, element: int, unit: float) -> None:
+        self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
+        self._name = objective.layout.element_names[element]
+        self._minimum = _deviance(objective, theta)
+        self._covariance = fit.covariance[element]
+        self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
+        self.warnings: list[str] = []
+
+    def interval(self, rise: float) -> tuple[float, float]:
+        """Return both limits, where the profile reaches a height; nan for both if there is a better fit."""
+        low = self.endpoint(-1, rise)
+        high = low if math.isnan(low) else self.endpoint(1, rise)
+        return (math.nan, math.nan) if math.isnan(high) else (low, high)
+
+    def endpoint(self, side: int, rise: float) -> float:
+        """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
+        first.
+        """
+        estimate = float(self._theta[self._element])
+        bounds = self._objective.bounds
+        limit = float((bounds.low if side < 0 else bounds.high)[self._element])
+        if estimate == limit:
+            return limit
+        inner, inner_rise = estimate, 0.0
+        step = rise * self._initial_step()
+        for _ in range(PROFILE.max_outward_steps):
+            outer = estimate + side * step if side * (estimate + side * step) < side * limit else limit
+            outer_rise = self._root_rise(outer)
+            if math.isnan(outer_rise):
+                return math.nan
+            if outer_rise >= rise:
+                return self._find_root(inner, inner_rise, outer, outer_rise, rise)
+            if outer == limit:
+                warning = f"the profile interval of `{self._name}` ends at its bound, {limit:g}"
+                self.warnings.append(warning)
+                return limit
+            inner, inner_rise = outer, outer_rise
+            step *= min(2.0, max(1.1, 1.05 * rise / outer_rise)) if outer_rise > 0 else 2.0
+        self.warnings.append(
+            f"the data set no {'lower' if side < 0 else 'upper'} limit for `{self._name}`: its profile is flat"
+        )
+        return side * math.inf
+
+    def _initial_step(self) -> float:
+        """Return the first step away from the estimate: its standard error if known."""
+        variance = float(self._covariance[self._element])
+        return math.sqrt(variance) if variance > 0 else 0.1 * abs(float(self._theta[self._element])) or 1.0
+
+    def _find_root(self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float) -> float:
+        """Return where the profile has a height, by secants of a nearly straight curve with bisection as a
+        safeguard.
+        """
+        for _ in range(PROFILE.max_root_steps):
+            slope = (outer_rise - inner_rise) / (outer - inner)
+            middle = inner + (rise - inner_rise) / slope if math.isfinite(slope) and slope else math.nan
+            share = (middle - inner) / (outer - inner)
+            if not 0.02 < share < 0.98:
+                middle = inner + (outer - inner) * (0.5 if math.isnan(share) else min(max(share, 0.02), 0.98))
+            if middle in (inner, outer):
+                break
+            height = self._root_rise(middle)
+            if math.isnan(height) or abs(height - rise) <= PROFILE.root_tolerance * rise:
+                return middle if not math.isnan(height) else math.nan
+            if height < rise:
+                inner, inner_rise = middle, height
+            else:
+                outer, outer_rise = middle, height
+        return inner
+
+    def _root_rise(self, value: float) -> float:
+        """Return the profile at a value: infinite where the model is not defined, nan if there is a better fit than the
+        estimate.
+        """
+        nearest_value = min(self._solutions, key=lambda met: abs(met - value))
+        bounds = self._objective.bounds.with_fixed(self._element, value)
+        starts = [bounds.clip(self._predicted_start(nearest_value, value)), bounds.clip(self._solutions[nearest_value])]
+        for start in starts:
+            theta = _fit_constrained(self._objective, start, bounds)
+            if theta is not None:
+                break
+        else:
+            return math.inf
+        self._solutions[value] = theta
+        rise = (_deviance(self._objective, theta) - self._minimum) / self._unit
+        if rise < -PROFILE.better_fit_tolerance:
+            self.warnings.append(
+                f"no profile interval of `{self._name}`: there is a better fit with {self._name} = {value:.6g}; "
+                "start there, or try --starts"
+            )
+            return math.nan
+        return math.sqrt(max(rise, 0.0))
+
+    def _predicted_start(self, nearest_value: float, value: float) -> Array:
+        """Return starting values of the other elements, from their covariance with this one."""
+        point = self._solutions[nearest_value]
+        variance = self._covariance[self._element]
+        covariance = np.where(np.isfinite(self._covariance), self._covariance, 0.0)
+        predicted: Array = point + (value - nearest_value) * covariance / variance if variance > 0 else point
+        return predicted
+
+
+def _fit_constrained(objective: Objective, start: Array, bounds: Bounds) -> Array | None:
+    """Return the end of a fit with one element fixed; None if the model is not defined there."""
+    epochs: list[Epoch] = []
+    try:
+        method = levenberg_marquardt if objective.kind is LossKind.SQUARES else lbfgs_with_kinks
+        outcome = method(objective, start, epochs.append, bounds=bounds)
+    except Diverged:
+        return None
+    return outcome.theta if np.isfinite(outcome.theta).all() else None
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSettings:
+    """Settings of the bootstrap."""
+
+    min_tail_resamples: int = 5  # resamples beyond a limit, below which it is unreliable
+    draw_rows: int = 2**17  # rows drawn at a time, which bounds the memory
+    max_failed_share: float = 0.5  # share of failed resamples, beyond which there are no intervals
+
+
+BOOTSTRAP = BootstrapSettings()
+
+
+def check_bootstrap(objective: Objective) -> None:
+    """Raise OptionError for an objective that cannot be resampled."""
+    if isinstance(objective.data, StreamedRows):
+        raise OptionError("bootstrap: resampling needs all rows in memory, but they are streamed")
+    if objective.is_network:
+        raise OptionError(
+            "bootstrap: parameters of a network have no intervals, because hidden units are interchangeable"
+        )
+
+
+@dataclass(slots=True)
+class BootstrapFits:
+    """The fits of resamples.
+
+    Attributes:
+        thetas: the free parameters at the end of each converged fit, of shape (resamples, P).
+        warnings: sentences on failed and missing resamples.
+    """
+
+    thetas: Array
+    warnings: list[str] = field(default_factory=list)
+
+    def percentile_intervals(self, values: Array, level: float) -> tuple[Array, Array]:
+        """Return the percentile intervals of quantities of shape (resamples, n); nan if there are no resamples."""
+        if not len(values):
+            return np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
+        low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2), axis=0)
+        return low, high
+
+
+def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, level: float) -> BootstrapFits:
+    """Fit `count` resamples of the rows, each from the start `theta`. A seed always draws the same rows."""
+    generator = np.random.default_rng(seed)
+    ends = []
+    with ignore_float_errors():
+        for _ in range(count):
+            end = _fit_resample(objective.select_rows(_draw_row_counts(generator, objective.rows)), theta)
+            if end is not None:
+                ends.append(end)
+    failed = count - len(ends)
+    fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))
+    if failed > BOOTSTRAP.max_failed_share * count:
+        fits.thetas = fits.thetas[:0]
+        fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")
+    elif failed:
+        fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored")
+    if len(fits.thetas) and len(fits.thetas) * (1 - level) / 2 < BOOTSTRAP.min_tail_resamples:
+        enough = round(2 * BOOTSTRAP.min_tail_resamples / (1 - level))
+        fits.warnings.append(
+            f"{count} resamples are too few for reliable {100 * level:g} % intervals; use --bootstrap {enough} or more"
+        )
+    return fits
+
+
+def _draw_row_counts(generator: np.random.Generator, rows: int) -> NDArray[np.uint8]:
+    """Return how often each row occurs in a sample of as many rows. The counts fit into a byte."""
+    counts = np.zeros(rows, np.uint8)
+    for part in block_slices(rows, BOOTSTRAP.draw_rows):
+        np.add.at(counts, generator.integers(rows, size=part.stop - part.start), 1)
+    return counts
+
+
+def _fit_resample(objective: Objective, start: Array) -> Array | None:
+    """Return the end of the fit of a resample; None if it failed."""
+    progress = Progress()
+    try:
+        if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR]:
+            outcome: Outcome = levenberg_marquardt(objective, start, progress.record, bounds=objective.bounds)
+        else:
+            outcome = minimize(objective, start, MethodOptions(), progress)
+    except Diverged:
+        return None
+    return outcome.theta if outcome.converged else None
+
+
+def check_intervals(objective: Objective, report: ReportOptions) -> None:
+    """Raise OptionError for requested intervals that the objective does not allow."""
+    if report.profile:
+        check_profile(objective)
+    if report.bootstrap is not None:
+        check_bootstrap(objective)
+
+
+def add_intervals(
+    fit: FittedModel, objective: Objective, options: Options, quantities: DerivedQuantities
+) -> FittedModel:
+    """Return the fit with the requested profile and bootstrap intervals. The bootstrap includes derived quantities."""
+    report = options.report
+    if not report.profile and report.bootstrap is None:
+        return fit
+    intervals: dict[str, dict[str, Any]] = {}
+    warnings: list[str] = []
+    if not fit.converged:
+        warnings.append("no profile or bootstrap intervals: the fit did not converge")
+        return dataclasses.replace(fit, warnings=[*fit.warnings, *warnings])
+    theta = objective.layout.flatten([*fit.parameters.values()])
+    if report.profile:
+        profiled = profile_intervals(objective, theta, fit)
+        intervals["profile"] = _intervals_by_name(objective, profiled.low, profiled.high)
+        warnings += profiled.warnings
+    if report.bootstrap is not None:
+        resampled = bootstrap_fits(objective, theta, report.bootstrap, options.method.seed, fit.confidence_level)
+        intervals["bootstrap"] = _intervals_by_name(
+            objective, *resampled.percentile_intervals(resampled.thetas, fit.confidence_level)
+        )
+        warnings += resampled.warnings
+        if quantities.names:
+            values = np.array([quantities.values(objective.point(end)) for end in resampled.thetas])
+            low, high = resampled.percentile_intervals(values.reshape(-1, len(quantities.names)), fit.confidence_level)
+            pairs = zip(quantities.names, low.tolist(), high.tolist(), strict=True)
+            intervals["bootstrap"] |= {name: None if np.isnan(a + b) else (a, b) for name, a, b in pairs}
+    return dataclasses.replace(fit, intervals=intervals, warnings=[*fit.warnings, *warnings])
+
+
+def _intervals_by_name(objective: Objective, low: Array, high: Array) -> dict[str, Any]:
+    """Return intervals as pairs by name, of arrays for arrays; None if neither limit is known."""
+    lows, highs = objective.layout.values(low), objective.layout.values(high)
+    return {name: None if np.isnan([lows[name], highs[name]]).all() else (lows[name], highs[name]) for name in lows}

@@ -1,0 +1,717 @@
+"""One optimization: which method runs, from which starting values, and how it ends.
+
+- `choose_method` and `optimize` run the method that options and objective ask for.
+- `fit_least_squares` and `fit_smooth_loss` are the two families of methods that converge by themselves. If a fit from
+  default starting values ends badly, they estimate better ones from the data and fit again.
+- `optimize_multistart` runs a method from several starting points and keeps the best end.
+- `start_without_x_errors` finds the starting point of fits with errors in x.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.checkpoint import EvaluationLog
+from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
+from autodiff_cli.training.fitting.starts import (
+    Sinusoids,
+    StartCandidate,
+    multistart,
+    sample_starts,
+    start_from_scales,
+    warm_start,
+)
+from autodiff_cli.training.losses import L1_FACTOR, LossKind
+from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, EpochCallback, GradientMethod, Outcome
+from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
+from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
+from autodiff_cli.training.objective.model import unbounded_loss_hint
+from autodiff_cli.training.objective.objective import Objective, find_undefined
+from autodiff_cli.training.options import (
+    DEFAULT_EPOCHS,
+    DEFAULT_LEARNING_RATE,
+    OPTIMIZERS,
+    LearningRateSchedule,
+    MethodOptions,
+    OptionError,
+)
+from autodiff_cli.training.result.diagnosis import explain_divergence
+from autodiff_cli.training.result.goodness import (
+    OUTLIER_SCALES,
+    has_systematic_residuals,
+    robust_r_squared,
+    robust_scale,
+)
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics, has_no_finite_minimum
+from autodiff_cli.training.rows import ZeroedRows
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSettings:
+    """When least-squares and smooth-loss fits start again from better values, and what counts as better."""
+
+    poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
+    poor_robust_r_squared: float = 0.95  # the same for R² by medians, which judges bad fits more favourably
+    nearly_perfect_r_squared: float = 0.999999  # R² above which no other start can help, if all errors are known
+    perfect_r_squared: float = 1 - 1e-12  # R² above which no other start can help at all
+    clear_improvement: float = 0.99  # share of the loss that another start may leave at most to be preferred
+    few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
+    suspect_sigmas: float = 2.5  # standard errors by which residuals follow the predictor, for a fit to be suspect
+    max_trimmed_rows: int = 200_000  # rows up to which a robust fit is repeated without outliers
+    max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
+
+
+RESTARTS = RestartSettings()
+
+
+def fit_least_squares(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    """Fit by Levenberg-Marquardt; if the fit ends badly, fit again from starting values estimated from the data.
+
+    Raises:
+        Diverged: if the loss is undefined at the start and no better start is found.
+    """
+    first: Outcome | Diverged
+    try:
+        first = levenberg_marquardt(
+            objective,
+            objective.start,
+            progress.record,
+            options.epochs,
+            bounds=objective.bounds,
+            tolerance=options.tolerance,
+        )
+    except Diverged as error:
+        first = error
+    may_search = options.epochs is None and options.starts is None
+    if may_search and (isinstance(first, Diverged) or _is_poor_least_squares(objective, first)):
+        first = _refit_from(multistart, objective, options, progress, first)
+    elif may_search and unset_parameters(objective):
+        first = _refit_from(
+            start_from_scales, objective, options, progress, first
+        )  # a high R² may be due to a single row
+    if isinstance(first, Diverged):
+        raise first
+    warn_if_doubtful(objective, progress, first)
+    return first
+
+
+def scalar_parameters(objective: Objective) -> list[str]:
+    """The free parameters that are numbers; only for these are other starting values searched."""
+    return [name for name, shape in objective.layout.shapes.items() if not shape]
+
+
+def unset_parameters(objective: Objective) -> list[str]:
+    """The free parameters that are numbers and have no starting value from the user."""
+    return [name for name in scalar_parameters(objective) if name not in objective.given_starts]
+
+
+def better_starts_warning(objective: Objective, theta: Array) -> str:
+    """The warning that better starting values were used."""
+    starts = format_starts(objective, theta)
+    return f"the fit from the starting values was poor; better ones were estimated from the data: {starts}"
+
+
+def format_starts(objective: Objective, theta: Array) -> str:
+    """Return starting values as words for a sentence."""
+    point = objective.point(theta)
+    return ", ".join(f"{name} = {point[name]:.4g}" for name in scalar_parameters(objective))
+
+
+def _refit_from(
+    find: Callable[..., StartCandidate | None],
+    objective: Objective,
+    options: MethodOptions,
+    progress: Progress,
+    first: Outcome | Diverged,
+) -> Outcome | Diverged:
+    """Fit again from a start that `find` estimates from the data, if its end is clearly better; else return `first`."""
+    if not scalar_parameters(objective):
+        return first
+    free = objective.layout.mask(unset_parameters(objective) or scalar_parameters(objective))
+    candidate = find(objective, objective.start, free, options.seed, objective.bounds)
+    loss = progress.last.loss if progress.last else math.inf
+    if candidate is None or not objective.value(candidate.end) < RESTARTS.clear_improvement * loss:
+        return first
+    return _refit(objective, progress, candidate, options.tolerance)
+
+
+def _refit(objective: Objective, progress: Progress, candidate: StartCandidate, tolerance: float | None) -> Outcome:
+    """Fit again from the start of a candidate, and from its end if the first fit ends elsewhere.
+
+    A candidate was found on a sample of the rows, so a fit to all rows may lead elsewhere.
+    """
+    progress.warnings.append(better_starts_warning(objective, candidate.start))
+    box = objective.bounds
+    outcome = levenberg_marquardt(objective, candidate.start, progress.record, bounds=box, tolerance=tolerance)
+    if progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
+        return outcome
+    return levenberg_marquardt(objective, candidate.end, progress.record, bounds=box, tolerance=tolerance)
+
+
+def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
+    """Whether a fit is so poor that other starting values should be tried."""
+    result = compute_statistics(objective, outcome.theta)
+    explained = result.r_squared
+    if result.dof <= 0 or explained is None or explained > RESTARTS.perfect_r_squared:
+        return False
+    if result.missing_error_reasons and outcome.converged and not objective.is_penalised:
+        return True  # interchangeable parameters with equal starting values stay equal
+    if explained > RESTARTS.nearly_perfect_r_squared:
+        return False
+    return not outcome.converged or (
+        bool(unset_parameters(objective))
+        and (explained < RESTARTS.poor_r_squared or _is_frequency_ambiguous(objective))
+    )
+
+
+def _is_frequency_ambiguous(objective: Objective) -> bool:
+    """Whether there are so few rows that sinusoids of several frequencies may fit them."""
+    few = objective.rows * objective.components <= RESTARTS.few_rows_per_parameter * objective.layout.size
+    return few and any(True for _ in Sinusoids(objective).frequency_grids(objective.start, 1, 1))
+
+
+def explained_variance(objective: Objective, theta: Array) -> float | None:
+    """R² of a fit; for robust losses the one by medians."""
+    if objective.kind is LossKind.ROBUST:
+        with ignore_float_errors():
+            return robust_r_squared(objective, theta)
+    return compute_statistics(objective, theta).r_squared
+
+
+def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome) -> None:
+    """Add a warning if the fit explains little and its residuals are systematic, or its frequency is ambiguous."""
+    explained = explained_variance(objective, outcome.theta)
+    if outcome.failure or explained is None or not explained < RESTARTS.poor_r_squared:
+        return
+    doubt = "the residuals show structure"
+    if not has_systematic_residuals(objective, outcome.theta):
+        if not unset_parameters(objective) or not _is_frequency_ambiguous(objective):
+            return
+        doubt = "so few rows do not determine the frequency"
+    share = f"{100 * max(explained, 0):.2g} % of the target's variation"
+    model, names = objective.model, objective.parameters
+    leaves = [model.program.leaves[name] for name in names]
+    is_linear = len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
+    other = "Another model" if is_linear else "Other starting values, or another model,"
+    progress.warnings.append(f"this fit is doubtful: it explains {share}, and {doubt}. {other} may fit better")
+
+
+_RESIDUAL_LOSSES = (LossKind.SQUARES, LossKind.ROBUST)
+
+
+@dataclass(frozen=True, slots=True)
+class RobustScaleSettings:
+    """Estimation of the residual scale along with a robust fit, and exact zeros of an l1 penalty."""
+
+    max_rounds: int = 200  # of fitting and estimating the scale in turn
+    tolerance: float = 1e-9  # relative change of the scale that counts as none
+    zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
+    l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
+
+
+ROBUST_SCALE = RobustScaleSettings()
+
+
+def fit_smooth_loss(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    """Minimise any loss by L-BFGS; if the fit ends badly, fit again from starting values estimated from the data.
+
+    Raises:
+        Diverged: if the loss is undefined at the start.
+    """
+    first: Outcome | Diverged
+    may_search = (
+        options.epochs is None and options.starts is None and objective.has_residuals and unset_parameters(objective)
+    )
+    free = objective.layout.mask(unset_parameters(objective))
+    scaled = None
+    try:
+        if may_search and not objective.is_generalised_linear:
+            scaled = _scaled_start(objective, free, options.seed)
+        if scaled is not None:
+            progress.warnings.append(f"starting values estimated from the columns: {format_starts(objective, scaled)}")
+        first = minimize(objective, _defined_start(objective) if scaled is None else scaled, options, progress)
+    except Diverged as error:
+        first = error
+    if _is_failed_likelihood(objective, options, first) and (simplest := _simplest_start(objective)) is not None:
+        progress.warnings.append(
+            f"the fit from the starting values failed; restarted from {format_starts(objective, simplest)}"
+        )
+        first = minimize(objective, simplest, options, progress)
+    if may_search:
+        first = _search_better_start(objective, first, options, progress)
+    if isinstance(first, Diverged):
+        raise first
+    outcome = first
+    if objective.kind in _RESIDUAL_LOSSES:
+        warn_if_doubtful(objective, progress, outcome)
+    if outcome.is_stuck and has_no_finite_minimum(objective, outcome.theta):
+        return dataclasses.replace(outcome, failure="")
+    if not outcome.is_unbounded:
+        return outcome
+    hint = unbounded_loss_hint(objective.model)
+    return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
+
+
+def _scaled_start(objective: Objective, free: NDArray[np.bool_], seed: int) -> Array | None:
+    """Return the end of least squares from dimensional scales, or from the given start if that ends lower.
+
+    The result is None if the scales are about 1.
+    """
+    candidate = start_from_scales(objective, objective.start, free, seed, objective.bounds)
+    if candidate is None:
+        return None
+    warmed = warm_start(objective, objective.start)
+    return warmed if objective.rss(warmed) < objective.rss(candidate.end) else candidate.end
+
+
+def _is_failed_likelihood(objective: Objective, options: MethodOptions, first: Outcome | Diverged) -> bool:
+    """Whether a likelihood fit failed from its default start, so that a simpler start should be tried."""
+    if isinstance(first, Outcome) and (
+        not first.failure or first.is_unbounded or has_no_finite_minimum(objective, first.theta)
+    ):
+        return False
+    return objective.kind is LossKind.LIKELIHOOD and options.epochs is None and options.starts is None
+
+
+def _simplest_start(objective: Objective) -> Array | None:
+    """Return the best of the simplest starts: all unset parameters at 0, or all but one, which is 1.
+
+    There, a link of a sum of columns is that of a constant, whatever the size of the columns. The result is None if the
+    loss is undefined at all of them.
+    """
+    indices = np.flatnonzero(objective.layout.mask(unset_parameters(objective)))
+    at_0 = objective.start.copy()
+    at_0[indices] = 0.0
+    best: tuple[float, Array] | None = None
+    for index in (None, *indices[: RESTARTS.max_unit_starts]):
+        theta = at_0.copy()
+        if index is not None:
+            theta[index] = 1.0
+        theta = objective.bounds.clip(theta)
+        loss = objective.value(theta) if _is_defined(objective, theta) else math.inf
+        if loss < (math.inf if best is None else best[0]):
+            best = loss, theta
+    return None if best is None else best[1]
+
+
+def _defined_start(objective: Objective) -> Array:
+    """Return the start, with unset parameters at 0 if the loss is undefined at the given one.
+
+    This is done for generalised linear models only, whose loss has a single minimum. The loss of `exp(a + b*x)`, for
+    example, overflows at 1 for large x.
+    """
+    start = objective.start
+    if not objective.is_generalised_linear or _is_defined(objective, start):
+        return start
+    at_0 = objective.bounds.clip(np.where(objective.layout.mask(unset_parameters(objective)), 0.0, start))
+    return at_0 if _is_defined(objective, at_0) else start
+
+
+def _is_defined(objective: Objective, theta: Array) -> bool:
+    """Whether the loss and its gradient are finite."""
+    loss, gradient = objective.value_and_grad(theta)
+    return math.isfinite(loss) and bool(np.isfinite(gradient).all())
+
+
+def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool:
+    """Whether another starting point may lead to a better fit."""
+    if (
+        isinstance(first, Diverged)
+        or not first.converged
+        or has_systematic_residuals(objective, first.theta, RESTARTS.suspect_sigmas)
+    ):
+        return True
+    if objective.kind not in _RESIDUAL_LOSSES or objective.is_penalised:
+        return False
+    explained = explained_variance(objective, first.theta)
+    enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
+    return bool(compute_statistics(objective, first.theta).missing_error_reasons) or (
+        explained is not None and explained < enough
+    )
+
+
+def _search_better_start(
+    objective: Objective, first: Outcome | Diverged, options: MethodOptions, progress: Progress
+) -> Outcome | Diverged:
+    """Fit again from starting values estimated from the data, if the fit is poor and they are clearly better.
+
+    Robust fits search a second time without the rows that the fit treats as outliers.
+    """
+    free = objective.layout.mask(unset_parameters(objective))
+    searched: Objective | None = objective
+    while searched is not None and _is_poor_smooth_fit(objective, first):
+        candidate = multistart(searched, objective.start, free, options.seed, objective.bounds)
+        if candidate is not None and _is_better(objective, candidate.end, first, options):
+            progress.warnings.append(better_starts_warning(objective, candidate.end))
+            first = minimize(objective, candidate.end, options, progress)
+        searched = _without_outliers(objective, first) if searched is objective else None
+    return first
+
+
+def _without_outliers(objective: Objective, first: Outcome | Diverged) -> Objective | None:
+    """The objective without the rows that a robust fit treats as outliers; None if there are none or too many rows."""
+    if (
+        objective.kind is not LossKind.ROBUST
+        or objective.rows > RESTARTS.max_trimmed_rows
+        or isinstance(first, Diverged)
+    ):
+        return None
+    sizes = np.abs(objective.evaluate_rows(objective.kernels.residuals, first.theta)).max(axis=0)
+    is_near = sizes <= OUTLIER_SCALES * robust_scale(objective, first.theta)
+    return objective.select_rows(np.flatnonzero(is_near)) if is_near.any() and not is_near.all() else None
+
+
+def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: MethodOptions) -> bool:
+    """Whether a fit from a point ends clearly lower than another fit.
+
+    For least squares the point itself is compared, without a fit.
+    """
+    if isinstance(first, Diverged):
+        return True
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        saved_settings = dict(objective.settings)
+        with contextlib.suppress(Diverged):
+            theta = minimize(objective, theta, options, Progress(None)).theta
+        objective.settings.update(saved_settings)
+    return _comparison_loss(objective, theta) < RESTARTS.clear_improvement * _comparison_loss(objective, first.theta)
+
+
+def _comparison_loss(objective: Objective, theta: Array) -> float:
+    """The loss by which points are compared; infinite where it is undefined. For robust losses it is the scale."""
+    is_robust = objective.kind is LossKind.ROBUST
+    loss = robust_scale(objective, theta) if is_robust else objective.value(theta)
+    return loss if math.isfinite(loss) else math.inf
+
+
+def minimize(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
+    """Fit once from one start, and estimate the residual scale of a robust loss along with it. Raises Diverged."""
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        return _fit_robust(objective, start, options, progress)
+    box = objective.bounds
+    outcome = lbfgs_with_kinks(objective, start, progress.record, options.epochs, box, options.tolerance)
+    return _with_exact_zeros(objective, outcome)
+
+
+def _with_exact_zeros(objective: Objective, outcome: Outcome) -> Outcome:
+    """Return the outcome with parameters set to 0 that an l1 penalty holds there.
+
+    The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
+    0.
+    """
+    if not objective.settings[L1_FACTOR] or not outcome.converged:
+        return outcome
+    _, slopes = objective.without_penalty().value_and_grad(outcome.theta)
+    is_zero = np.abs(slopes) < ROBUST_SCALE.l1_slope_share * objective.settings[L1_FACTOR]
+    theta = np.where(is_zero, 0.0, outcome.theta)
+    if not objective.bounds.contains(theta) or objective.value(theta) > objective.value(outcome.theta) * (
+        1 + ROBUST_SCALE.tolerance
+    ):
+        return outcome
+    return dataclasses.replace(outcome, theta=theta)
+
+
+def _fit_robust(objective: Objective, theta: Array, options: MethodOptions, progress: Progress) -> Outcome:
+    """Fit and estimate the residual scale in turn, until the scale is that of the residuals (Huber 1981, section 7.8).
+
+    The objective keeps the estimated scale.
+    """
+    epochs_done = 0
+    outcome = Outcome(theta, False)
+    spread = math.sqrt(objective.mean_square(objective.target_variation()))
+    for _ in range(ROBUST_SCALE.max_rounds):
+        scale = robust_scale(objective, theta)
+        if scale <= ROBUST_SCALE.zero_scale * spread:
+            progress.warnings.append(
+                "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
+            )
+            return outcome if epochs_done else Outcome(theta, True)
+        if epochs_done and abs(scale / objective.scale - 1) <= ROBUST_SCALE.tolerance:
+            break
+        objective.set_scale(scale)
+        epochs_left = None if options.epochs is None else options.epochs - epochs_done
+        reached: list[int] = []
+        observe = _renumbered(progress.record, epochs_done, reached)
+        outcome = lbfgs_with_kinks(objective, theta, observe, epochs_left, objective.bounds, options.tolerance)
+        epochs_done, theta = epochs_done + reached[-1], outcome.theta
+        if not outcome.converged:
+            break
+    return outcome
+
+
+def _renumbered(observe: EpochCallback, offset: int, reached: list[int]) -> EpochCallback:
+    """Return a callback that reports epochs with numbers continued from `offset`, and collects their own numbers."""
+
+    def report(epoch: Epoch) -> None:
+        reached.append(epoch.number)
+        if epoch.number or not offset:
+            observe(dataclasses.replace(epoch, number=offset + epoch.number))
+
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class GradientConvergenceSettings:
+    """When a gradient method counts as converged."""
+
+    tolerance: float = 1e-6  # predicted further decrease, relative to the loss or its decrease so far
+    patience_epochs: int = 10  # losses are compared over this many epochs
+    scatter_sigmas: float = 4.0  # range of as many losses that only scatter, in standard deviations
+
+
+GRADIENT_CONVERGENCE = GradientConvergenceSettings()
+
+
+_MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
+
+
+def choose_method(options: MethodOptions, objective: Objective) -> str:
+    """Return the name of the method to run. Raises OptionError if the chosen one does not suit the objective."""
+    squares = objective.kind is LossKind.SQUARES
+    if options.optimizer == "lm" and not squares:
+        raise OptionError("lm minimises squared residuals: it needs a model `target ~ prediction` and the loss mse")
+    if options.optimizer == "lm" and objective.settings[L1_FACTOR]:
+        raise OptionError("lm cannot minimise an l1 penalty, which is not a sum of squares; use lbfgs")
+    if options.optimizer == "lm" and objective.layout.size > _MAX_LM_PARAMETERS:
+        raise OptionError(
+            f"lm is limited to {_MAX_LM_PARAMETERS} parameters, and this model has {objective.layout.size}; try adam"
+        )
+    if options.optimizer != "auto":
+        return options.optimizer
+    if options.batch_size is not None or objective.is_network:
+        return "adam"
+    return (
+        "lm"
+        if squares and not objective.settings[L1_FACTOR] and objective.layout.size <= MAX_COVARIANCE_SIZE
+        else "lbfgs"
+    )
+
+
+def optimize(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    """Run a method to its end. A divergence is an outcome too, at the last parameters before it."""
+    try:
+        outcome = _run_method(method, objective, options, progress)
+    except PatienceExhausted:
+        outcome = Outcome(progress.latest.theta, True)
+    except Diverged as error:
+        if not progress.history:
+            return Outcome(objective.start, False, _start_failure(error, objective))
+        explained = (
+            f"diverged: {error}{explain_divergence(error, objective)}; "
+            f"the parameters are those of epoch {error.epoch - 1}. "
+            f"A smaller learning rate (--lr, now {_learning_rate(options):g}) may help"
+        )
+        return Outcome(progress.latest.theta, False, explained)
+    finally:
+        objective.evaluation_log = None
+    return progress.restore_best(outcome)
+
+
+def has_converged(losses: Sequence[float]) -> bool:
+    """Whether a gradient method has little more to gain, judged by its losses.
+
+    If the losses fall as a geometric series, the last two steps determine how much is left. A small last step alone
+    proves nothing, because a small learning rate makes all steps small.
+
+    >>> has_converged([1, 0.5, 0.25, 0.125]), has_converged([1, 1e-4, 1e-8, 1e-12])
+    (False, True)
+    >>> has_converged([1, 1 - 1e-9, 1 - 2e-9])
+    False
+    """
+    if len(losses) < 3:
+        return False
+    first, *_, before, middle, last = losses if len(losses) > 3 else (losses[0], *losses)
+    previous_step, last_step = before - middle, middle - last
+    if previous_step == last_step == 0:
+        return True
+    if not 0 <= last_step < previous_step:
+        return False
+    remaining = last_step * last_step / (previous_step - last_step)
+    return remaining <= GRADIENT_CONVERGENCE.tolerance * max(abs(last), first - last)
+
+
+def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> bool:
+    """Whether the loss has not changed by more than `tolerance` (relative) for 10 epochs.
+
+    Args:
+        losses: the loss of each epoch.
+        tolerance: the relative change that counts as none.
+        drawn: whether batches are random; then losses that merely scatter have not changed either.
+
+    >>> has_plateaued([1.0, *[0.5]*9], 1e-3, drawn=False), has_plateaued([1.0, *[0.5]*10], 1e-3, drawn=False)
+    (False, True)
+    """
+    last = np.array(losses[-GRADIENT_CONVERGENCE.patience_epochs :])
+    if len(last) < GRADIENT_CONVERGENCE.patience_epochs:
+        return False
+    scatter = math.sqrt(float(np.mean(np.square(np.diff(last, 2)))) / 6) if drawn else 0.0
+    return float(np.ptp(last)) <= max(
+        tolerance * abs(float(np.mean(last))), GRADIENT_CONVERGENCE.scatter_sigmas * scatter
+    )
+
+
+def _run_method(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
+        objective.evaluation_log = progress.evaluations = EvaluationLog(
+            [] if progress.resumed_from is None else progress.resumed_from.evaluations
+        )
+    if method == "lm":
+        return fit_least_squares(objective, options, progress)
+    if method == "lbfgs":
+        return fit_smooth_loss(objective, options, progress)
+    drawn = options.batch_size is not None
+    descending = _gradient_method(method, objective, options, progress)
+    progress.method_state = descending.checkpoint_state
+    if progress.resumed_from is not None:
+        descending.resume(progress.resumed_from)
+        progress.resume()
+    for epoch in descending.epochs(progress.selection_losses):
+        progress.record(epoch)
+        if options.tolerance is not None and has_plateaued(progress.selection_losses, options.tolerance, drawn=drawn):
+            return Outcome(epoch.theta, True)
+    return Outcome(progress.latest.theta, has_converged([record["loss"] for record in progress.history]))
+
+
+def _gradient_method(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> GradientMethod:
+    epochs = DEFAULT_EPOCHS if options.epochs is None else options.epochs
+    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, _learning_rate(options), epochs)
+    size, longest = options.batch_size, options.clip_norm
+    return GradientMethod(objective, update, rates, size, longest, options.seed, progress.on_progress)
+
+
+def _learning_rate(options: MethodOptions) -> float:
+    return DEFAULT_LEARNING_RATE if options.learning_rate is None else options.learning_rate
+
+
+def _start_failure(error: Diverged, objective: Objective) -> str:
+    """Return why a fit could not begin, as a sentence."""
+    where = find_undefined(objective, objective.start)
+    if where is None:
+        return f"{error}: the squares of the residuals overflow; rescale the data, or choose other starting values"
+    return f"{error}: {where}; {where.advice}"
+
+
+_EXTRA_START_EPOCHS = 200  # per extra start of methods that run to convergence, which may wander from a bad start
+_EQUAL_MINIMUM_TOLERANCE = 1e-6  # relative difference of two losses that count as the same minimum
+
+
+class _StartResult(NamedTuple):
+    """The result of a fit from one starting point."""
+
+    objective: Objective
+    outcome: Outcome
+    progress: Progress
+    epochs: list[Epoch]
+    loss: float
+
+
+def optimize_multistart(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+    """Run a method from the given start and from others drawn with the seed, and keep the best end. See `optimize`.
+
+    The best end has the least loss, over the validation rows if there are any. Its epochs are reported to the callback.
+    """
+    if options.starts is None:
+        return optimize(method, objective, options, progress)
+    starts = [objective.start, *sample_starts(objective, options.seed, options.starts - 1)]
+    best: _StartResult | None = None
+    losses = []
+    later_options = options
+    if options.epochs is None and method in ("lm", "lbfgs"):
+        later_options = dataclasses.replace(options, epochs=_EXTRA_START_EPOCHS)
+    for number, start in enumerate(starts):
+        started = objective.with_rows(objective.data)
+        started.start = warm_start(started, start) if number and method == "lbfgs" else start
+        epochs: list[Epoch] = []
+        run_progress = Progress(epochs.append, progress.validation)
+        try:
+            outcome = optimize(
+                method, started, later_options if number else dataclasses.replace(options, starts=None), run_progress
+            )
+        except KeyboardInterrupt:
+            _adopt(
+                progress,
+                objective,
+                best or _StartResult(started, Outcome(start, False), run_progress, epochs, math.inf),
+            )
+            raise
+        run = _StartResult(started, outcome, run_progress, epochs, _final_loss(started, outcome, run_progress))
+        losses.append(run.loss)
+        if best is None or run.loss < best.loss:
+            best = run
+    assert best is not None
+    _adopt(progress, objective, best)
+    progress.warnings.append(_multistart_summary(losses, best.loss))
+    return best.outcome
+
+
+def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:
+    """The loss by which ends are compared; infinite for a failed fit."""
+    if outcome.failure or progress.last is None:
+        return math.inf
+    if progress.validation is not None and progress.best is not None:
+        return selection_loss(progress.best if progress.validation.restores_best else progress.last)
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        return robust_scale(objective, outcome.theta)
+    loss = objective.value(outcome.theta)
+    return math.inf if math.isnan(loss) else loss
+
+
+def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:
+    """Make a run the one whose history the fit reports."""
+    for name in ("history", "selection_losses", "first", "last", "best"):
+        setattr(progress, name, copy.copy(getattr(run.progress, name)))
+    progress.warnings += run.progress.warnings
+    objective.settings.update(run.objective.settings)
+    if progress.on_epoch is not None:
+        for epoch in run.epochs:
+            progress.on_epoch(epoch)
+
+
+def _multistart_summary(losses: list[float], best: float) -> str:
+    """Return a sentence on how many starts led to the best fit."""
+    count = len(losses)
+    if math.isinf(best):
+        return f"none of {count} starting points led to a fit"
+    equal = sum(loss <= best + _EQUAL_MINIMUM_TOLERANCE * abs(best) for loss in losses)
+    failed = sum(map(math.isinf, losses))
+    rest = [f"{count - equal - failed} led to worse fits"] * (count > equal + failed)
+    rest += [f"{failed} failed"] * (failed > 0)
+    best_count = f"{equal} of them led to this fit"
+    first = "; the given one is not among these" if losses[0] > best + _EQUAL_MINIMUM_TOLERANCE * abs(best) else ""
+    return f"the best of {count} starting points: {', '.join([best_count, *rest])}{first}"
+
+
+def start_without_x_errors(objective: Objective, method: str, options: MethodOptions) -> Objective:
+    """Return the objective with the starting point to which a fit without errors in x leads, if that fit succeeds.
+
+    Far from the solution, a steep model has a large effective variance, which would hide how wrong it is. A fit with
+    errors in x from there can end on a curve that is steep everywhere.
+    """
+    if options.epochs is not None or method not in ("lm", "lbfgs"):
+        return objective
+    without_errors = objective.with_rows(
+        ZeroedRows(objective.data, frozenset(map(x_sigma_column, objective.kernels.graphs.x_errors)))
+    )
+    outcome: Outcome = optimize(method, without_errors, dataclasses.replace(options, starts=None), Progress())
+    if outcome.failure:
+        return objective
+    started = objective.with_rows(objective.data)
+    started.start = outcome.theta
+    return started
+
+
+def x_errors_note(objective: Objective) -> str:
+    """Return the sentence that states how errors in x are taken into account."""
+    names = ", ".join(f"`{name}`" for name in objective.kernels.graphs.x_errors)
+    return f"errors in {names} are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"

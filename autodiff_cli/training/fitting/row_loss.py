@@ -1,0 +1,178 @@
+"""The loss of one row of data as a formula of its columns and the parameters, for traces of training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autodiff_cli.data import dialect as cells
+from autodiff_cli.data.files import DataSource
+from autodiff_cli.data.table import DataError
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.node import constant
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.language.errors import format_names
+from autodiff_cli.training.losses import RESIDUAL_SCALE
+from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
+from autodiff_cli.training.objective.loading import (
+    Classes,
+    check_labels,
+    check_parameter_names,
+    distinct_levels,
+    encode_labels,
+    indicator_columns,
+    load_with_labels,
+)
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.options import LossOptions, ParameterOptions
+from autodiff_cli.training.result.fitted_model import FittedModel
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRow:
+    """The loss of one row as a formula, and where to evaluate it.
+
+    Attributes:
+        formula: the loss as a function of the columns and the parameters, without the row's weight.
+        point: the values of the row in the columns, and the parameters that are known.
+        free_parameters: the parameters that a fit varies.
+        notes: what the numbers stand for, as sentences.
+    """
+
+    formula: Formula
+    point: Mapping[str, Any]
+    free_parameters: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def row_loss_formula(model: Model, loss: str, options: LossOptions, classes: int | None) -> Formula:
+    """Return the loss of a row as a formula; its text is the model's.
+
+    Args:
+        model: the model, with resolved shapes.
+        loss: the name of the loss; see `choose_loss`.
+        options: further settings of the loss.
+        classes: the number of classes, for a classification.
+    """
+    program = model.program
+    output = row_loss_graph(model, loss, options, classes, program.target, program.output)
+    scale = constant(1.0 if options.scale is None else options.scale)
+    scales = {leaf: scale for leaf in topological_order([output]) if leaf.is_input and leaf.text == RESIDUAL_SCALE}
+    return Formula(
+        substitute([output], scales)[0],
+        program.leaves,
+        text=model.text,
+        source=program.source,
+        notes=program.notes,
+        shapes=model.shapes,
+    )
+
+
+def trace_model_row(
+    text: str, file: DataSource, number: int, values: Mapping[str, Any], options: LossOptions
+) -> TracedRow:
+    """Return the loss of a row of a model, at the parameters that are given.
+
+    Args:
+        text: the text of the model.
+        number: the number of the row; 1 is the first.
+        values: values of parameters, by canonical names.
+
+    Raises:
+        ExpressionError, OptionError: as in a fit.
+        DataError: for a row that does not exist, or with a missing or invalid cell.
+    """
+    model = Model.parse(text, file.names, values)
+    check_parameter_names(values, model)
+    loss = choose_loss(model, options)
+    if model.level_columns:
+        _, labels = load_with_labels(file, (), model.level_columns, drop_missing=True)
+        model = model.with_levels({name: distinct_levels(row_labels) for name, row_labels in labels.items()})
+        values = model.expand_options(ParameterOptions(start=values)).start
+    point, classes = _read_row(file, number, model, None)
+    model = model.resolve(values, None if classes is None else len(classes))
+    formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
+    return TracedRow(formula, {**point, **values}, model.parameters, _class_notes(model, classes))
+
+
+def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mapping[str, Any]) -> TracedRow:
+    """Return the loss of a row at the parameters of a fit.
+
+    Args:
+        number: the number of the row; 1 is the first.
+        values: values of parameters that replace the fitted ones.
+
+    Raises the exceptions of `trace_model_row`.
+    """
+    model = fit._parsed_model
+    check_parameter_names(values, model)
+    if fit.loss_name is None and fit.scale is not None:
+        raise DataError("the model file does not say which loss it was fitted by: `train --save` it anew")
+    options = LossOptions(fit.loss_name or None, fit.scale, fit.huber_delta)
+    loss = choose_loss(model, options)
+    point, classes = _read_row(file, number, model, fit.classes)
+    formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
+    free = tuple(name for name in model.parameters if name not in fit.fixed)
+    values = model.expand_options(ParameterOptions(start=values)).start
+    point |= {**fit.parameters, **fit.fixed, **values}
+    return TracedRow(formula, point, free, _class_notes(model, classes))
+
+
+def _read_row(
+    file: DataSource, number: int, model: Model, classes: Classes | None
+) -> tuple[dict[str, Any], Classes | None]:
+    """Return the values of a row in the columns of a model, and the classes.
+
+    The value of a class column is its position among the classes. If the classes are not known, all rows are read.
+    """
+    place, texts = file.row(number, model.columns)
+    point: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
+    for name, text in zip(model.columns, texts, strict=True):
+        where = f"{file.name}: row {number} ({place}), column `{name}`"
+        if text in cells.MISSING_VALUES:
+            raise DataError(f"{where}: the cell is empty, and the loss needs it; choose another row")
+        if name == model.class_column:
+            if classes is None:
+                all_labels = file.load((), drop_missing=True, labels=name).labels
+                assert all_labels is not None
+                classes, _ = encode_labels(all_labels, name)
+            point[name] = float(_class_position(text, classes, where))
+            continue
+        if name in model.label_columns:
+            labels[name] = check_labels([text], name, None)
+            levels = [*map(str, model.levels.get(name, labels[name]))]
+            if str(labels[name][0]) not in levels:
+                raise DataError(f"{where}: {cells.quoted_cell(text)} is no level of the model ({format_names(levels)})")
+        if name not in model.numeric:
+            continue
+        reader = file.parsers[name]
+        if reader.origin is None:
+            reader.parse(file.row(1, [name]).cells[0])  # from it dates and times are counted
+        value = reader.parse(text)
+        if value is None or not math.isfinite(value):
+            raise DataError(
+                f"{where}: {cells.quoted_cell(text)} is not a {'finite ' if value is not None else ''}number"
+            )
+        point[name] = value
+    return point | {
+        name: float(indicator[0]) for name, indicator in indicator_columns(model.matches, labels).items()
+    }, classes
+
+
+def _class_position(text: str, classes: Classes, where: str) -> int:
+    """Return the position of a label among the classes."""
+    value = cells.parse_number(text)
+    for k, label in enumerate(classes):
+        if label == text or (isinstance(label, int) and label == value):
+            return k
+    raise DataError(f"{where}: {cells.quoted_cell(text)} is none of the classes that the model tells apart")
+
+
+def _class_notes(model: Model, classes: Classes | None) -> tuple[str, ...]:
+    if classes is None or model.class_column is None:
+        return ()
+    listed = ", ".join(f"{label} = {k}" for k, label in enumerate(classes))
+    return (f"`{model.class_column}` counts its classes: {listed}",)

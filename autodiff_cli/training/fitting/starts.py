@@ -1,0 +1,643 @@
+"""Starting values estimated from the data, for fits that fail from the default ones.
+
+`multistart` samples points, improves the best ones by Levenberg-Marquardt on a sample of the rows, and returns the best
+end. Three ideas reduce the search:
+
+- Parameters in which the prediction is linear need no starting value: their best values for given values of the
+  others are known (variable projection, Golub & Pereyra 1973).
+- Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`).
+- The scale of all others follows from the scales of the columns by dimensional analysis (`dimensional_scales`). In
+  `y ~ a*exp(-x/t) + c`, `a` and `c` have the scale of y, and `t` that of x.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import heapq
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.table import share
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.floats import FLOATS, parse_constant
+from autodiff_cli.ops.elementary import cos, sin
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch
+from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.objective.kernels import linear_parameters
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
+from autodiff_cli.training.objective.preparation import ThreadLocalCache
+from autodiff_cli.training.result.goodness import robust_scale
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
+from autodiff_cli.training.rows import Moments, SpreadReduction, extremes, join_spreads
+
+# Points at which elasticities are compared: unrelated numbers. Operations with more inputs reuse them cyclically.
+_SAMPLE_POINTS = ((0.31, 0.83, 0.47, 0.71, 0.59), (0.67, 0.37, 0.89, 0.53, 0.43), (0.41, 0.61, 0.29, 0.79, 0.97))
+_ELASTICITY_TOLERANCE = 1e-9  # smaller differences of elasticities, which are about 1, are rounding errors
+_EXPONENT_CACHE: ThreadLocalCache[dict[str, Array]] = ThreadLocalCache(64)
+
+
+def dimensional_scales(
+    output: Node, target: Node | None, columns: Mapping[str, float], wanted: Sequence[str]
+) -> dict[str, float]:
+    """Return the scale of each parameter by dimensional analysis; 1 where nothing is known.
+
+    The effect of an operation on scales shows in its elasticities, `x_k/f * ∂f/∂x_k`. If they are constant, it is a
+    product
+    of powers. If only their sum is constant, its inputs have one scale, as in a sum. All other functions map numbers of
+    about 1 to numbers of about 1.
+
+    Args:
+        output: the prediction.
+        target: what it predicts, or None. If either contains arrays, nothing is known.
+        columns: the scale of each column.
+        wanted: the names of the parameters.
+
+    >>> from autodiff_cli.language.program import read as parsed
+    >>> program = parsed("a*exp(-x/t) + c")
+    >>> found = dimensional_scales(program.output, None, {"x": 1e-6}, ["t"])
+    >>> round(found["t"] * 1e6, 6)
+    1.0
+    """
+    names = tuple(columns)
+    powers = _EXPONENT_CACHE.get((output, target, names), lambda: _leaf_exponents(output, target, names))
+    logarithms = np.log([columns[name] for name in names])
+    return {
+        name: math.exp(min(max(float(powers[name] @ logarithms), -600.0), 600.0)) if name in powers else 1.0
+        for name in wanted
+    }
+
+
+def _leaf_exponents(output: Node, target: Node | None, columns: Sequence[str]) -> dict[str, Array]:
+    """Return, for each leaf, the exponents of the columns' scales whose product is its scale.
+
+    The result is empty if there are arrays.
+    """
+    order = topological_order([output] if target is None else [output, target])
+    if any(node.op is not None and node.op.is_structural for node in order):
+        return {}
+    unknown = [node.text for node in order if node.is_input and node.text not in columns]
+    system = _ScaleEquations(len(unknown) + sum(node.op is not None for node in order), len(columns))
+    sizes: dict[Node, Array] = {}
+    for node in order:
+        if node.op is not None:
+            sizes[node] = system.propagate(node, [sizes[child] for child in node.inputs])
+        elif node.is_constant:
+            sizes[node] = system.dimensionless()
+        elif node.text in columns:
+            sizes[node] = system.known_scale(columns.index(node.text))
+        else:
+            sizes[node] = system.new_unknown()
+    if target is not None:
+        system.equate(sizes[output], sizes[target])
+    exponents = system.solve()
+    return {node.text: sizes[node] @ exponents for node in order if node.is_input}
+
+
+class _ScaleEquations:
+    """Linear equations between logarithms of scales.
+
+    Each scale is a vector of coefficients of unknown and known ones.
+    """
+
+    def __init__(self, most: int, known: int) -> None:
+        self._most = most
+        self._width = most + known
+        self._count = 0
+        self._equations: list[Array] = []
+
+    def dimensionless(self) -> Array:
+        """Return the scale of numbers of about 1."""
+        return np.zeros(self._width)
+
+    def known_scale(self, place: int) -> Array:
+        """Return the scale of a column."""
+        vector = np.zeros(self._width)
+        vector[self._most + place] = 1.0
+        return vector
+
+    def new_unknown(self) -> Array:
+        """Return the scale of a parameter, a new unknown."""
+        vector = np.zeros(self._width)
+        vector[self._count] = 1.0
+        self._count += 1
+        return vector
+
+    def equate(self, a: Array, b: Array) -> None:
+        """Add the equation that two scales are equal."""
+        self._equations.append(a - b)
+
+    def propagate(self, node: Node, inputs: Sequence[Array]) -> Array:
+        """Return the scale of the result of an operation, and add the equations that it implies."""
+        assert node.op is not None
+        constants = tuple(parse_constant(child.text) if child.is_constant else None for child in node.inputs)
+        powers, is_product = _exponents(node.op, constants)
+        if powers is None and len(constants) > 1 and node.inputs[-1].is_input:  # e.g. an exponent
+            constants = (*constants[:-1], 1.0)
+            powers, is_product = _exponents(node.op, constants)
+        varying = [k for k, value in enumerate(constants) if value is None or not is_product]
+        if powers is None:
+            for k in varying:
+                self.equate(inputs[k], self.dimensionless())
+            return self.dimensionless()
+        if is_product:
+            return sum((powers[k] * inputs[k] for k in varying), self.dimensionless())
+        for one in varying[1:]:
+            if node.inputs[one].text != "0":
+                self.equate(inputs[varying[0]], inputs[one])
+        return powers[0] * inputs[varying[0]]
+
+    def solve(self) -> Array:
+        """Express all scales by the known ones: the minimum-norm least-squares solution."""
+        known = self._width - self._most
+        coefficients: Array = np.zeros((self._most, known))
+        if self._equations:
+            rows = np.array(self._equations)
+            coefficients = np.asarray(
+                np.linalg.lstsq(rows[:, : self._most], -rows[:, self._most :], rcond=1e-9)[0], np.float64
+            )
+        return np.vstack((coefficients, np.eye(known)))
+
+
+@functools.lru_cache(1024)
+def _exponents(op: Op, constants: tuple[float | None, ...]) -> tuple[tuple[float, ...] | None, bool]:
+    """Return the exponents of a product of powers and True; the common exponent and False if all inputs have one scale.
+
+    The first result is None for any other function.
+    """
+    count = len(constants)
+    if op.gate is Gate.BLOCK:
+        return ((0.0,), False) if count > 1 else (None, False)
+    rows = []
+    for point in _SAMPLE_POINTS:
+        values = [point[k % len(point)] if value is None else value for k, value in enumerate(constants)]
+        output = FLOATS.function(op, count)(*values)
+        slopes = FLOATS.partials(op, count, tuple(range(count)))(output, *values)
+        if not output or not math.isfinite(output):
+            return None, False
+        rows.append([0.0 if s is None else x * s / output for x, s in zip(values, slopes, strict=True)])
+    elasticities = np.array(rows)
+    varying = [k for k, value in enumerate(constants) if value is None]
+    if not np.ptp(elasticities[:, varying], axis=0).max(initial=0.0) > _ELASTICITY_TOLERANCE:
+        return tuple(elasticities[0].tolist()), True
+    total = elasticities.sum(axis=1)
+    return ((float(total[0]),), False) if float(np.ptp(total)) <= _ELASTICITY_TOLERANCE else (None, False)
+
+
+_SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
+
+
+class FrequencyGrid(NamedTuple):
+    """The values of a frequency to be scanned, from low to high frequencies.
+
+    Attributes:
+        parameter: the index of the parameter in `theta`.
+        values: its values, evenly spaced in turns over the range of the data.
+    """
+
+    parameter: int
+    values: Array
+
+
+class Sinusoids:
+    """The frequencies and phases of a prediction: the parameters in the arguments of its sines and cosines.
+
+    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
+    >>> waves = Sinusoids(objective)
+    >>> [(scan.parameter, scan.values.tolist()) for scan in waves.frequency_grids(objective.start, 1, 100)]
+    [(1, [4.0, 2.0])]
+    >>> waves.quarter_turns(objective.start)
+    [(2, 1.5707963267948966)]
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        arguments = objective.kernels.cached("waves", lambda: _find_arguments(objective))
+        self._slopes, self._frequencies, self._phases = arguments
+
+    def frequency_grids(self, theta: Array, per_turn: int, most: int) -> Iterator[FrequencyGrid]:
+        """Yield the values to scan for each frequency or period, up to one turn per two rows.
+
+        Args:
+            theta: the values of all other parameters.
+            per_turn: the number of values per additional turn.
+            most: the maximum number of values.
+        """
+        for index in self._frequencies:
+            at_one = theta.copy()
+            at_one[index] = at_one[index] or 1.0
+            at_two = at_one.copy()
+            at_two[index] *= 2
+            span, span_at_two = self._slope_range(index, at_one), self._slope_range(index, at_two)
+            turns = np.arange(1, min(most, per_turn * self._objective.rows // 2) + 1) / per_turn
+            if not (span > 0 and np.isfinite(span)):
+                continue
+            if abs(span_at_two / span - 1) < _SPAN_TOLERANCE:
+                yield FrequencyGrid(index, 2 * np.pi * turns / span)
+            elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
+                yield FrequencyGrid(index, span * at_one[index] ** 2 / (2 * np.pi * turns))
+
+    def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
+        """Return the index of each phase, and the change of it that is a quarter of a turn."""
+        slopes = ((index, self._slope(index, theta)) for index in self._phases)
+        return [(index, np.pi / 2 / slope) for index, slope in slopes if slope and np.isfinite(slope)]
+
+    def _slope(self, index: int, theta: Array) -> float:
+        """The derivative of an argument that is the same for all rows."""
+        kernel, value = self._slopes[index], np.empty((1, 1))
+        kernel.write(kernel.prepare(self._objective.point(theta)), {}, value)
+        return float(value[0, 0])
+
+    def _slope_range(self, index: int, theta: Array) -> float:
+        """The range of the derivative of an argument over the rows."""
+        least, most = self._objective.fold_rows(self._slopes[index], theta, extremes, np.minimum)
+        return float(-most - least)
+
+
+class _SinusoidArguments(NamedTuple):
+    """The parameters in the arguments of sinusoids.
+
+    Attributes:
+        slopes: a kernel for the derivative of the argument, by the index of the parameter.
+        frequencies, phases: the indices of the parameters whose derivative depends on columns, or does not.
+    """
+
+    slopes: dict[int, RowKernel]
+    frequencies: list[int]
+    phases: list[int]
+
+
+def _find_arguments(objective: Objective) -> _SinusoidArguments:
+    arguments = _SinusoidArguments({}, [], [])
+    model, layout = objective.model, objective.layout
+    shared, *own = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
+    for node in topological_order([shared]):
+        if node.op not in (sin, cos):
+            continue
+        slopes = simplify(gradient_nodes(node.inputs[0], own, model.shapes))
+        for leaf, slope in zip(own, slopes, strict=True):
+            index = layout.slices[leaf.text].start
+            if leaf.text in model.shapes or index in arguments.slopes or is_literal(slope, 0):
+                continue
+            arguments.slopes[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
+            names = {below.text for below in topological_order([slope]) if below.is_input}
+            (arguments.phases if names.isdisjoint(model.row_leaves) else arguments.frequencies).append(index)
+    return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class MultistartSettings:
+    """Size and stopping rules of the search for starting values."""
+
+    max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
+    max_shuffled_rows: int = 2**20  # up to this many rows, the sample is drawn by shuffling all row numbers
+    max_draws: int = 1500  # random points, with values for all parameters that are not linear
+    # rows times squared number of parameters over all draws; limits the number of draws
+    max_draw_work: int = 30_000_000
+    max_frequencies: int = 12_000  # values scanned for one frequency
+    frequencies_per_turn: int = 3  # scanned frequencies per additional turn over the range of the data
+    min_frequencies: int = 200  # values scanned in all: with few rows, three per turn alias
+    max_peaks: int = 6  # frequencies for which phases are tried
+    frequency_rounds: int = 2  # passes over all frequencies, if the model has several
+    max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
+    descent_evaluations: int = 60  # of each run
+    equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
+    confirmations: int = 4  # the search ends when the best loss was found this many times
+    min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
+    good_fit_share: float = 0.001  # share of the target's variation below which a loss ends the search
+    few_rows: int = 100  # with fewer rows that share shrinks, because wrong curves may fit few rows well
+
+
+SETTINGS = MultistartSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class StartCandidate:
+    """A starting point, and where Levenberg-Marquardt ends from it on a sample of the rows.
+
+    Attributes:
+        start, end: both points, of shape (P,).
+        loss: the loss at the end; for robust losses the squared robust scale of the residuals.
+    """
+
+    start: Array
+    end: Array
+    loss: float
+
+
+def multistart(
+    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+) -> StartCandidate | None:
+    """Return the best of many starting points; None if none is usable.
+
+    Args:
+        start: the given starting point, of shape (P,).
+        free: the mask of the parameters that may be varied.
+        seed: of the generator that draws rows and values.
+        bounds: the box in which the points lie.
+    """
+    with ignore_float_errors():
+        return _Multistart(
+            objective, start, free, np.random.default_rng(seed), bounds or Bounds.unbounded(len(start))
+        ).best()
+
+
+def start_from_scales(
+    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+) -> StartCandidate | None:
+    """Return the end of a fit from dimensional scales; None if these are all about 1.
+
+    Args:
+        start, free, seed, bounds: see `multistart`.
+    """
+    with ignore_float_errors():
+        scaled = _start_at_scales(objective, start, free)
+        if scaled is None:
+            return None
+        generator = np.random.default_rng(seed)
+        return _Multistart(objective, start, free, generator, bounds or Bounds.unbounded(len(start))).refine(scaled)
+
+
+def warm_start(objective: Objective, start: Array) -> Array:
+    """Improve a starting point by a few steps of least squares, whatever the loss; return it unchanged if they fail."""
+    if not objective.has_residuals or objective.layout.size > MAX_COVARIANCE_SIZE:
+        return start
+    epochs: list[Epoch] = []
+    with contextlib.suppress(Diverged):
+        levenberg_marquardt(
+            objective, start, epochs.append, evaluations=SETTINGS.descent_evaluations, bounds=objective.bounds
+        )
+    return epochs[-1].theta if epochs else start
+
+
+def _start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
+    """Return the start with parameters at their dimensional scales where these are far from 1; None if none are."""
+    sizes = _parameter_scales(objective)
+    far = free & (np.abs(np.log10(sizes)) > SETTINGS.min_scale_distance)
+    return np.where(far, sizes, start) if far.any() else None
+
+
+def _parameter_scales(objective: Objective) -> Array:
+    """Return the dimensional scale of each parameter, estimated from some of the rows; 1 for arrays."""
+    model, layout = objective.model, objective.layout
+    names = tuple(sorted(name for name in model.columns if name in objective.data.names))
+    if not names or model.shapes:
+        return np.ones(layout.size)
+    rows = np.unique(np.linspace(0, objective.rows - 1, min(SETTINGS.max_sample_rows, objective.rows)).astype(np.intp))
+    spread = objective.select_rows(rows).fold_columns({*names}, SpreadReduction(names), join_spreads)
+    spreads = np.sqrt(spread.moments[2] / len(rows))
+    sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
+    columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
+    scales = dimensional_scales(model.program.output, model.program.target, columns, layout.names)
+    return layout.flatten([scales[name] for name in layout.names])
+
+
+def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]:
+    """Yield random starting points.
+
+    Numbers are drawn from the values and scales of the columns, or uniformly between two bounds. Arrays are initialised
+    as
+    at the start of a fit, with another seed.
+    """
+    generator = np.random.default_rng(seed)
+    columns, box, layout = _column_ranges(objective), objective.bounds, objective.layout
+    is_array = ~layout.mask([name for name, shape in layout.shapes.items() if not shape])
+    ends = np.isfinite(box.low) & np.isfinite(box.high)
+    for number in range(1, count + 1):
+        arrays = initial_arrays(layout.shapes, objective.model.program.layer_parameters, seed + number)
+        theta = layout.flatten([arrays.get(name, 0.0) for name in layout.names])
+        theta = np.where(is_array, theta, _sample_values(columns, generator, layout.size))
+        with ignore_float_errors():
+            theta = np.where(
+                ends & ~is_array, generator.uniform(0, 1, layout.size) * (box.high - box.low) + box.low, theta
+            )
+        yield box.move_inside(theta)
+
+
+class _ColumnRanges(NamedTuple):
+    """The minimum, the maximum and the typical sizes of the columns; see `_typical_sizes`."""
+
+    low: Array
+    high: Array
+    sizes: Array
+
+
+def _column_ranges(objective: Objective) -> _ColumnRanges:
+    names = tuple(name for name in objective.model.columns if name in objective.data.names)
+    if not names:
+        return _ColumnRanges(np.zeros(1), np.ones(1), np.ones(1))
+    of_values = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    return _ColumnRanges(of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows))
+
+
+def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, count: int) -> Array:
+    """Draw values for `count` parameters.
+
+    With probability 1/2, a value is uniform over the range of a column (a location). Otherwise it has the scale 1, that
+    of a column or its spread, or of their reciprocals (a rate), within a factor of 100 and with either sign.
+    """
+    low, high, sizes = columns
+    columns_drawn = generator.integers(len(low), size=count)
+    place = generator.uniform(low[columns_drawn], high[columns_drawn])
+    magnitude = generator.choice(sizes, count) * 10 ** generator.triangular(-2, 0, 2, count)
+    sign = generator.choice((1.0, 1.0, -1.0), count)
+    values: Array = np.where(generator.random(count) < 0.5, place, magnitude * sign)
+    return values
+
+
+class _Multistart:
+    """A search for starting values on a random sample of the rows."""
+
+    def __init__(
+        self, objective: Objective, start: Array, free: NDArray[np.bool_], generator: np.random.Generator, box: Bounds
+    ) -> None:
+        rows = _sample_rows(generator, objective.rows)
+        self._sample = objective.select_rows(np.sort(rows))
+        self._sinusoids = Sinusoids(objective)
+        self._start = start
+        model, layout = objective.model, objective.layout
+        leaves = [model.program.leaves[name] for name in layout.names if name not in model.shapes]
+        self._linear = free & layout.mask(linear_parameters(model.program.output, leaves, model.shapes))
+        self._searched = free & ~self._linear
+        self._generator = generator
+        self._box = box
+        self._good = (
+            SETTINGS.good_fit_share
+            * min(1.0, len(rows) / SETTINGS.few_rows)
+            * self._sample.mean_square(self._sample.target_variation())
+        )
+
+    def best(self) -> StartCandidate | None:
+        """Return the best candidate; None if none is usable."""
+        best: StartCandidate | None = None
+        confirmations = 0
+        for theta in self._candidates():
+            candidate = self._descend(theta)
+            if candidate is None:
+                continue
+            if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
+                best, confirmations = candidate, 1
+            elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
+                confirmations += 1
+            if best.loss < self._good or confirmations >= SETTINGS.confirmations:
+                break
+        return best
+
+    def refine(self, theta: Array) -> StartCandidate | None:
+        """Descend from a point, after its linear parameters are set to their best values."""
+        for point, _ in self._project_linear([theta], self._linear):
+            return self._descend(point)
+        return None
+
+    def _candidates(self) -> Iterator[Array]:
+        """Yield the points from which to descend, the most promising first."""
+        scaled = _start_at_scales(self._sample, self._start, self._searched | self._linear)
+        if scaled is not None:
+            yield from (theta for theta, _ in self._project_linear([scaled], self._linear))
+        with_frequencies = self._scan_frequencies(self._start)
+        yield from with_frequencies
+        random_points = [
+            theta
+            for theta, _ in heapq.nsmallest(
+                SETTINGS.max_descents, self._project_linear(self._random_points(), self._linear), key=_remaining_squares
+            )
+        ]
+        if not with_frequencies:
+            yield from random_points
+        else:
+            for theta in random_points[: SETTINGS.max_descents // 3]:
+                yield from self._scan_frequencies(theta)[:1] or [theta]
+
+    def _random_points(self) -> Iterator[Array]:
+        """Yield points with random values of the parameters that are not linear; see `_sample_values`."""
+        count = int(np.count_nonzero(self._searched))
+        if not count or not self._sample.model.numeric:
+            yield self._start
+            return
+        columns = _column_ranges(self._sample)
+        size = len(self._start)
+        for _ in range(min(SETTINGS.max_draws, SETTINGS.max_draw_work // (self._sample.rows * size * size) + 1)):
+            theta = self._start.copy()
+            theta[self._searched] = _sample_values(columns, self._generator, count)
+            yield theta
+
+    def _scan_frequencies(self, theta: Array) -> list[Array]:
+        """Scan the frequencies one after the other; return the best points, or none if the model has no frequency."""
+        per_turn = max(SETTINGS.frequencies_per_turn, 2 * SETTINGS.min_frequencies // self._sample.rows)
+        scans = [
+            scan
+            for scan in self._sinusoids.frequency_grids(theta, per_turn, SETTINGS.max_frequencies)
+            if self._searched[scan.parameter]
+        ]
+        points: list[Array] = []
+        for _ in range(SETTINGS.frequency_rounds if len(scans) > 1 else len(scans)):
+            for scan in scans:
+                points = self._scan_frequency(theta, scan) or points or [theta]
+                theta = points[0]
+        return points
+
+    def _scan_frequency(self, theta: Array, scan: FrequencyGrid) -> list[Array]:
+        """Return the points with the best values of one frequency and of the phases, the best first."""
+        phases = [place for place, _ in self._sinusoids.quarter_turns(theta) if self._searched[place]]
+        # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.
+        adjusted = self._linear.copy()
+        adjusted[phases] = True
+        points = (np.where(self._only(scan.parameter), value, theta) for value in scan.values)
+        scanned = [*self._project_linear(points, adjusted, moved=False)]
+        remaining = np.array([np.inf, *map(_remaining_squares, scanned), np.inf])
+        is_peak = (remaining[1:-1] <= remaining[:-2]) & (remaining[1:-1] <= remaining[2:])
+        peaks = heapq.nsmallest(SETTINGS.max_peaks, itertools.compress(scanned, is_peak), key=_remaining_squares)
+        variants = (self._project_linear(self._phase_variants(peak), self._linear) for peak, _ in peaks)
+        best = (min(points, key=_remaining_squares, default=None) for points in variants)
+        return [point for point, _ in sorted(filter(None, best), key=_remaining_squares)]
+
+    def _phase_variants(self, theta: Array) -> Iterator[Array]:
+        """Yield the point with all phases shifted by multiples of an eighth of a turn."""
+        quarters = [(index, shift) for index, shift in self._sinusoids.quarter_turns(theta) if self._searched[index]]
+        for eighths in range(8 if quarters else 1):
+            shifted = theta.copy()
+            for index, shift in quarters:
+                shifted[index] += eighths * shift / 2
+            yield shifted
+
+    def _only(self, index: int) -> NDArray[np.bool_]:
+        """The mask that is true for one parameter only."""
+        mask: NDArray[np.bool_] = np.arange(len(self._start)) == index
+        return mask
+
+    def _project_linear(
+        self, points: Iterable[Array], adjusted: NDArray[np.bool_], *, moved: bool = True
+    ) -> Iterator[tuple[Array, float]]:
+        """Yield points with their remaining sums of squares, after a linear fit of the adjusted parameters.
+
+        Args:
+            adjusted: the mask of the parameters in which the model is linearised.
+            moved: whether the points are returned with the fitted values of these parameters.
+        """
+        columns = np.flatnonzero(adjusted)
+        for point in points:
+            theta = self._box.clip(point)
+            triangle = self._sample.triangle(theta)
+            if not np.isfinite(triangle).all():
+                continue
+            jacobian, residuals = triangle[:, columns], triangle[:, -1]
+            scale = np.sqrt(np.sum(np.square(jacobian), axis=0))
+            scale[scale == 0] = 1.0
+            step = np.linalg.lstsq(jacobian / scale, residuals, rcond=1e-10)[0] / scale
+            remaining = float(np.sum(np.square(residuals - jacobian @ step)))
+            if moved:
+                theta[columns] -= step
+            if np.isfinite(theta).all() and np.isfinite(remaining):
+                yield self._box.clip(theta), remaining
+
+    def _descend(self, theta: Array) -> StartCandidate | None:
+        """Run Levenberg-Marquardt from a point; None if the residuals are undefined there."""
+        epochs: list[Epoch] = []
+        with contextlib.suppress(Diverged):
+            levenberg_marquardt(
+                self._sample, theta, epochs.append, evaluations=SETTINGS.descent_evaluations, bounds=self._box
+            )
+        if not epochs:
+            return None
+        end, loss = epochs[-1].theta, epochs[-1].loss
+        if self._sample.kind is LossKind.ROBUST:  # outliers must not decide here either
+            loss = robust_scale(self._sample, end) ** 2
+        return StartCandidate(theta, end, loss)
+
+
+def _remaining_squares(measured: tuple[Array, float]) -> float:
+    """The key by which points are compared: the remaining sum of squares."""
+    return measured[1]
+
+
+def _typical_sizes(moments: Moments, rows: int) -> Array:
+    """Return 1, the root mean square and the standard deviation of each column, and the reciprocals of these."""
+    _, means, squares = moments
+    typical = np.concatenate((np.sqrt(np.square(means) + squares / rows), np.sqrt(squares / rows)))
+    sizes = np.concatenate(([1.0], typical, 1 / typical))
+    usable: Array = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return usable
+
+
+def _sample_rows(generator: np.random.Generator, rows: int) -> NDArray[np.intp]:
+    """Draw the rows of the sample."""
+    if rows <= SETTINGS.max_shuffled_rows:
+        return generator.permutation(rows)[: SETTINGS.max_sample_rows]
+    return generator.choice(rows, SETTINGS.max_sample_rows, replace=False)

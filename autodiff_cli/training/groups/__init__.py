@@ -1,1 +1,0 @@
-"""One fit per group of rows, all with the same kernels."""

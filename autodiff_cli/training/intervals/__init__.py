@@ -1,1 +1,0 @@
-"""Intervals that do without the shape of a normal distribution: by profile likelihood, and by the bootstrap."""

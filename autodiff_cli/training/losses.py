@@ -1,0 +1,178 @@
+"""Losses of one row, each written once as a graph of the target and the prediction.
+
+For arrays a loss is computed for each component, and the loss of the row is their mean. The cross-entropy alone
+combines the components into one number.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Op
+from autodiff_cli.ops.arithmetic import abs_, where
+from autodiff_cli.ops.elementary import exp, hypot, log, log1p, sinh, sqrt, square
+from autodiff_cli.ops.special import sigmoid, softplus
+from autodiff_cli.ops.structural import dot, logsumexp, sum_
+
+# Names of leaves. They contain blanks, so no name in a model can collide with them.
+RESIDUAL_SCALE = "scale of residuals"  # the unit in which robust losses measure residuals
+L1_FACTOR, L2_FACTOR = "l1 penalty", "l2 penalty"  # the factors of the penalties
+HUBER_DELTA = 1.345  # default threshold of Huber's loss in scales: 95 % efficient if the errors are normal
+
+
+class LossKind(enum.Enum):
+    """The kind of a loss, which determines how standard errors are computed."""
+
+    SQUARES = enum.auto()
+    ROBUST = enum.auto()  # a function of the residual in units of the scale of all residuals
+    LIKELIHOOD = enum.auto()  # a negative log-likelihood, up to terms that no parameter changes
+    OTHER = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The loss of one row.
+
+    Attributes:
+        graph: builds the graph from the target, the prediction and the threshold of Huber's loss.
+        kind: what the loss measures.
+        min_target, max_target: the range of targets for which the loss is defined.
+        is_min_excluded: whether a target equal to `min_target` is outside of that range.
+    """
+
+    graph: Callable[[Node, Node, float], Node]
+    kind: LossKind
+    min_target: float = -math.inf
+    max_target: float = math.inf
+    is_min_excluded: bool = False
+
+
+def _mse(target: Node, prediction: Node, _: float) -> Node:
+    return square(target - prediction)
+
+
+def _mae(target: Node, prediction: Node, _: float) -> Node:
+    return abs_(target - prediction)
+
+
+def _huber(r: Node, delta: float) -> Node:
+    """Huber's loss: quadratic up to `delta`, linear beyond (Huber 1964, Ann. Math. Stat. 35, 73)."""
+    size = hypot(r, 0)
+    return where(size <= delta, square(r) / 2, delta * size - delta * delta / 2)
+
+
+def _logcosh(r: Node, _: float) -> Node:
+    """The logarithm of the hyperbolic cosine, accurate both near 0 and for large residuals."""
+    size = hypot(r, 0)
+    return where(size <= 1, log1p(2 * square(sinh(r / 2))), size + log1p(exp(-2 * size)) - math.log(2))
+
+
+def _soft_l1(r: Node, _: float) -> Node:
+    """`2·(sqrt(1 + r²) - 1)`: quadratic near 0, linear for large residuals, without cancellation."""
+    return 2 * square(r) / (1 + sqrt(1 + square(r)))
+
+
+def _cauchy(r: Node, _: float) -> Node:
+    return log1p(square(r))
+
+
+def _robust_loss(of: Callable[[Node, float], Node]) -> Loss:
+    """Return a loss of residuals measured in units of the scale, times the square of the scale."""
+
+    def loss(target: Node, prediction: Node, delta: float) -> Node:
+        scale = variable(RESIDUAL_SCALE)
+        return square(scale) * of((target - prediction) / scale, delta)
+
+    return Loss(loss, LossKind.ROBUST)
+
+
+def _bce(target: Node, prediction: Node, _: float) -> Node:
+    """The binary cross-entropy: minus the log-probability of what happened.
+
+    If the prediction ends in `sigmoid`, the logarithm is taken of the whole, which keeps all digits far from 0. A
+    target of 0 or 1 drops the other term, because 0·log(0) contributes nothing.
+    """
+    if prediction.op is sigmoid:
+        score = prediction.inputs[0]
+        hit, miss = softplus(-score), softplus(score)
+    else:
+        hit, miss = -log(prediction), -log1p(-prediction)
+    return where(target > 0, target * hit, 0) + where(target < 1, (1 - target) * miss, 0)
+
+
+def _poisson(target: Node, prediction: Node, _: float) -> Node:
+    """The Poisson negative log-likelihood of a count, up to a constant.
+
+    If the prediction ends in `exp`, its logarithm is the argument of `exp`.
+    """
+    logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
+    return prediction - where(target > 0, target * logarithm, 0)
+
+
+def _gamma(target: Node, prediction: Node, _: float) -> Node:
+    """The gamma negative log-likelihood (constant coefficient of variation), up to a constant.
+
+    If the prediction ends in `exp`, its logarithm is the argument of `exp`.
+    """
+    logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
+    return target / prediction + logarithm
+
+
+def _cross_entropy(target: Node, prediction: Node, _: float) -> Node:
+    """Minus the log-probability that a softmax gives to the class that is 1 in the one-hot target.
+
+    It is computed from the scores, which keeps all digits of probabilities close to 0.
+    """
+    scores = prediction.inputs[0]
+    return logsumexp(scores) - dot(target, scores)
+
+
+# Distributions of the target whose mean is the prediction, with the loss that is their negative log-likelihood.
+FAMILIES = {"gaussian": "mse", "poisson": "poisson", "binomial": "bce", "gamma": "gamma"}
+
+LOSSES: dict[str, Loss] = {
+    "mse": Loss(_mse, LossKind.SQUARES),
+    "mae": Loss(_mae, LossKind.OTHER),
+    "huber": _robust_loss(_huber),
+    "logcosh": _robust_loss(_logcosh),
+    "soft_l1": _robust_loss(_soft_l1),
+    "cauchy": _robust_loss(_cauchy),
+    "bce": Loss(_bce, LossKind.LIKELIHOOD, min_target=0, max_target=1),
+    "poisson": Loss(_poisson, LossKind.LIKELIHOOD, min_target=0),
+    "gamma": Loss(_gamma, LossKind.LIKELIHOOD, min_target=0, is_min_excluded=True),
+    "cross_entropy": Loss(_cross_entropy, LossKind.LIKELIHOOD),
+}
+
+
+# --- Penalties on the size of parameters ---
+#
+# They are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. The first is the lasso (Tibshirani 1996),
+# the second ridge regression (Hoerl & Kennard 1970). The factors are leaves of the graph, so the same kernels compute
+# the loss with and without the penalties.
+
+
+def penalty_graph(leaves: Sequence[Node], arrays: Container[str], l1: float, l2: float) -> Node | None:
+    """Return the penalty that is added to the loss of a row, or None without one.
+
+    Args:
+        leaves: the leaves of the free parameters.
+        arrays: the names of the leaves that are arrays.
+        l1, l2: the factors of the penalties; 0 leaves one out.
+
+    >>> from autodiff_cli.language.printer import to_text
+    >>> to_text(penalty_graph([variable("a"), variable("v")], {"v"}, 0.0, 0.1))
+    '`l2 penalty`*(square(a) + sum(square(v)))'
+    """
+
+    def total(op: Op) -> Node:
+        return reduce(add, (sum_(op(leaf)) if leaf.text in arrays else op(leaf) for leaf in leaves))
+
+    factors = ((L1_FACTOR, abs_, l1), (L2_FACTOR, square, l2)) if leaves else ()
+    terms = [variable(name) * total(op) for name, op, factor in factors if factor]
+    return reduce(add, terms) if terms else None

@@ -1,0 +1,218 @@
+"""Gradient methods, and the records that every method reports: epochs, progress within an epoch, and the outcome.
+
+`GradientMethod` runs an update rule such as Adam, by full or mini-batches, and yields an `Epoch` per pass. Nothing here
+knows how progress is displayed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.gradient_descent import Stepper, clip_gradient
+from autodiff_cli.backends.protocol import OptimizerState, Update
+from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.training.checkpoint import CheckpointState
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import LOWER_BOUND, UPPER_BOUND, LearningRateSchedule, project_onto_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The state of a fit after an epoch: a pass over all rows, or one step of a method that uses all rows at once.
+
+    Attributes:
+        number: the number of the epoch; 0 is the start, before any step.
+        loss: the mean loss over all rows at `theta`; with mini-batches, the mean loss of the batches during the epoch.
+        theta: the free parameters, of shape (P,).
+        validation_loss: the loss over the validation rows at `theta`; None if there are none.
+    """
+
+    number: int
+    loss: float
+    theta: Array
+    validation_loss: float | None = None
+
+    def history_record(self) -> dict[str, float]:
+        """Return the epoch as an entry of a fit's `history`."""
+        validation = {} if self.validation_loss is None else {"validation_loss": self.validation_loss}
+        return {"epoch": self.number, "loss": self.loss, **validation}
+
+
+EpochCallback = Callable[[Epoch], None]
+
+
+def ignore_epoch(_: Epoch) -> None:
+    """Do nothing: the callback of a method whose epochs nobody follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochProgress:
+    """The progress within a long epoch.
+
+    Attributes:
+        number: the number of the epoch.
+        fraction: the share of its rows that were processed.
+        loss: the mean loss of the batches so far.
+    """
+
+    number: int
+    fraction: float
+    loss: float
+
+
+EpochProgressCallback = Callable[[EpochProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of an optimization.
+
+    Attributes:
+        theta: the parameters at the end, of shape (P,).
+        converged: whether it stopped because nothing more was to be gained.
+        failure: why it stopped, if neither by convergence nor after the requested number of epochs; else empty.
+        is_unbounded: whether it stopped because the loss decreases without bound.
+        is_stuck: whether it stopped at a point that is not a minimum, although no lower point was found.
+        note: a remark about the point where it converged.
+    """
+
+    theta: Array
+    converged: bool
+    failure: str = ""
+    is_unbounded: bool = False
+    is_stuck: bool = False
+    note: str = ""
+
+
+class Diverged(ArithmeticError):  # noqa: N818 - named after the event
+    """A loss that is nan or infinite, or has such a derivative.
+
+    Attributes:
+        epoch: the epoch in which it occurred; 0 at the start.
+        theta: the parameters there, if known.
+    """
+
+    def __init__(self, epoch: int, loss: float, theta: Array | None = None) -> None:
+        what = "a derivative is not finite" if math.isfinite(loss) else f"the loss is {loss}"
+        super().__init__(f"{what} {f'in epoch {epoch}' if epoch else 'at the start'}")
+        self.epoch = epoch
+        self.theta = theta
+
+
+class GradientMethod:
+    """A gradient method under way.
+
+    Args:
+        objective: the objective to be minimised.
+        update: the update rule of a step.
+        rates: the learning rate of each epoch.
+        batch_size: the number of rows per step, drawn anew in each epoch; None for all rows.
+        clip_norm: the norm to which a longer gradient is scaled down.
+        seed: of the generator that draws the batches.
+        on_progress: is called from time to time during a long epoch.
+
+    Attributes:
+        state: the state of the update rule; with `generator` it determines how the fit continues.
+        number: the number of epochs passed.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        update: Update,
+        rates: LearningRateSchedule,
+        batch_size: int | None = None,
+        clip_norm: float | None = None,
+        seed: int = 0,
+        on_progress: EpochProgressCallback | None = None,
+    ) -> None:
+        self._objective = objective
+        self._rates = rates
+        self._batch_size = batch_size
+        self._clip_norm = clip_norm
+        self._on_progress = on_progress
+        self._update, self.state = _initial_state(objective, update)
+        self.generator = np.random.default_rng(seed)
+        self.number = 0
+        self._resumed_loss: float | None = None  # of the epoch from which the fit resumes
+
+    def checkpoint_state(self) -> CheckpointState:
+        """Return what a checkpoint stores of the method."""
+        return CheckpointState(0, self.state.values.copy(), self.state.step_count, self.generator.bit_generator.state)
+
+    def resume(self, checkpoint: CheckpointState) -> None:
+        """Continue from a checkpoint, whose last epoch is the first to be reported.
+
+        Raises ValueError if it does not fit.
+        """
+        if (
+            checkpoint.optimizer_values is None
+            or checkpoint.generator_state is None
+            or checkpoint.optimizer_values.shape != self.state.values.shape
+            or not len(checkpoint.history)
+        ):
+            raise ValueError
+        self.state.values[...] = checkpoint.optimizer_values
+        self.state.step_count = checkpoint.step_count
+        self.generator.bit_generator.state = checkpoint.generator_state
+        self.number, self._resumed_loss = int(checkpoint.history[-1, 0]), float(checkpoint.history[-1, 1])
+
+    def epochs(self, losses: Sequence[float]) -> Iterator[Epoch]:
+        """Yield the start (or the epoch from which the method resumes) and every epoch after it. Raises Diverged.
+
+        Args:
+            losses: the losses of all epochs so far, a growing list, for schedules that depend on them.
+        """
+        return self._by_epoch(losses) if self._batch_size is None else self._by_batch(self._batch_size, losses)
+
+    def _by_epoch(self, losses: Sequence[float]) -> Iterator[Epoch]:
+        """Take one step per epoch, with the gradient over all rows."""
+        state, stepper = self.state, Stepper(make_backend(), self._update)
+        loss, gradient = self._objective.value_and_grad(state.theta)
+        yield self._current_epoch(loss)
+        while self.number < self._rates.epochs:
+            rate = self._rates.rate(self.number + 1, losses)
+            stepper.step(state, rate, clip_gradient(gradient, self._clip_norm))
+            loss, gradient = self._objective.value_and_grad(state.theta)
+            self.number += 1
+            yield self._current_epoch(loss)
+
+    def _by_batch(self, size: int, losses: Sequence[float]) -> Iterator[Epoch]:
+        """Take one step per batch."""
+        run = self._objective.epoch_runner(self._update, self._clip_norm)
+        yield self._current_epoch(
+            self._objective.value(self.state.theta) if self._resumed_loss is None else self._resumed_loss
+        )
+        while self.number < self._rates.epochs:
+            rate = self._rates.rate(self.number + 1, losses)
+            loss = run(self.state, rate, size, self.generator, None if self._on_progress is None else self._report)
+            self.number += 1
+            yield self._current_epoch(loss)
+
+    def _report(self, part: float, loss: float) -> None:
+        assert self._on_progress is not None
+        self._on_progress(EpochProgress(self.number + 1, part, loss))
+
+    def _current_epoch(self, loss: float) -> Epoch:
+        epoch = Epoch(self.number, loss, self.state.theta.copy())
+        if not (math.isfinite(epoch.loss) and np.isfinite(epoch.theta).all()):
+            raise Diverged(epoch.number, epoch.loss, epoch.theta)
+        return epoch
+
+
+def _initial_state(objective: Objective, update: Update) -> tuple[Update, OptimizerState]:
+    """Return the update rule, projected onto the bounds if there are any, and the state before the first step."""
+    bounds = objective.bounds
+    if not bounds.has_bounds:
+        return update, OptimizerState.initial(objective.start, update)
+    update = project_onto_bounds(update)
+    state = OptimizerState.initial(objective.start, update)
+    names = [*update.accumulators]
+    state.values[1 + names.index(LOWER_BOUND)] = bounds.low
+    state.values[1 + names.index(UPPER_BOUND)] = bounds.high
+    return update, state

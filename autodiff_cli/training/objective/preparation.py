@@ -1,0 +1,315 @@
+"""Preparation of an objective: from a model, data and options to rows, kernels and starting values.
+
+`prepare` loads the data (in memory, streamed or on a cluster), resolves the model, builds its graphs and chooses a
+backend. Models without arrays are cached, so that repeated fits of the same model compile nothing anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.protocol import Backend, RowGraphs
+from autodiff_cli.backends.selection import choose_backend
+from autodiff_cli.data.files import DataFile, FileCollection
+from autodiff_cli.data.table import Dataset
+from autodiff_cli.language.names import TextMatch
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR
+from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss, x_sigma_column
+from autodiff_cli.training.objective.loading import (
+    Classes,
+    LoadedData,
+    StreamedData,
+    check_parameter_names,
+    streaming_reason,
+)
+from autodiff_cli.training.objective.model import Model, check_level_count, check_reads_data
+from autodiff_cli.training.objective.parameters import (
+    INITIAL_VALUE,
+    Bounds,
+    ParameterLayout,
+    bounds_box,
+    check_value,
+    initial_arrays,
+)
+from autodiff_cli.training.options import DEFAULT_EPOCHS, BoundPair, OptionError, Options, describe_bounds
+from autodiff_cli.training.rows import WEIGHT, Rows
+
+T = TypeVar("T")
+
+
+class ThreadLocalCache(threading.local, Generic[T]):
+    """A cache of the most recent results of pure functions. Each thread has its own.
+
+    >>> memo = ThreadLocalCache(2)
+    >>> [memo.get(key, lambda: key.upper()) for key in "aba"]
+    ['A', 'B', 'A']
+    """
+
+    def __init__(self, most: int) -> None:
+        self._max_entries = most
+        self._entries: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the result for a key; computed if it is not cached. Exceptions are not cached."""
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = compute()
+            while len(self._entries) > self._max_entries:
+                self._entries.popitem(last=False)
+        else:
+            self._entries.move_to_end(key)
+        return entry
+
+    def clear(self) -> None:
+        """Empty the cache."""
+        self._entries.clear()
+
+
+class FitData(Protocol):
+    """The data of a fit before they become `Rows`. See `LoadedData` for the methods."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def is_weighted(self) -> bool: ...
+
+    def encode_classes(self, name: str) -> Classes: ...
+
+    def levels(self, name: str) -> tuple[Any, ...]: ...
+
+    def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]: ...
+
+    def build_rows(self, graphs: LossGraphs) -> Rows: ...
+
+
+def open_fit_data(dataset: Dataset, model: Model, options: Options) -> FitData:
+    """Open the data of a fit: streamed if the options ask for it, or if they need more than half of the available
+    memory.
+
+    Raises:
+        DataError, OptionError: see `load_table`, `StreamedData` and `ClusterData`.
+    """
+    streamable = dataset if isinstance(dataset, DataFile | FileCollection) else None
+    if options.data.stream and streamable is None:
+        raise OptionError("stream requires files; these data are in memory already")
+    if options.cluster is not None:
+        from autodiff_cli.training.objective.cluster import open_on_cluster
+
+        return open_on_cluster(options.cluster, dataset, model, options)
+    why = "as asked" if options.data.stream else None
+    if streamable is not None and why is None:
+        why = streaming_reason(streamable, model, options.data)
+    if streamable is None or why is None:
+        return LoadedData(dataset, model, options.data)
+    return StreamedData(streamable, model, options, why)
+
+
+_CACHED_MODELS = 16  # recent models whose graphs and kernels are cached
+_MAX_LEVELS = 500  # of one column; standard errors are not computed for more parameters either
+
+
+@dataclass(slots=True)
+class PreparedObjective:
+    """The parts of an objective. See `Objective` for the attributes."""
+
+    model: Model
+    loss: str
+    classes: Classes | None
+    is_weighted: bool
+    data: Rows
+    layout: ParameterLayout
+    fixed: dict[str, Any]
+    start: Array
+    given_starts: frozenset[str]
+    bounds: Bounds
+    bounds_by_name: dict[str, BoundPair]
+    kernels: Kernels
+    family: str | None
+    is_likelihood: bool
+    penalties: dict[str, float]
+
+
+def prepare(model: str | Model, dataset: Dataset, options: Options) -> PreparedObjective:
+    """Parse the model, load the data, and build graphs and kernels.
+
+    Raises:
+        ExpressionError, DataError, OptionError: see `Objective`.
+    """
+    named = options.parameters.parameter_names
+    parsed = model if isinstance(model, Model) else _parse_model(model, tuple(dataset.names), frozenset(named))
+    check_parameter_names(named, parsed)
+    loss = choose_loss(parsed, options.loss)
+    if options.data.x_sigma and options.loss.family is not None:
+        raise OptionError("x_sigma requires least squares and cannot be combined with family")
+    data = open_fit_data(dataset, parsed, options)
+    classes: Classes | None = None
+    if parsed.class_column is not None:
+        classes = data.encode_classes(parsed.class_column)
+    empty_indicators: list[str] = []
+    if parsed.label_columns:
+        parsed = _add_levels(parsed, data)
+        empty_indicators = data.add_indicators(parsed.matches)
+    parameters = parsed.expand_options(options.parameters)
+    start_values = {name: check_value(name, value) for name, value in parameters.start.items()}
+    fixed_values = {
+        name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
+    }
+    given = start_values | {name: value for name, value in fixed_values.items() if value is not None}
+    compiled = _compile_model(
+        parsed,
+        given,
+        [*fixed_values],
+        loss,
+        options,
+        None if classes is None else len(classes),
+        weighted=data.is_weighted,
+    )
+    resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
+    free_names = layout.names
+    if not options.data.no_columns:
+        check_reads_data(resolved, dataset.names, options.data.column_names, named)
+    values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
+    values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.method.seed)
+    values |= given
+    bounds = bounds_box(layout.slices, layout.size, parameters.bounds)
+    _check_starts(start_values, parameters.bounds)
+    notes: list[str] = []
+    chosen = choose_backend(options.method.backend, options.method.threads, loss_of_row, data.rows, notify=notes.append)
+    stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
+    notes += [
+        f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
+        for name in empty_indicators
+    ]
+    return PreparedObjective(
+        model=resolved,
+        loss=loss,
+        classes=classes,
+        is_weighted=data.is_weighted,
+        data=data.build_rows(graphs),
+        layout=layout,
+        fixed={name: values[name] for name in resolved.parameters if name in fixed_values},
+        start=_initial_theta(layout, layout.flatten([values[name] for name in free_names]), start_values, bounds),
+        given_starts=frozenset(start_values),
+        bounds=bounds,
+        bounds_by_name=dict(parameters.bounds),
+        kernels=compiled.kernels(options.method.recompute_every, chosen, notes, stepping),
+        family=options.loss.family,
+        is_likelihood=options.loss.likelihood,
+        penalties={L1_FACTOR: options.loss.l1, L2_FACTOR: options.loss.l2},
+    )
+
+
+@dataclass(slots=True)
+class _CompiledModel:
+    """The part of an objective that depends on the model and the options, but not on the rows.
+
+    Attributes:
+        model: the model, with resolved shapes.
+        graphs: the graphs of the loss.
+        layout: the positions of the free parameters.
+        loss: the loss of a row, with its weight.
+        parsed: the model as it was parsed.
+    """
+
+    model: Model
+    graphs: LossGraphs
+    layout: ParameterLayout
+    loss: RowGraphs
+    parsed: Model
+    _kernels: dict[int | None, Kernels] = dataclasses.field(default_factory=dict)
+
+    def kernels(
+        self, recompute_every: int | None, backend: Backend, notes: Sequence[str], stepping: Backend
+    ) -> Kernels:
+        """Return the kernels of the graphs. Those of the NumPy backend are cached."""
+        leaves = [self.model.program.leaves[name] for name in self.layout.names]
+
+        def build() -> Kernels:
+            return Kernels(self.graphs, self.model.row_leaves, leaves, recompute_every, backend, notes, stepping)
+
+        if backend.name != "numpy" or stepping is not backend or notes:
+            return build()
+        if recompute_every not in self._kernels:
+            self._kernels[recompute_every] = build()
+        return self._kernels[recompute_every]
+
+
+_parse_model = functools.lru_cache(_CACHED_MODELS)(Model.parse)
+model_cache: ThreadLocalCache[_CompiledModel] = ThreadLocalCache(_CACHED_MODELS)
+
+
+def _compile_model(
+    parsed: Model,
+    given: Mapping[str, Any],
+    fixed_names: Sequence[str],
+    loss: str,
+    options: Options,
+    classes: int | None,
+    *,
+    weighted: bool,
+) -> _CompiledModel:
+    """Return the graphs of a model, from the cache if nothing in them depends on the data."""
+
+    def build() -> _CompiledModel:
+        resolved = parsed.resolve(given, classes)
+        free = [name for name in resolved.parameters if name not in fixed_names]
+        loss_graphs = build_graphs(resolved, loss, options.loss, classes, weighted, free, options.data.x_sigma)
+        columns = {*resolved.row_leaves, *loss_graphs.vectors, *map(x_sigma_column, loss_graphs.x_errors), WEIGHT}
+        return _CompiledModel(
+            resolved,
+            loss_graphs,
+            ParameterLayout(free, resolved.shapes),
+            RowGraphs([loss_graphs.weighted_loss], columns, loss_graphs.leaf_shapes),
+            parsed,
+        )
+
+    if classes is not None or parsed.label_columns or parsed.program.arrays or any(map(np.ndim, given.values())):
+        return build()
+    # The parsed model is stored with the result, so that its id is not reused while the entry exists.
+    key = (id(parsed), tuple(fixed_names), loss, options.loss, weighted, tuple(options.data.x_sigma))
+    return model_cache.get(key, build)
+
+
+def _epoch_backend(options: Options, loss: RowGraphs, rows: int, backend: Backend, notes: list[str]) -> Backend:
+    """Return the backend for mini-batches, which may be worth compiling although full batches are not."""
+    method = options.method
+    if method.batch_size is None or backend.name != "numpy" or notes:
+        return backend
+    batches = -(-rows // method.batch_size)
+    # The requested number of epochs must not matter, because a fit may resume with more of them.
+    return choose_backend(method.backend, method.threads, loss, rows, DEFAULT_EPOCHS, notes.append, batches)
+
+
+def _add_levels(model: Model, data: FitData) -> Model:
+    """Return the model with one parameter for each level that occurs."""
+    levels = {name: data.levels(name) for name in model.level_columns}
+    for name, labels in levels.items():
+        check_level_count(name, labels, _MAX_LEVELS)
+    return model.with_levels(levels)
+
+
+def _check_starts(start_values: Mapping[str, Any], bounds: Mapping[str, BoundPair]) -> None:
+    """Raise OptionError for a starting value outside of its bounds."""
+    for name, value in start_values.items():
+        low, high = bounds.get(name, (-np.inf, np.inf))
+        is_outside = np.ravel((value < low) | (value > high))
+        if is_outside.any():
+            first = np.ravel(value)[is_outside][0]
+            raise OptionError(
+                f"the starting value {first:g} of `{name}` is outside of its bounds, {describe_bounds((low, high))}"
+            )
+
+
+def _initial_theta(layout: ParameterLayout, theta: Array, start_values: Mapping[str, Any], box: Bounds) -> Array:
+    """Return the starting point, with values that the user did not give moved inside their bounds."""
+    return np.where(layout.mask([name for name in layout.names if name in start_values]), theta, box.move_inside(theta))

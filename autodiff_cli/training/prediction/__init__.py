@@ -1,1 +1,0 @@
-"""What a fit says of new rows: its prediction, and how far off that may be."""

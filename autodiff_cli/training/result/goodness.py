@@ -1,0 +1,713 @@
+"""How well a model fits: quantiles of distributions, tests of the residuals, accuracy and information criteria.
+
+`goodness_of_fit` computes the figures of a fit as a whole. `has_systematic_residuals` tests whether the residuals are
+random along the predictor. Sums over rows are folds of small picklable functions, so that they run block by block, also
+on a cluster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.gamma_functions import gammaincc
+from autodiff_cli.numbers.special_functions import erfinv
+from autodiff_cli.ops.special import lgamma
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays
+
+_LENTZ_FLOOR = 1e-300  # replaces 0 in denominators of the method of Lentz
+_MAX_ITERATIONS = 20_000  # terms of a continued fraction, and steps of a bisection
+_NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
+
+
+def normal_quantile(level: float) -> float:
+    """Return the half-width, in standard deviations, of the central interval with probability `level` of a normal
+    distribution.
+
+    >>> round(normal_quantile(0.95), 6)
+    1.959964
+    """
+    return math.sqrt(2) * erfinv(level)
+
+
+@functools.lru_cache(1024)
+def student_quantile(level: float, dof: float) -> float:
+    """Return the half-width of the central interval with probability `level` of Student's t distribution.
+
+    >>> round(student_quantile(0.95, 10), 6)
+    2.228139
+    """
+    if dof > _NORMAL_LIMIT_DOF:
+        return normal_quantile(level)
+    tail = 1 - level
+    low, high = 0.0, 1.0
+    while student_tail(high, dof) > tail:
+        low, high = high, 2 * high
+    for _ in range(_MAX_ITERATIONS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if student_tail(middle, dof) > tail else (low, middle)
+    return high
+
+
+def student_tail(size: float, dof: float) -> float:
+    """Return the two-sided tail probability of Student's t distribution.
+
+    >>> round(student_tail(2.228139, 10), 6)
+    0.05
+    """
+    return incomplete_beta(dof / 2, 0.5, dof / (dof + size * size))
+
+
+def chi_squared_tail(value: float, dof: float) -> float:
+    """Return the upper tail probability of the chi-squared distribution.
+
+    >>> round(chi_squared_tail(18.307, 10), 5)
+    0.05
+    """
+    return gammaincc(dof / 2, value / 2)
+
+
+def fisher_tail(ratio: float, above: float, below: float) -> float:
+    """Return the upper tail probability of the F distribution with `above` and `below` degrees of freedom.
+
+    >>> round(fisher_tail(4.10282, 2, 10), 5)
+    0.05
+    """
+    return incomplete_beta(below / 2, above / 2, below / (below + above * ratio)) if ratio > 0 else 1.0
+
+
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction (DLMF 8.17.22) and the method of
+    Lentz.
+
+    >>> round(incomplete_beta(2, 3, 0.5), 12)
+    0.6875
+    """
+    if not 0 < x < 1:
+        return 0.0 if x <= 0 else 1.0
+    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    if x < (a + 1) / (a + b + 2):
+        return math.exp(logarithm) * _continued_fraction(lambda n: _beta_fraction_term(a, b, x, n)) / a
+    return 1 - math.exp(logarithm) * _continued_fraction(lambda n: _beta_fraction_term(b, a, 1 - x, n)) / b
+
+
+def _beta_fraction_term(a: float, b: float, x: float, n: int) -> float:
+    """Return the n-th coefficient of the continued fraction of the incomplete beta function."""
+    m = n // 2
+    if n % 2:
+        return -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+    return m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+
+
+def _continued_fraction(term: Callable[[int], float]) -> float:
+    """Return 1/(1 + t₁/(1 + t₂/(1 + …))), by the method of Lentz as modified by Thompson & Barnett 1986."""
+    value = above = 1.0
+    below = 0.0
+    for n in range(1, _MAX_ITERATIONS):
+        amount = term(n)
+        below = 1 / ((1 + amount * below) or _LENTZ_FLOOR)
+        above = (1 + amount / above) or _LENTZ_FLOOR
+        value *= above * below
+        if abs(above * below - 1) < 1e-16:
+            break
+    return 1 / value
+
+
+MAD_TO_STD = 1.482602218505602  # standard deviation of a normal distribution, divided by its median absolute deviation
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualSettings:
+    """Thresholds and sample sizes for tests of residuals."""
+
+    min_rows: int = 10  # rows: with fewer, the similarity of neighbours says nothing
+    max_sampled_rows: int = 200_000  # rows of the random sample that stands for more rows
+    median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
+    clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
+    systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
+    radix_bits: int = 16  # bits of a float that one counting pass finds
+    max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
+
+
+RESIDUALS = ResidualSettings()
+
+
+OUTLIER_SCALES = 3.0  # robust scales beyond which a row counts as an outlier
+
+
+def weighted_residuals(objective: Objective, theta: Array) -> Array:
+    """Return target minus prediction, times the root of the weight, of shape (components, rows).
+
+    >>> weighted_residuals(Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]}), np.array([2.0]))
+    array([[0., 1.]])
+    """
+    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)
+    return residuals * np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else residuals
+
+
+def is_sorted_by_predictor(objective: Objective) -> bool:
+    """Return whether the rows are sorted by the only predictor, in either direction."""
+    predictors = objective.model.predictors()
+    if len(predictors) != 1 or predictors[0] not in objective.data.names:
+        return False
+    order = objective.fold_columns(set(predictors), ColumnMonotonicity(predictors[0]), join_monotonicity)
+    return (order.is_nondecreasing or order.is_nonincreasing) and order.is_varying
+
+
+class Monotonicity(NamedTuple):
+    """The first and last value of a column, and whether it never falls, never rises, and varies at all."""
+
+    first: float
+    last: float
+    is_nondecreasing: bool
+    is_nonincreasing: bool
+    is_varying: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMonotonicity:
+    """Returns the monotonicity of a column in a block of rows."""
+
+    name: str
+
+    def __call__(self, columns: ColumnArrays) -> Monotonicity:
+        """Return the monotonicity in a block."""
+        column = columns[self.name]
+        before, after = column[:-1], column[1:]
+        is_nondecreasing, is_nonincreasing = bool((after >= before).all()), bool((after <= before).all())
+        return Monotonicity(
+            float(column[0]), float(column[-1]), is_nondecreasing, is_nonincreasing, bool((after != before).any())
+        )
+
+
+def join_monotonicity(a: Monotonicity, b: Monotonicity) -> Monotonicity:
+    """Return the monotonicity of two consecutive ranges of rows."""
+    is_nondecreasing, is_nonincreasing = (
+        a.is_nondecreasing and b.is_nondecreasing and b.first >= a.last,
+        a.is_nonincreasing and b.is_nonincreasing and b.first <= a.last,
+    )
+    return Monotonicity(
+        a.first, b.last, is_nondecreasing, is_nonincreasing, a.is_varying or b.is_varying or b.first != a.last
+    )
+
+
+def robust_scale(objective: Objective, theta: Array) -> float:
+    """Return the robust standard deviation of the residuals: 1.4826 · MAD, which is consistent for normal residuals.
+
+    Rows with weight 0 are ignored; other weights make no difference.
+
+    >>> round(robust_scale(Objective("y ~ a", {"y": [1, 2, 3, 4, 100]}), np.array([3.0])), 4)
+    1.4826
+    """
+    if objective.rows <= RESIDUALS.max_sampled_rows:
+        return float(MAD_TO_STD * np.median(_absolute_residuals(objective, theta)))
+    sample = _subsampled(objective)
+    low, high = np.quantile(
+        _absolute_residuals(sample, theta), (0.5 - RESIDUALS.median_margin, 0.5 + RESIDUALS.median_margin)
+    )
+    return float(MAD_TO_STD * _median_between(objective, theta, float(low), float(high)))
+
+
+def _subsampled(objective: Objective) -> Objective:
+    """Return an objective over a random sample of the rows, if there are very many."""
+    if objective.rows <= RESIDUALS.max_sampled_rows:
+        return objective
+    return objective.select_rows(
+        np.unique(np.random.default_rng(0).integers(0, objective.rows, RESIDUALS.max_sampled_rows))
+    )
+
+
+def robust_r_squared(objective: Objective, theta: Array) -> float:
+    """Return the share of the variance of the target that the prediction explains, with variances from medians instead
+    of means.
+
+    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> columns = {"x": [1, 2, 3, 4, 5], "y": [1.1, 2, 2.9, 4, 500]}
+    >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
+    0.992
+    """
+    sample = _subsampled(objective)
+    target = sample.evaluate_rows(sample.kernels.target, theta)
+    if sample.is_weighted:
+        target = target[:, sample.column(WEIGHT) > 0]
+    spread = float(np.median(np.abs(target - np.median(target, axis=1, keepdims=True))))
+    return 1 - (robust_scale(sample, theta) / (MAD_TO_STD * spread)) ** 2 if spread > 0 else math.nan
+
+
+def _absolute_residuals(objective: Objective, theta: Array) -> Array:
+    """Return the absolute residuals of all rows with a positive weight."""
+    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)
+    return np.abs(residuals[:, objective.column(WEIGHT) > 0] if objective.is_weighted else residuals)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualsBetween:
+    """Returns the absolute residuals of a block between two bounds, after the number of all and of those below the
+    bounds.
+    """
+
+    low: float
+    high: float
+
+    def __call__(self, block: Array, columns: ColumnArrays) -> tuple[int, int, Array]:
+        """Return the counts and the residuals of a block."""
+        magnitudes = np.abs(block[:, columns[WEIGHT] > 0] if WEIGHT in columns else block)
+        return (
+            magnitudes.size,
+            int(np.count_nonzero(magnitudes < self.low)),
+            magnitudes[(magnitudes >= self.low) & (magnitudes <= self.high)],
+        )
+
+
+def join_between(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[int, int, Array]:
+    """Return the counts and residuals of two blocks together."""
+    return a[0] + b[0], a[1] + b[1], np.concatenate((a[2], b[2]))
+
+
+def _median_between(objective: Objective, theta: Array, low: float, high: float) -> float:
+    """Return the median absolute residual, which is very likely between two bounds. Only residuals between them are
+    kept in memory.
+    """
+    kernel = objective.kernels.residuals
+    count, below, between = objective.fold_rows(kernel, theta, ResidualsBetween(low, high), join_between)
+    first, last = (count - 1) // 2 - below, count // 2 - below
+    if first < 0 or last >= len(between):
+        return (ranked_residual(objective, theta, (count - 1) // 2) + ranked_residual(objective, theta, count // 2)) / 2
+    middle = np.partition(between, (first, last))
+    return float((middle[first] + middle[last]) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class RadixCounts:
+    """Counts the absolute residuals of a block whose first bits are known, by their next bits. Non-negative floats sort
+    like their bits; nan is last.
+    """
+
+    prefix: int
+    known_bits: int  # bits
+
+    def __call__(self, block: Array, columns: ColumnArrays) -> NDArray[np.int64]:
+        """Return the counts of a block."""
+        magnitudes = np.abs(block[:, columns[WEIGHT] > 0] if WEIGHT in columns else block).ravel()
+        bits = magnitudes.view(np.uint64)
+        if self.known_bits:
+            bits = bits[bits >> np.uint64(64 - self.known_bits) == self.prefix]
+        digits = (bits >> np.uint64(64 - self.known_bits - RESIDUALS.radix_bits)) & np.uint64(
+            2**RESIDUALS.radix_bits - 1
+        )
+        return np.bincount(digits.astype(np.intp), minlength=2**RESIDUALS.radix_bits)
+
+
+def ranked_residual(objective: Objective, theta: Array, rank: int) -> float:
+    """Return the absolute residual of rank `rank`, counted from 0, by radix selection: four counting passes without
+    storing residuals.
+
+    >>> ranked_residual(Objective("y ~ a", {"y": [1, 2, 3, 4, 100]}), np.array([3.0]), 3)
+    2.0
+    """
+    prefix = 0
+    for pass_number in range(64 // RESIDUALS.radix_bits):
+        counts = objective.fold_rows(
+            objective.kernels.residuals, theta, RadixCounts(prefix, pass_number * RESIDUALS.radix_bits), np.add
+        )
+        ends = np.cumsum(counts)
+        digit = int(np.searchsorted(ends, rank, side="right"))
+        rank -= int(ends[digit] - counts[digit])
+        prefix = (prefix << RESIDUALS.radix_bits) | digit
+    return float(np.array([prefix], np.uint64).view(np.float64)[0])
+
+
+def von_neumann_score(ordered: Array) -> float:
+    """Return by how many standard errors neighbours are more alike than in a random order (von Neumann 1941).
+
+    >>> import numpy as np
+    >>> round(von_neumann_score(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3])), 1)
+    3.5
+    """
+    count = len(ordered)
+    centred = ordered - ordered.mean()
+    total = float(np.sum(np.square(centred)))
+    if count < RESIDUALS.min_rows or not 0 < total < math.inf:
+        return 0.0
+    ratio = float(np.sum(np.square(np.diff(ordered)))) / total
+    return (2 - ratio) / (2 * math.sqrt((count - 2) / (count * count - 1)))
+
+
+def has_systematic_residuals(
+    objective: Objective, theta: Array, threshold: float = RESIDUALS.systematic_sigmas
+) -> bool:
+    """Return whether the residuals follow the only predictor more than chance explains.
+
+    Very many rows are represented by a random sample, in which neighbours are still close together.
+
+    Args:
+        threshold: the number of standard errors from randomness.
+    """
+    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
+    if len(predictors) != 1 or not objective.has_residuals:
+        return False
+    objective = _subsampled(objective)
+    column = objective.column(predictors[0])
+    order = np.argsort(column, kind="stable")
+    with ignore_float_errors():
+        residuals = weighted_residuals(objective, theta)
+        if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
+            limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
+            residuals = np.clip(residuals, -limit, limit)
+        return any(von_neumann_score(component[order]) > threshold for component in residuals)
+
+
+def classification_accuracy(objective: Objective, theta: Array) -> float | None:
+    """Return the share of rows whose class is predicted correctly; for probabilities, those on the correct side of 1/2.
+    Returns None if the model does not predict classes.
+
+    >>> objective = Objective("t ~ sigmoid(a*x)", {"x": [-1, 1, 2], "t": [0, 1, 0]}, loss="bce")
+    >>> round(classification_accuracy(objective, np.array([1.0])), 4)
+    0.6667
+    """
+    if objective.classes is not None:
+        confusion = objective.confusion(theta)
+        return float(np.trace(confusion) / np.sum(confusion))
+    if objective.loss != "bce" or objective.components != 1:
+        return None
+    invalid, correct, count = objective.fold_rows(
+        objective.kernels.target_and_prediction, theta, _count_correct, np.add
+    )
+    return None if invalid else float(correct / count)
+
+
+def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
+    """Return the number of targets other than 0 and 1, of correctly predicted rows, and of all rows of a block."""
+    target, prediction = values[:, columns[WEIGHT] > 0] if WEIGHT in columns else values
+    invalid = np.count_nonzero((target != 0) & (target != 1))
+    return np.array([invalid, np.count_nonzero((prediction > 0.5) == (target > 0.5)), len(target)])
+
+
+@dataclass(frozen=True, slots=True)
+class GoodnessOfFit:
+    """The goodness of a fit. Figures that do not apply are None.
+
+    Attributes:
+        rmse: the root mean (weighted) square of the residuals: √(rss/n).
+        residual_std: the standard deviation of the residuals: √(rss/dof).
+        adjusted_r_squared: R² with variances in place of sums of squares.
+        reduced_chi_squared: rss/dof.
+        chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
+        log_likelihood: the log-likelihood of the data. For least squares it is normal, with known variances if sigma is
+            absolute, otherwise with the maximum likelihood variance divided by the weights.
+        aic, aicc, bic: the information criteria. For least squares the variance counts as a parameter; terms from
+            weights and known variances, which are equal for all models of the same data, are omitted.
+        deviance: twice the difference in log-likelihood to a perfect fit.
+        null_deviance: the deviance of a model that predicts the mean.
+        dispersion: Pearson's estimate of the dispersion of positive targets whose spread is proportional to their mean.
+        residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
+        durbin_watson: the Durbin–Watson statistic, if the rows are sorted by the only predictor; 2 if neighbours are
+            independent.
+    """
+
+    rmse: float | None = None
+    residual_std: float | None = None
+    adjusted_r_squared: float | None = None
+    reduced_chi_squared: float | None = None
+    chi_squared_p: float | None = None
+    log_likelihood: float | None = None
+    aic: float | None = None
+    aicc: float | None = None
+    bic: float | None = None
+    deviance: float | None = None
+    null_deviance: float | None = None
+    dispersion: float | None = None
+    residual_quantiles: tuple[float, ...] | None = None
+    durbin_watson: float | None = None
+
+
+def goodness_of_fit(
+    objective: Objective, theta: Array, residual_norm: float | None, count: int, dof: int, absolute_sigma: bool
+) -> GoodnessOfFit:
+    """Return the goodness of a fit that ended at `theta`.
+
+    Args:
+        residual_norm: the root of the sum of squares; None without residuals.
+        count: the number of target values in rows with a positive weight.
+        dof: `count` minus the number of free parameter elements.
+        absolute_sigma: whether the weights are 1/σ² of known errors.
+    """
+    if residual_norm is not None and not math.isfinite(residual_norm):  # the loss is not defined here
+        return GoodnessOfFit()
+    if objective.is_network:  # the number of its parameters says nothing about its complexity
+        return (
+            GoodnessOfFit()
+            if residual_norm is None or objective.kind is LossKind.LIKELIHOOD
+            else GoodnessOfFit(rmse=residual_norm / math.sqrt(count))
+        )
+    if objective.is_penalised:  # the estimate does not maximise the likelihood
+        if residual_norm is None or objective.kind is LossKind.LIKELIHOOD:
+            return GoodnessOfFit()
+        return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **_residual_summary(objective, theta))
+    with ignore_float_errors():
+        if objective.kind is LossKind.SQUARES and residual_norm is not None:
+            of_residuals = _residual_summary(objective, theta)
+            # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
+            if objective.kernels.graphs.x_errors:
+                goodness = least_squares_goodness(residual_norm, count, dof, 0.0, absolute_sigma, of_residuals)
+                return dataclasses.replace(goodness, log_likelihood=None)
+            variation, of_weights = (
+                objective.target_variation(),
+                sum_log_weights(objective) if objective.is_weighted else 0.0,
+            )
+            return least_squares_goodness(
+                residual_norm, count, dof, variation, absolute_sigma, of_residuals, of_weights
+            )
+        if objective.kind is LossKind.LIKELIHOOD:
+            return _likelihood_goodness(objective, theta, count, dof)
+    if objective.kind is LossKind.ROBUST and residual_norm is not None:
+        return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **_residual_summary(objective, theta))
+    return GoodnessOfFit()
+
+
+def least_squares_goodness(
+    residual_norm: float,
+    count: int,
+    dof: int,
+    variation: float,
+    absolute_sigma: bool,
+    residual_figures: Mapping[str, Any],
+    sum_log_weights: float = 0.0,
+) -> GoodnessOfFit:
+    """Return the goodness of a least-squares fit.
+
+    Args:
+        residual_norm, count, dof, absolute_sigma: see `goodness_of_fit`.
+        variation: the sum of squares of the target about its mean; 0 if it is not meaningful.
+        residual_figures: the figures that need every residual, by name.
+        sum_log_weights: the sum of the logarithms of the weights. It is part of the likelihood, but not of the
+            information criteria, which compare fits with the same weights.
+    """
+    free = count - dof
+    log_variance = 2 * math.log(residual_norm) - math.log(count) if residual_norm != 0 else -math.inf
+    log_likelihood = -count / 2 * (log_variance + 1 + math.log(2 * math.pi))
+    known_variance_likelihood = -(residual_norm * residual_norm + count * math.log(2 * math.pi)) / 2
+    residual_std = residual_norm / math.sqrt(dof) if dof > 0 else None
+    return GoodnessOfFit(
+        rmse=residual_norm / math.sqrt(count),
+        residual_std=residual_std,
+        adjusted_r_squared=1 - residual_std * residual_std * (count - 1) / variation
+        if residual_std is not None and variation > 0
+        else None,
+        reduced_chi_squared=None if residual_std is None else residual_std * residual_std,
+        chi_squared_p=chi_squared_tail(residual_norm * residual_norm, dof) if absolute_sigma and dof > 0 else None,
+        **{
+            **_information_criteria(log_likelihood, free + 1, count),
+            "log_likelihood": (known_variance_likelihood if absolute_sigma else log_likelihood) + sum_log_weights / 2,
+        },
+        **residual_figures,
+    )
+
+
+def sum_log_weights(objective: Objective) -> float:
+    """Return the sum of the logarithms of the positive weights, counted once per target component."""
+    total: float = objective.fold_columns({WEIGHT}, _block_log_weights, operator.add)
+    return total * objective.components
+
+
+def _block_log_weights(columns: ColumnArrays) -> float:
+    """Return the sum of the logarithms of the positive weights of a block."""
+    weight = columns[WEIGHT]
+    return float(np.sum(np.log(weight[weight > 0])))
+
+
+def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: int) -> GoodnessOfFit:
+    """Return the goodness of a maximum likelihood fit."""
+    free = count - dof
+    if objective.classes is not None or not objective.has_target:
+        log_likelihood = -objective.value(theta) * objective.total_weight
+        return GoodnessOfFit(deviance=-2 * log_likelihood, **_information_criteria(log_likelihood, free, count))
+    kernels = objective.kernels
+    total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
+    reduction = LikelihoodReduction(objective.loss, objective.components, total / weight)
+    sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+    deviance, dispersion = 2 * sums.deviance, None
+    if objective.loss == "gamma":
+        free += 1
+        dispersion = sums.pearson / dof if dof > 0 else math.nan
+        reduction = dataclasses.replace(reduction, dispersion=deviance / weight)
+        sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+    log_likelihood = sums.log_likelihood + (0.0 if sums.non_integer_weights else sums.log_combinations)
+    return GoodnessOfFit(
+        deviance=deviance,
+        null_deviance=2 * sums.null_deviance,
+        dispersion=dispersion,
+        **_information_criteria(log_likelihood, free, count),
+    )
+
+
+def _information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
+    """Return AIC (Akaike 1974), AICc for few rows (Hurvich & Tsai 1989) and BIC (Schwarz 1978)."""
+    aic = 2 * k - 2 * log_likelihood
+    return {
+        "log_likelihood": log_likelihood,
+        "aic": aic,
+        "aicc": aic + 2 * k * (k + 1) / (count - k - 1) if count > k + 1 else math.inf,
+        "bic": k * math.log(count) - 2 * log_likelihood,
+    }
+
+
+def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
+    """Return the figures that need every residual."""
+    if objective.rows > RESIDUALS.max_sorted_rows:
+        return {}
+    residuals = unweighted = objective.evaluate_rows(objective.kernels.residuals, theta)
+    if objective.is_weighted:
+        weight = objective.column(WEIGHT)
+        residuals, unweighted = unweighted * np.sqrt(weight), unweighted[:, weight > 0]
+    total = float(np.sum(np.square(residuals)))
+    ratio = None
+    if objective.components == 1 and total > 0 and is_sorted_by_predictor(objective):
+        ratio = float(np.sum(np.square(np.diff(residuals[0])))) / total
+    if objective.kernels.graphs.x_errors:  # residuals are in units of their errors
+        return {"durbin_watson": ratio}
+    return {"residual_quantiles": _five_number_summary(unweighted), "durbin_watson": ratio}
+
+
+def _five_number_summary(values: Array) -> tuple[float, ...]:
+    """Return minimum, quartiles and maximum with linear interpolation. NumPy's quantile function would import masked
+    arrays.
+    """
+    ordered = np.sort(values, axis=None)
+    positions = np.array([0, 0.25, 0.5, 0.75, 1]) * (len(ordered) - 1)
+    below = np.floor(positions).astype(np.intp)
+    quantiles = ordered[below] + (positions - below) * (ordered[np.ceil(positions).astype(np.intp)] - ordered[below])
+    return tuple(np.where(np.isnan(ordered[-1]), np.nan, quantiles).tolist())
+
+
+# --- Likelihoods, as sums over rows
+
+
+class LikelihoodSums(NamedTuple):
+    """Sums over rows for likelihoods, in halves of deviances.
+
+    Attributes:
+        log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials,
+            where weights are numbers of trials.
+        non_integer_weights: the number of weights that cannot be numbers of trials.
+    """
+
+    deviance: float
+    null_deviance: float
+    pearson: float
+    log_likelihood: float
+    log_combinations: float
+    non_integer_weights: float
+
+
+def weighted_sum(target: Array, columns: ColumnArrays) -> Array:
+    """Return the weighted sum of the values of a block, and the sum of the weights."""
+    target, weight = _weighted_rows(target, columns)
+    return np.array([np.sum(target * weight), np.sum(weight)])
+
+
+def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
+    """Return the values of shape (components, rows) in rows with a positive weight, and their weights."""
+    if WEIGHT not in columns:
+        return values, np.ones_like(values)
+    weight = columns[WEIGHT]
+    counts = weight > 0
+    return values[:, counts], np.broadcast_to(weight[counts], (len(values), int(counts.sum())))
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodReduction:
+    """Returns the `LikelihoodSums` of a block of targets and predictions.
+
+    Attributes:
+        loss: the name of the loss.
+        components: the number of components of the target.
+        mean: the mean of all targets.
+        dispersion: the dispersion, if the likelihood needs it.
+    """
+
+    loss: str
+    components: int
+    mean: float
+    dispersion: float = math.nan
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the sums of a block as an array."""
+        values, weights = _weighted_rows(values, columns)
+        y, p, w = values[: self.components], values[self.components :], weights[: self.components]
+        deviance, likelihood = _FAMILIES[self.loss]
+        of_rows = (
+            deviance(y, p),
+            deviance(y, np.full_like(y, self.mean)),
+            np.square(y / p - 1),
+            likelihood(y, p, self.dispersion),
+        )
+        log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
+        return np.array([*(np.sum(w * each) for each in of_rows), log_combinations, non_integer_weights])
+
+
+def _relative_entropy(y: Array, over: Array | float) -> Array:
+    """Return y·log(y/over), with 0 where y is 0."""
+    terms: Array = np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
+    return terms
+
+
+def _poisson_likelihood(y: Array, p: Array, _: float) -> Array:
+    """Return the Poisson log-likelihood of each value."""
+    log_likelihood: Array = np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1)
+    return log_likelihood
+
+
+def _binomial_likelihood(y: Array, p: Array, _: float) -> Array:
+    """Return the binomial log-likelihood of each value, per trial."""
+    log_likelihood: Array = np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0)
+    return log_likelihood
+
+
+def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
+    """Return the sum of the log binomial coefficients of weights that are numbers of trials, and the number of weights
+    that cannot be.
+    """
+    are_trials = (w == np.round(w)) & np.isclose(w * y, np.round(w * y))
+    if not are_trials.all():
+        return 0.0, int(np.count_nonzero(~are_trials))
+    return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
+
+
+def _gamma_likelihood(y: Array, p: Array, dispersion: float) -> Array:
+    """Return the gamma log-likelihood of each value, with the dispersion estimated from the deviance."""
+    shape = 1 / dispersion
+    log_likelihood: Array = (
+        shape * np.log(shape * y / p) - shape * y / p - np.log(y) - _log_gamma(np.full_like(y, shape))
+    )
+    return log_likelihood
+
+
+def _log_gamma(x: Array) -> Array:
+    """Return the logarithm of the gamma function."""
+    values: Array = np.asarray(ARRAYS.function(lgamma, 1)(x))
+    return values
+
+
+DevianceFunction = Callable[[Array, Array], Array]
+LikelihoodFunction = Callable[[Array, Array, float], Array]
+
+_FAMILIES: dict[str, tuple[DevianceFunction, LikelihoodFunction]] = {
+    "poisson": (lambda y, p: _relative_entropy(y, p) - (y - p), _poisson_likelihood),
+    "bce": (lambda y, p: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p), _binomial_likelihood),
+    "gamma": (lambda y, p: (y - p) / p - np.log(y / p), _gamma_likelihood),
+}

@@ -1,0 +1,490 @@
+"""Predictions with their uncertainty, as columns of a table and as the data of a plot.
+
+The variance of a prediction is `g·Σ·gᵀ`, for its exact gradient g with respect to the parameters and their covariance Σ
+(the delta method). Confidence bands are about the mean; prediction bands are about a new observation, which adds the
+variance of the residuals or of the distribution of the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autodiff_cli.algebra.simplify import is_increasing, simplify
+from autodiff_cli.algebra.table import share
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.data.files import DataFile, FileCollection
+from autodiff_cli.data.streaming import StreamedColumns, label_key
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.numbers.array_functions import Elementwise
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
+from autodiff_cli.ops.structural import index
+from autodiff_cli.training.losses import LOSSES, LossKind
+from autodiff_cli.training.options import OptionError, check_confidence_level
+from autodiff_cli.training.rows import ColumnExtremes
+
+if TYPE_CHECKING:
+    from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.result.fitted_model import FittedModel
+
+
+_NEGLIGIBLE_ERROR = 1e-9  # relative error of a mean that counts as exact
+_MAX_BISECTIONS = 80  # steps, enough for counts up to 2^80
+_BETA_CDF, _POISSON_CDF, _GAMMA_QUANTILE = Elementwise(betainc), Elementwise(gammaincc), Elementwise(gammaincinv)
+
+
+def count_quantiles(mean: Array, error: Array, share: float) -> Array:
+    """Return the smallest count that a new count exceeds with a probability of at most `1 - share`.
+
+    A Poisson distribution whose mean has a gamma distribution, with this mean and standard deviation, is a negative
+    binomial distribution: Greenwood & Yule 1920.
+
+    >>> count_quantiles(np.array([4.0]), np.array([0.0]), 0.975).tolist()
+    [8.0]
+    """
+    is_exact = error <= _NEGLIGIBLE_ERROR * mean
+    shape = np.square(mean / np.where(is_exact, 1.0, error))
+    probability, complement = shape / (shape + mean), mean / (shape + mean)
+
+    def below(count: Array) -> Array:
+        return np.where(is_exact, _POISSON_CDF(count + 1, mean), _BETA_CDF(shape, count + 1, probability, complement))
+
+    low, high = np.full_like(mean, -1.0), np.maximum(np.ceil(mean), 1.0)
+    for _ in range(_MAX_BISECTIONS):
+        is_below = below(high) < share
+        if not is_below.any():
+            break
+        low, high = np.where(is_below, high, low), np.where(is_below, 2 * high, high)
+    for _ in range(_MAX_BISECTIONS):
+        if not (high - low > 1).any():
+            break
+        middle = np.floor((low + high) / 2)
+        is_below = below(middle) < share
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    return np.where(np.isfinite(mean + error), high, np.nan)
+
+
+def gamma_quantiles(mean: Array, variance: Array, share: float) -> Array:
+    """Return the quantile of probability `share` of gamma distributions with given means and variances.
+
+    >>> gamma_quantiles(np.array([1.0]), np.array([1.0]), 0.5).round(6).tolist()
+    [0.693147]
+    """
+    return _GAMMA_QUANTILE(np.square(mean) / variance, share) * variance / mean
+
+
+_MAX_GRADIENT_VALUES = 4_000_000  # elements of gradients in memory at a time
+
+
+class Bands(NamedTuple):
+    """Predictions with the limits of their bands, each of shape (rows,), or (rows, n) for a target of n components.
+
+    Attributes:
+        prediction: the predicted mean.
+        confidence_low, confidence_high: the mean is between them with the requested probability.
+        prediction_low, prediction_high: a new observation is between them; nan if the spread of observations is
+            unknown.
+    """
+
+    prediction: Array
+    confidence_low: Array
+    confidence_high: Array
+    prediction_low: Array
+    prediction_high: Array
+
+
+def prediction_bands(
+    fit: FittedModel, model: Model, point: Mapping[str, Any], spread: Array | float | None, level: float
+) -> Bands:
+    """Return the bands of a fit for new rows.
+
+    Args:
+        model: the resolved model.
+        point: the value of every leaf: parameters, and columns of shape (rows,).
+        spread: the standard deviation of a row relative to the others, from the weights or sigmas of the fit. None if
+            rows were weighted and the weights of the new ones are unknown.
+        level: the probability, such as 0.95 or 95 (per cent).
+
+    Raises:
+        OptionError: for a fit without standard errors, a classifier, and an invalid level.
+    """
+    _check_standard_errors(fit)
+    level = check_confidence_level(level)
+    program, shapes = model.program, model.shapes
+    outputs = [program.output]
+    for length in model.target_shape:
+        outputs = [index(program.output, k) for k in range(length)]
+    leaves = [program.leaves[name] for name in fit.parameters]
+    bands = [_component_bands(fit, output, leaves, point, shapes, spread, level) for output in outputs]
+    if not model.target_shape:
+        return bands[0]
+    return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
+
+
+def _check_standard_errors(fit: FittedModel) -> None:
+    """Raise OptionError for a fit without intervals."""
+    if fit.classes is not None:
+        raise OptionError("a classifier has no intervals; use --probabilities")
+    if not fit.definition:
+        reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
+        raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
+
+
+def _component_bands(
+    fit: FittedModel,
+    output: Node,
+    leaves: Sequence[Node],
+    point: Mapping[str, Any],
+    shapes: Mapping[str, Shape],
+    spread: Array | float | None,
+    level: float,
+) -> Bands:
+    """Return the bands of one component of the target."""
+    likelihood = _loss_kind(fit) is LossKind.LIKELIHOOD
+    link = output.op if likelihood and is_increasing(output) else None
+    linear_predictor = output if link is None else output.inputs[0]
+    width = fit.quantile(level)
+    with ignore_float_errors():
+        middle, error = _delta_method(linear_predictor, leaves, point, shapes, fit.covariance_on_bounds)
+        low, high = middle - width * error, middle + width * error
+        prediction = middle
+        if link is not None:
+            # The band of the linear predictor is transformed, so that a probability stays between 0 and 1.
+            slope = link(variable("eta"))
+            prediction, low, high = (evaluate([slope], {"eta": values})[0] for values in (middle, low, high))
+            error = _delta_method(output, leaves, point, shapes, fit.covariance_on_bounds)[1]
+        below, above = _prediction_limits(fit, prediction, error, spread, width, level)
+    return Bands(prediction, low, high, below, above)
+
+
+def _delta_method(
+    output: Node, leaves: Sequence[Node], point: Mapping[str, Any], shapes: Mapping[str, Shape], covariance: Array
+) -> tuple[Array, Array]:
+    """Return the values of a graph and their standard errors."""
+    shared, *shared_leaves = share([output, *leaves])
+    graphs = simplify([shared, *gradient_nodes(shared, shared_leaves, shapes)])
+    rows = {name: values for name, values in point.items() if np.ndim(values) > len(shapes.get(name, ()))}
+    count = len(next(iter(rows.values()))) if rows else 1
+    size = max(1, _MAX_GRADIENT_VALUES // max(1, len(covariance)))
+    is_known = ~np.isnan(np.diag(covariance))
+    known_covariance = np.where(np.outer(is_known, is_known), covariance, 0.0)
+    values, errors = [], []
+    for start in range(0, count, size):
+        part = {name: values[start : start + size] for name, values in rows.items()}
+        length = min(size, count - start)
+        prediction, *slopes = evaluate(graphs, {**point, **part}, shapes)
+        parts = [
+            np.broadcast_to(slope, (length, *shapes.get(leaf.text, ()))).reshape(length, -1)
+            for slope, leaf in zip(slopes, leaves, strict=True)
+        ]
+        gradient = np.hstack(parts)
+        variance = np.sum((gradient @ known_covariance) * gradient, axis=1)
+        # A parameter with an unknown error matters only to predictions that depend on it.
+        variance[(gradient[:, ~is_known] != 0).any(axis=1)] = math.nan
+        values.append(np.broadcast_to(prediction, (length,)))
+        errors.append(np.sqrt(np.maximum(variance, 0)))
+    return np.concatenate(values), np.concatenate(errors)
+
+
+def _prediction_limits(
+    fit: FittedModel, mean: Array, error: Array, spread: Array | float | None, width: float, level: float
+) -> tuple[Array, Array]:
+    """Return the limits of the prediction bands."""
+    shares = (1 - level) / 2, (1 + level) / 2
+    if fit.loss_name == "poisson":
+        low, high = (count_quantiles(mean, error, share) for share in shares)
+        return low, high
+    if fit.loss_name == "gamma" and fit.figures.dispersion is not None:
+        variance = np.square(error) + fit.figures.dispersion * np.square(mean)
+        low, high = (gamma_quantiles(mean, variance, share) for share in shares)
+        return low, high
+    noise = _residual_std(fit)
+    if noise is None or spread is None:
+        unknown = np.full_like(mean, math.nan)
+        return unknown, unknown
+    total = np.hypot(error, noise * spread)
+    return mean - width * total, mean + width * total
+
+
+def _loss_kind(fit: FittedModel) -> LossKind:
+    """Return the kind of the loss of a fit."""
+    if fit.loss_name == "":
+        return LossKind.LIKELIHOOD if fit.terms.likelihood else LossKind.OTHER
+    return LOSSES[fit.loss_name or "mse"].kind
+
+
+def _residual_std(fit: FittedModel) -> float | None:
+    """Return the standard deviation of a row with relative spread 1; None if it is unknown."""
+    if _loss_kind(fit) is LossKind.ROBUST:
+        return fit.scale
+    if fit.terms.absolute_sigma:
+        return 1.0
+    return fit.figures.residual_std if _loss_kind(fit) is LossKind.SQUARES else None
+
+
+def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
+    """Return a sentence on why there are no prediction bands; empty if there are."""
+    settings = fit.terms
+    if fit.loss_name == "bce":
+        return "no prediction band: a target of 0 and 1 has a probability; see its confidence band"
+    if _loss_kind(fit) is LossKind.LIKELIHOOD and not fit.loss_name:
+        return "no prediction band: the model is a likelihood without a target"
+    if settings.weighted and not has_spread and _loss_kind(fit) in (LossKind.SQUARES, LossKind.ROBUST):
+        column = f" by column `{settings.weighting_column}`, which these data lack" if settings.weighting_column else ""
+        return f"no prediction band: the fit weighted the rows{column}, so the spread of new rows is unknown"
+    return ""
+
+
+class PredictionRequest(NamedTuple):
+    """The columns to predict besides the prediction itself.
+
+    Attributes:
+        level: the probability of the bands; None for no bands.
+        probabilities: whether to add the probability of each class, or of a 1.
+        residuals: whether to add target minus prediction.
+    """
+
+    level: float | None = None
+    probabilities: bool = False
+    residuals: bool = False
+
+
+class PredictionColumns(NamedTuple):
+    """Predicted columns by name, with a note that may be empty."""
+
+    columns: dict[str, NDArray[Any]]
+    note: str = ""
+
+
+def prediction_columns(
+    fit: FittedModel, data: Mapping[str, ArrayLike], request: PredictionRequest
+) -> PredictionColumns:
+    """Return `prediction` and the other requested columns. Several targets have a column each, such as
+    `prediction_NAME`.
+
+    Raises:
+        OptionError: for columns that the fit cannot predict.
+
+    >>> import autodiff_cli as ad
+    >>> fit = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
+    >>> [*prediction_columns(fit, {"x": [1]}, PredictionRequest(0.95)).columns]
+    ['prediction', 'confidence_low', 'confidence_high', 'prediction_low', 'prediction_high']
+    """
+    if request.level is None:
+        columns, note = _target_columns(fit, "prediction", fit.predict(data)), ""
+    else:
+        bands = fit.predict(data, interval=request.level)
+        columns = {}
+        for name, values in bands._asdict().items():
+            columns |= _target_columns(fit, name, values)
+        note = missing_band_reason(fit, fit.terms.weighting_column in data)
+    if request.probabilities:
+        columns |= _probability_columns(fit, data)
+    if request.residuals:
+        columns |= _target_columns(fit, "residual", fit.residuals(data))
+    return PredictionColumns(columns, note)
+
+
+def _target_columns(fit: FittedModel, name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return one column per target."""
+    if values.ndim == 1:
+        return {name: values}
+    targets = fit.targets if len(fit.targets) == values.shape[1] else range(values.shape[1])
+    return {f"{name}_{target}": column for target, column in zip(targets, values.T, strict=True)}
+
+
+def _probability_columns(fit: FittedModel, data: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]:
+    """Return the columns of probabilities. Raises OptionError if the model has none."""
+    probabilities = fit.probabilities(data)
+    if fit.classes is not None:
+        return {f"probability_{label}": column for label, column in zip(fit.classes, probabilities.T, strict=True)}
+    if fit.loss_name != "bce":
+        raise OptionError("the model predicts numbers, not probabilities; only classifiers and the loss bce have these")
+    return _target_columns(fit, "probability", probabilities)
+
+
+_PREDICTION_CHUNK_ROWS = 1 << 17  # rows: bounds the memory of a prediction
+
+
+class MemoryPredictions:
+    """Predictions for columns in memory. They are computed again in every pass, unless there are few rows."""
+
+    def __init__(self, fit: FittedModel, columns: Mapping[str, NDArray[Any]], request: PredictionRequest) -> None:
+        self._fit, self._columns, self._request = fit, columns, request
+        self._rows = len(next(iter(columns.values())))
+        self._cached: list[PredictionColumns] = []
+
+    def iter_chunks(self) -> Iterator[PredictionColumns]:
+        """Yield the predictions of all rows in order. Raises OptionError for columns that the fit cannot predict."""
+        if self._rows > _PREDICTION_CHUNK_ROWS:
+            return (self._predict_chunk(start) for start in range(0, self._rows, _PREDICTION_CHUNK_ROWS))
+        self._cached = self._cached or [self._predict_chunk(0)]
+        return iter(self._cached)
+
+    def _predict_chunk(self, start: int) -> PredictionColumns:
+        columns = {name: values[start : start + _PREDICTION_CHUNK_ROWS] for name, values in self._columns.items()}
+        return prediction_columns(self._fit, columns, self._request)
+
+
+class StreamedPredictions:
+    """Predictions for rows that are streamed from files. They are computed again in every pass.
+
+    Args:
+        numbers, texts: the columns that are read as numbers and as labels.
+        reason: why the rows are streamed, for a note.
+
+    Attributes:
+        rows: the number of rows.
+
+    Raises:
+        DataError: see `StreamedColumns`.
+    """
+
+    def __init__(
+        self,
+        fit: FittedModel,
+        files: DataFile | FileCollection,
+        numbers: Collection[str],
+        texts: Sequence[str],
+        request: PredictionRequest,
+        reason: str,
+    ) -> None:
+        self._fit, self._request = fit, request
+        self._columns = files.streamed = StreamedColumns(
+            files, sorted(numbers), texts, reason, on_progress=files.on_progress
+        )
+        self.rows = self._columns.rows
+
+    def iter_chunks(self) -> Iterator[PredictionColumns]:
+        """Yield the predictions of all rows in order. Raises OptionError for columns that the fit cannot predict."""
+        labels = {name: codes.labels for name, codes in self._columns.labels.items()}
+        for columns, rows in self._columns.iter_chunks(self._columns.names):
+            data = {name: columns[name][:rows] for name in self._columns.numeric_names}
+            labels_of_rows = {
+                name: values[columns[label_key(name)][:rows].astype(int)] for name, values in labels.items()
+            }
+            yield prediction_columns(self._fit, {**data, **labels_of_rows}, self._request)
+
+
+MAX_PLOTTED_ROWS = 2000  # rows: a random sample stands for more
+_CURVE_POINTS = 241  # points: the curve looks smooth at the width of a page
+_LOG_SCALE_RATIO = 100  # a log axis needs a predictor whose maximum is at least 100 times its minimum,
+_LOG_SCALE_SHARE = 0.1  # and half of the rows in the first tenth of its range
+
+
+@dataclass(frozen=True, slots=True)
+class PlottedRows:
+    """Rows of the data with their predictions, for a plot.
+
+    Attributes:
+        predictor: the name of the predictor on the x axis; empty if there are several, so that the x axis has the
+            prediction.
+        target: the name of the target.
+        x, y, residuals: the values of the plotted rows, each of shape (plotted,).
+        rows: the number of all rows.
+        curve_x, curve_y: the predicted curve; with several predictors, the diagonal on which perfect predictions lie.
+        low, high: the limits of the confidence band; None if it is unknown.
+        level: the probability of the confidence band.
+        is_log_scale: whether the predictor has a logarithmic axis, as doses do: on a linear one most rows would be at
+            one end.
+    """
+
+    predictor: str
+    target: str
+    x: Array
+    y: Array
+    residuals: Array
+    rows: int
+    curve_x: Array
+    curve_y: Array
+    low: Array | None
+    high: Array | None
+    level: float
+    is_log_scale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlot:
+    """The data of the plots of a fit.
+
+    Attributes:
+        rows: the rows; None if the model does not predict numbers.
+    """
+
+    rows: PlottedRows | None
+
+
+def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> FitPlot:
+    """Return the data of the plots of a fit.
+
+    Args:
+        theta: the free parameters at the end of the fit.
+        seed: the seed for the random sample of rows, if there are too many to plot.
+    """
+    if not objective.has_residuals:
+        return FitPlot(None)
+    sample = np.arange(objective.rows)
+    if len(sample) > MAX_PLOTTED_ROWS:
+        sample = np.sort(np.random.default_rng(seed).choice(objective.rows, MAX_PLOTTED_ROWS, replace=False))
+    part = objective.select_rows(sample)
+    with ignore_float_errors():
+        values = part.evaluate_rows(part.kernels.target_and_prediction, theta)
+    targets, predictions = values[: objective.components], values[objective.components :]
+    residuals = targets - predictions
+    names = objective.model.predictors()
+    target = ", ".join(fit.targets)
+    first = last = 0.0
+    if len(names) == 1 and objective.components == 1 and part.table.columns.get(names[0], targets).ndim == 1:
+        minimum, negative_maximum = objective.fold_columns(set(names), ColumnExtremes(names[0]), np.minimum)
+        first, last = float(minimum), -float(negative_maximum)
+    if first == last:
+        diagonal = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
+        flat = predictions.ravel(), targets.ravel(), residuals.ravel()
+        return FitPlot(
+            PlottedRows("", target, *flat, objective.rows, diagonal, diagonal, None, None, fit.confidence_level)
+        )
+    x = part.table.columns[names[0]]
+    is_log_scale = (
+        first > 0
+        and last / first >= _LOG_SCALE_RATIO
+        and float(np.median(x)) < first + _LOG_SCALE_SHARE * (last - first)
+    )
+    curve_x = (np.geomspace if is_log_scale else np.linspace)(first, last, _CURVE_POINTS)
+    curve_y, low, high = _prediction_curve(fit, names[0], curve_x)
+    return FitPlot(
+        PlottedRows(
+            names[0],
+            target,
+            x,
+            targets[0],
+            residuals[0],
+            objective.rows,
+            curve_x,
+            curve_y,
+            low,
+            high,
+            fit.confidence_level,
+            is_log_scale,
+        )
+    )
+
+
+def _prediction_curve(fit: FittedModel, name: str, curve_x: Array) -> tuple[Array, Array | None, Array | None]:
+    """Return the predicted curve and the limits of its confidence band, if they are known."""
+    point = {name: curve_x}
+    with ignore_float_errors():
+        try:
+            bands = fit.predict(point, interval=fit.confidence_level)
+        except OptionError:
+            return np.broadcast_to(fit.predict(point), curve_x.shape), None, None
+    return bands.prediction, bands.confidence_low, bands.confidence_high

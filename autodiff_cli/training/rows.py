@@ -1,0 +1,690 @@
+"""The rows of a fit, and how results over all of them are computed: by folding tasks over blocks.
+
+`Rows` is the interface: rows in memory (`MemoryRows`, `SelectedMemoryRows`), with some columns set to 0 (`ZeroedRows`),
+streamed from files, or on a cluster. A `Task` computes something from a chunk of rows. It can be pickled, so it can be
+sent to where the rows are. Inside a chunk, a task computes block by block; `reductions` below turn the values of a
+block into a small result and combine two results.
+
+Blocks have a power of two of rows, chunks a power of two of blocks, and results are combined in a fixed tree. So the
+result has the same bits wherever the rows are and wherever chunks begin.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.gradient_descent import epoch_orders, mean_loss, total_weight
+from autodiff_cli.backends.protocol import EpochKernel, OptimizerState, Point, ProgressCallback, RowKernel, SumKernel
+from autodiff_cli.backends.reductions import block_slices, fold, single_threaded_blas
+from autodiff_cli.data.table import Table
+from autodiff_cli.numbers.arrays import ignore_float_errors
+
+ColumnArrays = Mapping[str, NDArray[Any]]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+RowIndex = slice | NDArray[np.intp] | NDArray[np.bool_] | NDArray[np.uint8]
+
+WEIGHT = ""  # the name of the column of weights: empty, so no column of a model can have it
+MAX_BLOCK_ROWS = 8192  # a power of two, as smaller blocks have too, so that sums form one fixed tree
+
+
+class Task(Protocol[T_co]):
+    """A computation on a chunk of rows. It can be pickled, has no state, and modifies no column."""
+
+    @property
+    def names(self) -> Set[str]:
+        """The columns that the task reads if they exist; the set may contain other names too."""
+
+    def __call__(self, columns: ColumnArrays, rows: int, /) -> T_co:
+        """Return the result for some rows.
+
+        Args:
+            columns: the columns of these rows; there may be more of them than the task reads.
+            rows: the number of rows, at least 1.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRun:
+    """One epoch of a gradient method, independent of where the rows are. See `EpochKernel`.
+
+    Attributes:
+        kernel: computes the steps.
+        state: the state of the method, which is updated in place.
+        rate: the learning rate.
+        point: the value of every leaf that is neither a column nor a parameter.
+        batch_rows: the maximum number of rows in a batch.
+        generator: draws the order of the rows.
+        on_progress: is called from time to time during a long epoch.
+    """
+
+    kernel: EpochKernel
+    state: OptimizerState
+    rate: float
+    point: Point
+    batch_rows: int
+    generator: np.random.Generator
+    on_progress: ProgressCallback | None = None
+
+    def run(
+        self,
+        columns: ColumnArrays,
+        order: NDArray[Any] | None = None,
+        on_progress: ProgressCallback | None = None,
+        losses: list[float] | None = None,
+    ) -> float:
+        """Run the epoch over some rows and return the mean loss of the batches. See `EpochKernel.run`."""
+        return self.kernel.run(self.state, self.rate, self.point, columns, self.batch_rows, order, on_progress, losses)
+
+    def run_full_batch(self, weight: float, sums: Callable[[SumKernel, Point], NDArray[np.float64]]) -> float:
+        """Run the epoch as a single step over all rows. See `EpochKernel.run_full_batch`."""
+        return self.kernel.run_full_batch(self.state, self.rate, self.point, weight, sums)
+
+
+class Rows(Protocol):
+    """The rows of an objective, in memory or elsewhere.
+
+    Everything computed over all rows is a task, folded over chunks of 2^k maximal blocks each. Tasks combine the
+    results of
+    blocks in the order of `fold`, and the results of chunks are combined in the same order.
+
+    Attributes:
+        rows: the number of rows.
+        names: the names of the columns.
+        dropped: the number of rows that were left out because a cell is missing.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def names(self) -> Set[str]: ...
+
+    @property
+    def dropped(self) -> int: ...
+
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+        """Return the combined results of a task for all chunks. Raises ValueError if there is no row."""
+
+    def select_rows(self, rows: RowIndex) -> Rows:
+        """Return some of the rows, selected by a slice, row numbers, a boolean mask, or counts (`uint8`).
+
+        Rows selected by their numbers are in memory.
+        """
+
+    def run_epoch(self, epoch: EpochRun) -> float:
+        """Run an epoch over the rows and return the mean loss of the batches."""
+
+    def to_table(self) -> Table:
+        """Return all rows in memory; for callers who know that there are few."""
+
+
+def row_numbers(rows: RowIndex, count: int) -> NDArray[np.intp]:
+    """Return the row numbers that an index selects from `count` rows.
+
+    >>> row_numbers(slice(1, None), 3).tolist(), row_numbers(np.array([True, False, True]), 3).tolist()
+    ([1, 2], [0, 2])
+    >>> row_numbers(np.array([0, 2, 1], np.uint8), 3).tolist()
+    [1, 1, 2]
+    """
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(count))
+    if rows.dtype == np.uint8:
+        return np.repeat(np.arange(count), rows)
+    return np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)
+
+
+@dataclass(
+    slots=True
+)  # not frozen: a frozen one takes three times as long to create, and one is created at every evaluation
+class SumTask:
+    """The sums of a kernel at a point over the rows of a chunk; sums of chunks are added."""
+
+    kernel: SumKernel
+    point: Point
+
+    @property
+    def names(self) -> Set[str]:
+        """The columns that the kernel reads."""
+        return self.kernel.names
+
+    def __call__(self, columns: ColumnArrays, rows: int) -> Array:
+        """Return the sums over these rows."""
+        return self.kernel.sums(self.point, columns, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTask:
+    """The values of a kernel for every row at a point, of shape (values, rows); chunks are concatenated."""
+
+    kernel: RowKernel
+    point: Point
+
+    @property
+    def names(self) -> Set[str]:
+        """The columns that the kernel reads."""
+        return self.kernel.names
+
+    def __call__(self, columns: ColumnArrays, rows: int) -> Array:
+        """Return the values for these rows."""
+        values = np.empty((self.kernel.value_count, rows))
+        self.kernel.write(self.kernel.prepare(self.point), columns, values)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class FoldTask(Generic[T]):
+    """The values of a kernel for each block, of shape (values, rows of the block), reduced and combined.
+
+    Attributes:
+        reduce: is called with these values, which it may modify but not keep, and with the columns of the block.
+        combine: combines two results of `reduce`.
+        extra_columns: the names of columns that `reduce` reads and the kernel does not.
+    """
+
+    kernel: RowKernel
+    point: Point
+    reduce: Callable[[Array, ColumnArrays], T]
+    combine: Callable[[T, T], T]
+    extra_columns: Set[str] = frozenset()
+
+    @property
+    def names(self) -> Set[str]:
+        """The columns that the kernel or the reduction reads."""
+        return self.kernel.names | self.extra_columns
+
+    def __call__(self, columns: ColumnArrays, rows: int) -> T:
+        """Return the combined result for these rows."""
+        kernel = self.kernel
+        prepared = kernel.prepare(self.point)
+        columns = {name: columns[name] for name in columns.keys() & self.names}
+        space = np.empty(kernel.value_count * min(kernel.block_rows, rows))
+
+        def reduced(part: slice) -> T:
+            count = part.stop - part.start
+            block = space[: kernel.value_count * count].reshape(kernel.value_count, count)
+            own = {name: column[..., part] for name, column in columns.items()}
+            kernel.write(prepared, own, block)
+            return self.reduce(block, own)
+
+        with ignore_float_errors():
+            return fold(map(reduced, block_slices(rows, kernel.block_rows)), self.combine)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTask(Generic[T]):
+    """A reduction of columns themselves, block by block.
+
+    Attributes:
+        names: the names of the columns, all of which exist.
+        reduce: is called with the columns of a block.
+        combine: combines two results of `reduce`.
+    """
+
+    names: Set[str]
+    reduce: Callable[[ColumnArrays], T]
+    combine: Callable[[T, T], T]
+
+    def __call__(self, columns: ColumnArrays, rows: int) -> T:
+        """Return the combined result for these rows."""
+        own = {name: columns[name] for name in sorted(self.names)}
+        parts = (
+            {name: column[..., part] for name, column in own.items()} for part in block_slices(rows, MAX_BLOCK_ROWS)
+        )
+        with ignore_float_errors():
+            return fold(map(self.reduce, parts), self.combine)
+
+
+@dataclass(frozen=True, slots=True)
+class SingleColumn:
+    """A reduction that returns one column of a block."""
+
+    name: str
+
+    def __call__(self, columns: ColumnArrays) -> Array:
+        """Return a copy of the column, because streamed rows reuse the memory of a chunk."""
+        return np.array(columns[self.name], dtype=np.float64)
+
+
+def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Concatenate two arrays along their last axis, the rows."""
+    return np.concatenate((a, b), axis=-1)
+
+
+def triangular_factor(matrix: Array) -> Array:
+    """Return the factor R of a QR factorization, of shape (min(rows, columns), columns)."""
+    with single_threaded_blas():
+        packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
+    count = min(matrix.shape)
+    return np.where(_upper_mask(count, matrix.shape[1]), packed.T[:count], 0.0)
+
+
+@functools.lru_cache(32)
+def _upper_mask(rows: int, columns: int) -> NDArray[np.bool_]:
+    """Return the mask of the entries on and above the diagonal."""
+    return np.arange(rows)[:, None] <= np.arange(columns)
+
+
+def join_triangles(a: Array, b: Array) -> Array:
+    """Return the triangular factor of the rows of two triangular factors together."""
+    return triangular_factor(np.vstack((a, b)))
+
+
+@dataclass(frozen=True, slots=True)
+class TriangleReduction:
+    """The triangular factor of a block of [J | r], with each row multiplied by the square root of its weight.
+
+    Attributes:
+        components: the number of components of the target; each has a row of the matrix for every row of the data.
+        width: the number of columns of the matrix.
+    """
+
+    components: int
+    width: int
+
+    def __call__(self, block: Array, columns: ColumnArrays) -> Array:
+        """Return the factor for values of shape (component, column, row), flattened except for the last axis."""
+        if WEIGHT in columns:
+            block *= np.sqrt(columns[WEIGHT])
+        return triangular_factor(
+            block.reshape(self.components, self.width, -1).swapaxes(0, 1).reshape(self.width, -1).T
+        )
+
+
+def score_triangle(block: Array, columns: ColumnArrays) -> Array:
+    """Return the triangular factor of the gradients of the rows' losses; the first value of each row is the loss."""
+    slopes = block[1:]
+    if WEIGHT in columns:
+        slopes *= columns[WEIGHT]
+    return triangular_factor(slopes.T)
+
+
+Moments = tuple[float, Array, Array]  # total weight, means, sums of squares about the means
+
+
+def moments(values: Array, columns: ColumnArrays) -> Moments:
+    """Return the weighted moments of the values of a block."""
+    weight = columns[WEIGHT] if WEIGHT in columns else np.ones(values.shape[-1])
+    count = float(np.sum(weight))
+    mean = np.sum(values * weight, axis=1) / count if count else np.zeros(len(values))
+    return count, mean, np.sum(weight * np.square(values - mean[:, None]), axis=1)
+
+
+def join_moments(a: Moments, b: Moments) -> Moments:
+    """Return the moments of two groups together (Chan, Golub & LeVeque 1983)."""
+    count = a[0] + b[0]
+    if not count:
+        return a
+    gap = b[1] - a[1]
+    return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count
+
+
+class ColumnSpreads(NamedTuple):
+    """The minimum, the maximum and the moments of each of several columns."""
+
+    low: Array
+    high: Array
+    moments: Moments
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadReduction:
+    """A reduction that returns the `ColumnSpreads` of the columns named."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, columns: ColumnArrays) -> ColumnSpreads:
+        """Return the spreads of a block."""
+        values = np.array([columns[name] for name in self.columns], dtype=np.float64)
+        return ColumnSpreads(values.min(axis=1), values.max(axis=1), moments(values, {}))
+
+
+def join_spreads(a: ColumnSpreads, b: ColumnSpreads) -> ColumnSpreads:
+    """Return the spreads of two groups of rows together."""
+    return ColumnSpreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), join_moments(a.moments, b.moments))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionCounts:
+    """The confusion matrix of a block: how many rows of each class are assigned to each class."""
+
+    count: int
+
+    def __call__(self, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
+        """Return the counts, given the class and the scores of each row."""
+        cells = values[0].astype(np.intp) * self.count + np.argmax(values[1:], axis=0)
+        return np.bincount(cells, minlength=self.count * self.count).reshape(self.count, self.count)
+
+
+def extremes(values: Array, _: ColumnArrays) -> Array:
+    """Return the minimum and the negated maximum of all values.
+
+    Two results combine by `numpy.minimum`, which keeps nan.
+    """
+    return np.array([np.min(values), -np.max(values)])
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnExtremes:
+    """A reduction that returns the minimum and the negated maximum of a column."""
+
+    name: str
+
+    def __call__(self, columns: ColumnArrays) -> Array:
+        """Return the extremes of a block."""
+        return np.array([np.min(columns[self.name]), -np.max(columns[self.name])])
+
+
+@dataclass(frozen=True, slots=True)
+class NonFiniteRows:
+    """The rows of a block with a value that is not finite.
+
+    Attributes:
+        rows: the number of rows in the block.
+        first: the first such row, counted from 0; -1 if there is none.
+        count: the number of such rows.
+    """
+
+    rows: int
+    first: int
+    count: int
+
+
+def find_non_finite(values: Array, _: ColumnArrays) -> NonFiniteRows:
+    """Find the rows of a block with a value that is not finite."""
+    bad_rows = np.flatnonzero(~np.isfinite(values).all(axis=0))
+    return NonFiniteRows(values.shape[-1], int(bad_rows[0]) if len(bad_rows) else -1, len(bad_rows))
+
+
+def join_non_finite(a: NonFiniteRows, b: NonFiniteRows) -> NonFiniteRows:
+    """Combine the results of two consecutive groups of rows."""
+    first = a.first if a.count else a.rows + b.first if b.count else -1
+    return NonFiniteRows(a.rows + b.rows, first, a.count + b.count)
+
+
+# The smallest diagonal entry of R, for columns of length 1, down to which Cholesky factorization is used. That squares
+# the condition number: at this limit R keeps 10 of 16 digits. Below it, Householder reflections are used instead.
+_MIN_PIVOT = 1e-3
+_MIN_COLUMN_NORM = 1e-140  # the square of a shorter column underflows and loses digits
+
+
+def cholesky_factor(products: Array) -> Array | None:
+    """Return the triangular factor R with RᵀR = AᵀA from the products of the columns of A, by Cholesky factorization.
+
+    The last column, the residuals, may depend on the others.
+
+    Args:
+        products: the sums of products of every two columns, column by column down to the diagonal.
+
+    Returns:
+        An array of shape (columns, columns); None if the columns are too nearly dependent, or not finite.
+
+    >>> cholesky_factor(np.array([4.0, 2.0, 10.0]))
+    array([[2., 1.],
+           [0., 3.]])
+    """
+    size = int(np.sqrt(2 * len(products)))
+    gram = np.zeros((size, size))
+    lower = np.tril_indices(size)
+    gram[lower] = products
+    with ignore_float_errors():
+        scale = np.sqrt(np.diag(gram))
+        gram /= np.outer(scale, scale)
+    if not np.isfinite(gram[lower]).all() or not _MIN_COLUMN_NORM < scale.min() <= scale.max() < np.inf:
+        return None
+    try:
+        root = np.linalg.cholesky(gram[:-1, :-1])  # which reads what is below the diagonal
+    except np.linalg.LinAlgError:
+        return None
+    if np.diag(root).min() < _MIN_PIVOT:
+        return None
+    factor = np.zeros((size, size))
+    factor[:-1, :-1] = root.T
+    factor[:-1, -1] = np.linalg.solve(root, gram[-1, :-1])
+    factor[-1, -1] = np.sqrt(max(0.0, 1 - float(np.sum(np.square(factor[:-1, -1])))))
+    return factor * scale
+
+
+RowCounts = NDArray[np.bool_] | NDArray[np.uint8]
+
+
+class RowSelection:
+    """A selection among many rows, stored as a bit or a count (one byte) per row, read chunk by chunk.
+
+    Args:
+        times: a boolean mask, or how often each row is selected.
+        chunk: the number of rows in a chunk, a multiple of 8.
+
+    Attributes:
+        rows: the number of selected rows.
+
+    >>> some = RowSelection(np.arange(100) % 3 == 0, 16)
+    >>> some.rows, some.chunk_rows(1).tolist(), some.row_numbers(np.array([33, 6])).tolist()
+    (34, [18, 21, 24, 27, 30], [99, 18])
+    >>> RowSelection(np.array([0, 2, 1], np.uint8), 8).chunk_rows(0).tolist()
+    [1, 1, 2]
+    """
+
+    def __init__(self, times: RowCounts, chunk: int) -> None:
+        self._is_mask = times.dtype == np.bool_
+        self._packed: NDArray[np.uint8] = np.packbits(times) if self._is_mask else times.view(np.uint8)
+        self._length = len(times)
+        self._chunk = chunk
+        starts = range(0, len(times), chunk)
+        self._ends = np.cumsum([int(np.sum(times[start : start + chunk], dtype=np.int64)) for start in starts])
+        self.rows = int(self._ends[-1])
+
+    def chunk_rows(self, number: int) -> NDArray[np.intp]:
+        """Return the row numbers, among all rows, of the selected rows of a chunk, in order."""
+        start = number * self._chunk
+        if not self._is_mask:
+            times = self._packed[start : start + self._chunk]
+            return np.repeat(np.arange(start, start + len(times)), times)
+        count = min(self._chunk, self._length - start)
+        bits = np.unpackbits(self._packed[start // 8 : (start + self._chunk) // 8], count=count)
+        return np.flatnonzero(bits) + start
+
+    def iter_chunks(self) -> Iterator[NDArray[np.intp]]:
+        """Yield the row numbers of all selected rows in order, as many at a time as a chunk has.
+
+        >>> [numbers.tolist() for numbers in RowSelection(np.arange(20) % 2 == 0, 8).iter_chunks()]
+        [[0, 2, 4, 6, 8, 10, 12, 14], [16, 18]]
+        """
+        pending = np.empty(0, np.intp)
+        for number in range(len(self._ends)):
+            pending = np.concatenate((pending, self.chunk_rows(number)))
+            while len(pending) >= self._chunk:
+                yield pending[: self._chunk]
+                pending = pending[self._chunk :]
+        if len(pending):
+            yield pending
+
+    def row_numbers(self, places: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Return the row numbers, among all rows, of selected rows given by their positions in the selection."""
+        order = np.argsort(places)
+        ordered = places[order]
+        numbers = np.empty(len(places), np.intp)
+        parts = np.searchsorted(ordered, [0, *self._ends])
+        for chunk in np.flatnonzero(np.diff(parts)).tolist():
+            own = slice(parts[chunk], parts[chunk + 1])
+            before = int(self._ends[chunk - 1]) if chunk else 0
+            numbers[order[own]] = self.chunk_rows(chunk)[ordered[own] - before]
+        return numbers
+
+
+_MAX_COPIED_ROWS = 1 << 20  # a selection among more rows is not copied: it would take too much memory
+_GATHER_ROWS = 1 << 17  # rows that are gathered at a time: 1 MB per column, and a power of two of blocks
+
+
+class MemoryRows:
+    """The rows of a table in memory, which are a single chunk. Implements `Rows`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._columns = table.columns
+        self.rows = table.rows
+        self.dropped = table.dropped
+
+    @property
+    def names(self) -> Set[str]:
+        """The names of the columns."""
+        return self._columns.keys()
+
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:  # noqa: ARG002 - one chunk is not combined
+        """Return the result of a task for all rows."""
+        return task(self._columns, self.rows)
+
+    def select_rows(self, rows: RowIndex) -> MemoryRows | SelectedMemoryRows:
+        """Return some of the rows. Of many rows, those selected by a mask or counts are not copied."""
+        if isinstance(rows, slice):
+            return MemoryRows(self._table.select_rows(rows))
+        if self.rows > _MAX_COPIED_ROWS and rows.dtype in (np.bool_, np.uint8):
+            return SelectedMemoryRows(self, cast(RowCounts, rows))
+        return MemoryRows(self._table.select_rows(row_numbers(rows, self.rows)))
+
+    def run_epoch(self, epoch: EpochRun) -> float:
+        """Run an epoch over the rows and return the mean loss of the batches."""
+        return _run_epoch_in_parts(
+            epoch, self._columns, epoch_orders(epoch.generator, self.rows, epoch.batch_rows), self.rows
+        )
+
+    def to_table(self) -> Table:
+        """Return the table."""
+        return self._table
+
+
+class SelectedMemoryRows:
+    """A selection among many rows in memory, gathered chunk by chunk at every pass. Implements `Rows`.
+
+    Args:
+        rows: all rows.
+        times: a boolean mask, or how often each row is selected.
+    """
+
+    def __init__(self, rows: MemoryRows, times: RowCounts) -> None:
+        self._source = rows
+        self._columns = rows.to_table().columns
+        self._selection = RowSelection(times, _GATHER_ROWS)
+        self.rows = self._selection.rows
+        self.dropped = rows.dropped
+        self.names = rows.names
+
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+        """Return the combined results of a task for all chunks."""
+        names = task.names & self.names
+
+        def done(numbers: NDArray[np.intp]) -> T:
+            return task({name: self._columns[name][..., numbers] for name in names}, len(numbers))
+
+        return fold(map(done, self._selection.iter_chunks()), combine)
+
+    def select_rows(self, rows: RowIndex) -> MemoryRows:
+        """Return some of the selected rows, copied into memory."""
+        return MemoryRows(
+            self._source.to_table().select_rows(self._selection.row_numbers(row_numbers(rows, self.rows)))
+        )
+
+    def run_epoch(self, epoch: EpochRun) -> float:
+        """Run an epoch over the rows and return the mean loss of the batches."""
+        if epoch.batch_rows >= self.rows:
+            return epoch.run_full_batch(self._total_weight(), lambda sums, at: self.fold(SumTask(sums, at), np.add))
+        order = epoch_orders(epoch.generator, self.rows, epoch.batch_rows)
+        parts = (self._selection.row_numbers(part) for part in order if part is not None)
+        return _run_epoch_in_parts(epoch, self._columns, parts, self.rows)
+
+    def _total_weight(self) -> float:
+        """Return the sum of the weights."""
+        if WEIGHT not in self.names:
+            return float(self.rows)
+        weights = ColumnTask({WEIGHT}, lambda columns: total_weight(columns[WEIGHT]), operator.add)
+        return float(self.fold(weights, operator.add))
+
+    def to_table(self) -> Table:
+        """Return a table of the selected rows."""
+        return self.select_rows(slice(None)).to_table()
+
+
+def _run_epoch_in_parts(
+    epoch: EpochRun, columns: ColumnArrays, parts: Iterable[NDArray[Any] | None], rows: int
+) -> float:
+    """Run an epoch over rows whose order is drawn part by part, and return the mean loss of the batches.
+
+    Args:
+        parts: the row numbers of each part, in order; None for all rows as they are.
+        rows: the total number of rows.
+    """
+    on_progress = epoch.on_progress
+    losses: list[float] = []
+    done = 0
+    for order in parts:
+        if order is None:
+            return epoch.run(columns, on_progress=on_progress)
+
+        def report_total(share: float, loss: float, done: int = done, count: int = len(order)) -> None:
+            if on_progress is not None:
+                on_progress((done + share * count) / rows, loss)
+
+        mean = epoch.run(columns, order, on_progress and report_total, losses)
+        done += len(order)
+        if on_progress is not None and done < rows:
+            on_progress(done / rows, mean)
+    return mean_loss(losses)
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroedTask(Generic[T]):
+    """A task that sees 0 in some columns, whatever their values."""
+
+    task: Task[T]
+    zeroed: Set[str]
+
+    @property
+    def names(self) -> Set[str]:
+        """The columns that the task reads from the rows."""
+        return self.task.names - self.zeroed
+
+    def __call__(self, columns: ColumnArrays, rows: int) -> T:
+        """Return the result for these rows."""
+        return self.task({**columns, **dict.fromkeys(self.zeroed, np.zeros(rows))}, rows)
+
+
+class ZeroedRows:
+    """Other rows with some columns set to 0. Implements `Rows`."""
+
+    def __init__(self, rows: Rows, zeroed: Set[str]) -> None:
+        self._inner = rows
+        self._zeroed = zeroed
+        self.rows, self.dropped = rows.rows, rows.dropped
+
+    @property
+    def names(self) -> Set[str]:
+        """The names of the columns, including those that are 0."""
+        return self._inner.names | self._zeroed
+
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+        """Return the combined results of a task for all chunks."""
+        return self._inner.fold(ZeroedTask(task, self._zeroed), combine)
+
+    def select_rows(self, rows: RowIndex) -> ZeroedRows:
+        """Return some of the rows, with the same columns set to 0."""
+        return ZeroedRows(self._inner.select_rows(rows), self._zeroed)
+
+    def run_epoch(self, epoch: EpochRun) -> float:
+        """Run an epoch over the rows, which are loaded into memory for it."""
+        return MemoryRows(self.to_table()).run_epoch(epoch)
+
+    def to_table(self) -> Table:
+        """Return a table of the rows."""
+        table = self._inner.to_table()
+        return dataclasses.replace(
+            table, columns={**table.columns, **dict.fromkeys(self._zeroed, np.zeros(table.rows))}
+        )
