@@ -27,15 +27,15 @@ _AT_ONCE = 1_000_000  # rows that are made at a time
 _CHILD = f"""
 import json, resource, sys, time
 path, stream = sys.argv[1], sys.argv[2] == "stream"
-from autodiff_cli.data.several import open_data
+from autodiff_cli.data.files import open_data
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import DataOptions, Options
-from autodiff_cli.training.fit import fitted_objective
+from autodiff_cli.training.fitting.fit import fit_objective
 files, options = open_data([path]), Options(data=DataOptions(stream=stream))
 begun = time.perf_counter()
 objective = Objective.of("{MODEL}", files, options)
 opened = time.perf_counter()
-found = fitted_objective(objective, options)
+found = fit_objective(objective, options)
 ended = time.perf_counter()
 print(json.dumps({{
     "parameters": found.parameters, "first": opened - begun, "rest": ended - opened, "rows": found.rows,

@@ -33,7 +33,7 @@ from autodiff_cli.numbers.kind import Kind
 
 _BITS_PER_DIGIT = 3.3219280948873626  # log2(10), rounded up
 _MAX_EXPONENT = 1 << 1000  # larger exponents, as of exp(exp(x)), do not fit into a float
-MAX_CANCELLED_DIGITS = 1000  # a result of which more digits cancel is assumed to be 0
+MAX_CANCELLED_DIGITS = 1000  # if more digits of a result cancel, it is assumed to be 0
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def split_inputs(inputs: tuple[int, ...]) -> SplitInputs:
     return inputs[0], inputs[1] if len(inputs) > 1 else None, inputs[2:]
 
 
-class ForwardSweep(Generic[N]):
+class ForwardPass(Generic[N]):
     """The sweep from the inputs of a tape to its outputs, prepared for one kind of number.
 
     >>> from autodiff_cli import parse
@@ -68,7 +68,7 @@ class ForwardSweep(Generic[N]):
 
 def forward(tape: Tape, kind: Kind[N], point: Mapping[str, N]) -> list[N]:
     """Return the value of every node at one point; see `ForwardSweep`."""
-    return ForwardSweep(tape, kind)(point)
+    return ForwardPass(tape, kind)(point)
 
 
 def tangents(tape: Tape, kind: Kind[N], values: list[N], seeds: Mapping[str, N]) -> list[N | None]:
@@ -93,7 +93,7 @@ def tangents(tape: Tape, kind: Kind[N], values: list[N], seeds: Mapping[str, N])
     return rates
 
 
-class ReverseSweep(Generic[N]):
+class ReversePass(Generic[N]):
     """The sweep from the first output of a tape to its inputs, prepared for one kind of number.
 
     >>> from autodiff_cli import parse
@@ -154,4 +154,4 @@ class ReverseSweep(Generic[N]):
 
 def reverse(tape: Tape, kind: Kind[N], values: list[N], seed: N) -> list[N | None]:
     """Return the adjoint of every node at one point; see `ReverseSweep`."""
-    return ReverseSweep(tape, kind)(values, seed)
+    return ReversePass(tape, kind)(values, seed)

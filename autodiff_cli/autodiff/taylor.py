@@ -85,9 +85,7 @@ def _entry_values(entries: Sequence[_Entry], kind: Kind[N], point: Mapping[str, 
 
 
 class _Partial(NamedTuple):
-    """A local derivative, the mask that selects where it holds, and the input towards which it is; all as entry
-    positions.
-    """
+    """A local derivative, its mask if it has one, and the input towards which it is: positions of entries."""
 
     local: int
     mask: int | None
@@ -124,8 +122,7 @@ class _Entry:
 
 
 class _RuleClosure:
-    """A graph with the graphs of its derivative rules, and of the rules of their operations, as deep as an order
-    requires.
+    """A graph with the graphs of its derivative rules, and of the rules of these, as deep as an order requires.
 
     Attributes:
         entries: all nodes, each after its inputs and its definition.
@@ -264,10 +261,10 @@ def _sum_present(amounts: Iterator[Any]) -> Any:
     return total
 
 
-def _derivative_by_rule(entry: _Entry, found: Sequence[DerivativeSeries], k: int, row: Sequence[int]) -> Any:
+def _derivative_by_rule(entry: _Entry, series: Sequence[DerivativeSeries], k: int, row: Sequence[int]) -> Any:
     """Return z[k] by the formula in the module's docstring; `row` contains the binomial coefficients of k - 1."""
-    taken = (p for p in entry.partials if p.mask is None or found[p.mask][0])
-    return _sum_present(_leibniz(row, found[p.local], found[p.wrt][1:], k - 1) for p in taken)
+    selected = (p for p in entry.partials if p.mask is None or series[p.mask][0])
+    return _sum_present(_leibniz(row, series[p.local], series[p.wrt][1:], k - 1) for p in selected)
 
 
 def _leibniz(row: Sequence[int], a: DerivativeSeries, b: DerivativeSeries, k: int, start: int = 0) -> Any:

@@ -51,9 +51,9 @@ def unroll(
 
 def element_leaves(name: str, shape: Shape) -> NodeArray:
     """Return an input leaf for every element of an array, named as in the language: `W[0, 1]`."""
-    places = [*np.ndindex(shape)]
+    indices = [*np.ndindex(shape)]
     return _node_array(
-        [variable(f"{name}[{', '.join(map(str, place))}]" if place else name) for place in places], shape
+        [variable(f"{name}[{', '.join(map(str, index))}]" if index else name) for index in indices], shape
     )
 
 

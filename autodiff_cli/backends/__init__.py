@@ -1,1 +1,1 @@
-"""Fast evaluation of graphs over many rows. Backends receive graphs, gradients included, and know no rules."""
+"""Fast evaluation over many rows. Backends compile graphs, including gradients, and contain no derivative rules."""

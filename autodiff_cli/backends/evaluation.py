@@ -51,6 +51,6 @@ def evaluate(
     prepared = kernel.prepare({name: value for name, value in arrays.items() if name not in columns})
     kernel.write(prepared, columns, values)
     return [
-        np.moveaxis(values[place], -1, 0).reshape((*batch, *size))
-        for place, size in zip(graphs.output_slices, graphs.output_shapes, strict=True)
+        np.moveaxis(values[part], -1, 0).reshape((*batch, *size))
+        for part, size in zip(graphs.output_slices, graphs.output_shapes, strict=True)
     ]

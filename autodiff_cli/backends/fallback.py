@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
+from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import (
-    Array,
     Backend,
     Columns,
     CompilationError,
@@ -109,6 +109,8 @@ class _FallbackKernel(Generic[Kernel]):
 
 
 class _FallbackDataKernel(_FallbackKernel[DataKernel]):
+    """A fallback kernel that reads columns."""
+
     @property
     def names(self) -> frozenset[str]:
         return self._kernel.names
@@ -119,6 +121,8 @@ class _FallbackDataKernel(_FallbackKernel[DataKernel]):
 
 
 class _FallbackSumKernel(_FallbackDataKernel[SumKernel]):
+    """A `SumKernel` that falls back."""
+
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         try:
             return self._kernel.sums(point, columns, rows)
@@ -128,6 +132,8 @@ class _FallbackSumKernel(_FallbackDataKernel[SumKernel]):
 
 
 class _FallbackRowKernel(_FallbackDataKernel[RowKernel]):
+    """A `RowKernel` that falls back. What it prepares names the kernel that prepared it."""
+
     @property
     def value_count(self) -> int:
         return self._kernel.value_count
@@ -150,6 +156,8 @@ class _FallbackRowKernel(_FallbackDataKernel[RowKernel]):
 
 
 class _FallbackEpochKernel(_FallbackKernel[EpochKernel]):
+    """An `EpochKernel` that falls back."""
+
     def run(
         self,
         state: OptimizerState,

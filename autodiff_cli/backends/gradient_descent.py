@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import (
     GRADIENT,
     RATE,
     STEP,
     THETA,
-    Array,
     Backend,
     Columns,
     GradientDescent,
@@ -157,13 +157,13 @@ def parameter_views(theta: Array, parameters: Mapping[str, Shape]) -> dict[str, 
     >>> parameter_views(np.array([1.0, 2.0, 3.0]), {"a": (), "v": (2,)})["v"]
     array([2., 3.])
     """
-    found: dict[str, Any] = {}
+    views: dict[str, Any] = {}
     start = 0
     for name, shape in parameters.items():
         size = math.prod(shape)
-        found[name] = theta[start : start + size].reshape(shape) if shape else theta[start]
+        views[name] = theta[start : start + size].reshape(shape) if shape else theta[start]
         start += size
-    return found
+    return views
 
 
 def clip_gradient(gradient: Array, length: float | None) -> Array:

@@ -69,8 +69,9 @@ def execute(steps: Sequence[PlanStep], values: list[Any]) -> None:
 def execute_reusing_memory(
     steps: Sequence[PlanStep], values: list[Any], rows: int, free_arrays: dict[tuple[int, ...], list[Array]]
 ) -> None:
-    """Execute the steps over a number of rows with reused arrays, because large arrays take longer to allocate than to
-    fill.
+    """Execute the steps over a number of rows, and reuse the memory of arrays.
+
+    Large arrays take longer to allocate than to fill.
 
     Args:
         steps: the plan.
@@ -102,7 +103,7 @@ def with_liveness(steps: Sequence[PlanStep], live_out: Collection[int]) -> list[
     own_memory = {step.output for step in steps if step.out_function is not None}
     for step in steps:
         if not step.has_own_memory:
-            own_memory.difference_update(step.inputs)  # what it makes may be a view of them
+            own_memory.difference_update(step.inputs)  # its output may be a view of them
     needed = []
     for step in reversed(steps):
         if step.output not in alive:
@@ -114,22 +115,22 @@ def with_liveness(steps: Sequence[PlanStep], live_out: Collection[int]) -> list[
 
 
 def with_recomputation(
-    steps: Sequence[PlanStep], forward: int, layers: Sequence[int], every: int, free: int
+    steps: Sequence[PlanStep], forward: int, layers: Sequence[int], segment_layers: int, free: int
 ) -> list[PlanStep]:
-    """Return a plan that keeps fewer values between the forward and the backward sweep (gradient checkpointing:
-    Griewank & Walther 2000; Chen et al. 2016, arXiv 1604.06174).
+    """Return a plan that keeps fewer values between the forward and the backward sweep: gradient checkpointing.
 
     The forward sweep is divided into segments. Values that later segments read are kept; all others are discarded, and
-    recomputed by the same operations when the backward sweep reaches their segment.
+    recomputed by the same operations when the backward sweep reaches their segment. See Griewank & Walther 2000 and
+    Chen et al. 2016, arXiv 1604.06174.
 
     Args:
         steps: the plan, the forward sweep first.
         forward: the number of steps of the forward sweep.
         layers: the positions of the steps at which layers begin.
-        every: the number of layers in a segment.
+        segment_layers: the number of layers in a segment.
         free: the first number that is not in use.
     """
-    bounds = [0, *layers[every::every], forward]
+    bounds = [0, *layers[segment_layers::segment_layers], forward]
     segments = [steps[start:stop] for start, stop in pairwise(bounds)]
     segment_of = {step.output: k for k, segment in enumerate(segments) for step in segment}
     reads = ((i, k) for k, segment in enumerate(segments) for step in segment for i in step.inputs)
@@ -226,8 +227,8 @@ class NumpySumKernel:
 
     def _flatten(self, values: Sequence[Any]) -> Array:
         flat = np.empty(self._value_count)
-        for place, value in zip(self._output_slices, values, strict=True):
-            flat[place] = np.ravel(value)
+        for part, value in zip(self._output_slices, values, strict=True):
+            flat[part] = np.ravel(value)
         return flat
 
 
@@ -261,11 +262,11 @@ class NumpyRowKernel:
                 self._write_block(values, out[:, part])
 
     def _write_block(self, values: Sequence[Any], out: Array) -> None:
-        for place, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
+        for part, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
             if size:
-                out[place].reshape((*size, -1))[...] = value
+                out[part].reshape((*size, -1))[...] = value
             else:
-                out[place.start] = value
+                out[part.start] = value
 
 
 def _float_columns(columns: Columns, names: Collection[str], part: slice = slice(None)) -> dict[str, Array]:
@@ -334,10 +335,10 @@ class BlockEvaluator:
         return frozenset(self._leaves)
 
     def prepare(self, point: Mapping[str, Any]) -> list[Any]:
-        """Return the values that are common to all rows, at a point that gives a value to every leaf that is not a
-        column.
+        """Return the values that are common to all rows. Call it within `ignore_float_errors()`.
 
-        Call it within `ignore_float_errors()`.
+        Args:
+            point: a value for every leaf that is not a column.
         """
         values = list(self._constants)
         for name, position in self._leaves.items():
@@ -400,11 +401,11 @@ def _steps_by_stage(
     return stages
 
 
-def _with_checkpoints(tape: Tape, steps: Sequence[PlanStep], every: int) -> list[PlanStep]:
+def _with_checkpoints(tape: Tape, steps: Sequence[PlanStep], segment_layers: int) -> list[PlanStep]:
     """Return the steps by row with gradient checkpointing: values within layers are recomputed for the derivatives."""
     forward = 1 + next(k for k, step in enumerate(steps) if step.output == tape.outputs[0])
     layers = [k for k in range(forward) if tape.nodes[steps[k].output].op is matmul]
-    return with_recomputation(steps, forward, layers or range(forward), every, len(tape))
+    return with_recomputation(steps, forward, layers or range(forward), segment_layers, len(tape))
 
 
 def _boolean_nodes(tape: Tape) -> set[int]:

@@ -113,11 +113,11 @@ def _openblas_functions() -> tuple[Callable[[], int], Callable[[int], None]] | N
             continue
         for prefix in ("scipy_", ""):
             for suffix in _SYMBOL_SUFFIXES:
-                get, put = (
+                get_count, set_count = (
                     getattr(library, f"{prefix}openblas_{verb}_num_threads{suffix}", None) for verb in ("get", "set")
                 )
-                if get is not None and put is not None:
-                    return get, put
+                if get_count is not None and set_count is not None:
+                    return get_count, set_count
     return None
 
 
@@ -146,15 +146,14 @@ def _total_of_matmul(a: Array, b: Array, rows: Any) -> Any:
 
 
 def _repeat_count(a: Array, b: Array, rows: Any) -> Any:
-    """Return how often a product counts in which at most one input has an axis of rows: once, if that axis was
-    summed.
-    """
+    """Return how often a product counts if at most one factor has an axis of rows: once, if that axis was summed."""
     return rows if a.shape[-1] == b.shape[-1] else 1
 
 
 def _total_op(name: str, shape: Callable[..., Shape], count: int) -> Op:
-    """Return an operation that only kernels use, since derivatives are taken before rows are summed. Its last input is
-    `ROW_COUNT_NODE`.
+    """Return an operation that only kernels use, since derivatives are taken before rows are summed.
+
+    Its last input is `ROW_COUNT_NODE`.
     """
     return Op(name=name, min_inputs=count + 1, max_inputs=count + 1, shape=shape)
 
@@ -200,9 +199,7 @@ def totals(roots: Sequence[Node], columns: Collection[str], leaves: Mapping[str,
 
 
 def _linear_inputs(node: Node, by_row: Collection[Node]) -> tuple[int, ...]:
-    """Return the positions of the inputs whose totals determine that of the node; empty if the node must be summed
-    itself.
-    """
+    """Return the positions of the inputs whose totals determine the node's total; empty if it must be summed itself."""
     varying = tuple(k for k, child in enumerate(node.inputs) if child in by_row)
     if node.op in (add, sub):
         return varying if len(varying) == 2 else ()
@@ -219,11 +216,11 @@ def _with_masked_factors(node: Node, shapes: Mapping[Node, Shape]) -> Node:
     """
     if node.op is not where:
         return node
-    condition, product, other = node.inputs
-    is_row_cut = shapes[condition] == () and other.is_constant and other.text == "0"
+    condition, product, otherwise = node.inputs
+    is_row_cut = shapes[condition] == () and otherwise.is_constant and otherwise.text == "0"
     if not is_row_cut or product.op is not outer:
         return node
-    return outer(*[where(condition, vector, other) for vector in product.inputs])
+    return outer(*[where(condition, vector, otherwise) for vector in product.inputs])
 
 
 def _total_node(node: Node, linear_inputs: tuple[int, ...], total_of: Mapping[Node, Node], shape: Shape) -> Node:

@@ -124,7 +124,9 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
         return _option_values(options[last], last, line, typed)
     option, equals, value = typed.partition("=")
     if equals and option in options:
-        return [f"{option}={found}" for found in _option_values(options[option], option, line, value)]
+        return [
+            f"{option}={completion_text}" for completion_text in _option_values(options[option], option, line, value)
+        ]
     if typed.startswith("-"):
         variable_options = (f"--{variable}" for variable in _variable_names(line)) if takes_values(command) else ()
         return sorted({text for text in (*options, *variable_options) if text.startswith(typed) and text not in line})
@@ -167,8 +169,8 @@ def _complete_expression(typed: str, line_words: Sequence[str]) -> list[str]:
         return []
     head, prefix = text[: tail.start()], tail[0]
     names = [name for name in _column_names(line_words) if name.startswith(prefix) and name != prefix]
-    fitting = sorted(name for name in function_names() if name.startswith(prefix))
-    functions = [f"{name}(" for name in fitting if not any(op.is_helper for op in overloads(name))]
+    function_matches = sorted(name for name in function_names() if name.startswith(prefix))
+    functions = [f"{name}(" for name in function_matches if not any(op.is_helper for op in overloads(name))]
     return [head + name for name in (*names, *functions)]
 
 
@@ -245,8 +247,8 @@ def completion(
     elif not words[0].isdecimal() or not int(words[0]):
         raise BadInput(f"the first argument is the number of the word at the cursor, not `{words[0]}`")
     else:
-        place = 1 + int(words[0])
-        text = "".join(f"{word}\n" for word in completions(words[1:place] or [""], words[place:]))
+        cursor = 1 + int(words[0])
+        text = "".join(f"{word}\n" for word in completions(words[1:cursor] or [""], words[cursor:]))
     return Output(Report(lambda paper: paper.stream.writelines([text]), list, is_data=True), json=False)
 
 
@@ -341,7 +343,7 @@ def _wrapped(text: str) -> Iterator[str]:
 def _escaped(text: str) -> str:
     """Return text escaped for roff: no macro, no escape sequence, a minus for each hyphen.
 
-    >>> print(_text(".x -y '\\\\'"))
+    >>> print(_escaped(".x -y '\\\\'"))
     \\&.x \\-y \\(aq\\e\\(aq
     """
     escaped = "".join(_ROFF_ESCAPES.get(c, c if c.isascii() else f"\\[u{ord(c):04X}]") for c in text)

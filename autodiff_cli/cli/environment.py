@@ -126,7 +126,7 @@ def _null_stream(mode: Literal["r", "w"]) -> TextIO:
 
 
 class Call(NamedTuple):
-    """What a command receives besides its declared options.
+    """The inputs of a command besides its declared options.
 
     Attributes:
         environment: the streams.
@@ -190,15 +190,18 @@ def errors_as_bad_input(hint: str = "") -> Iterator[None]:
     Args:
         hint: a line to add to the message if the only problem is missing cells.
     """
-    from autodiff_cli.data.dialect import DataError
-    from autodiff_cli.training.options import OptionError
-
     try:
         yield
-    except DataError as error:
-        raise BadInput(f"{error}\n{hint}" if hint and error.missing else str(error)) from error
-    except OptionError as error:
-        raise BadInput(str(error)) from error
+    except Exception as error:
+        # The errors' modules are imported only here: most commands never need them, and importing takes time.
+        from autodiff_cli.data.dialect import DataError
+        from autodiff_cli.training.options import OptionError
+
+        if isinstance(error, DataError):
+            raise BadInput(f"{error}\n{hint}" if hint and error.missing else str(error)) from error
+        if isinstance(error, OptionError):
+            raise BadInput(str(error)) from error
+        raise
 
 
 @contextlib.contextmanager
@@ -213,7 +216,7 @@ def errors_as_failure(path: str) -> Iterator[None]:
 
 
 class Output(NamedTuple):
-    """What a command returns: a report, and how to write it.
+    """The result of a command: a report, and how to write it.
 
     Attributes:
         report: the report; None for a command that has written everything already.

@@ -93,15 +93,15 @@ def export(
         raise BadInput(f"--value-only cannot be combined with {'--hessian' if hessian else '--wrt'}")
     output = None if output == "-" else output
     language = _select_language(to, output)
-    wanted = ExportOptions(name, None, not value_only, hessian)
+    options = ExportOptions(name, None, not value_only, hessian)
     try:
         if expression.endswith(inputs.MODEL_SUFFIX):
-            return _export_model(expression, language, wanted, wrt, json, output)
+            return _export_model(expression, language, options, wrt, json, output)
         if language is Language.ONNX:
             raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
         formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), [])
         names = None if wrt is None else inputs.select_variables(formula, wrt)
-        source = exporters.export(formula, language, replace(wanted, wrt=names))
+        source = exporters.export(formula, language, replace(options, wrt=names))
     except (ExportError, TooLargeError) as error:
         raise BadInput(str(error)) from None
     document = {"expression": formula.text, "variables": formula.variables}
@@ -109,7 +109,7 @@ def export(
 
 
 def _export_model(
-    path: str, language: Language, wanted: ExportOptions, wrt: str | None, json: bool, output: str | None
+    path: str, language: Language, options: ExportOptions, wrt: str | None, json: bool, output: str | None
 ) -> Output:
     """Export the prediction of a fitted model."""
     from autodiff_cli.data.writing import open_atomic_text
@@ -120,27 +120,27 @@ def _export_model(
         fit = load(path)
     if language is not Language.ONNX:
         names = None if wrt is None else tuple(name.strip() for name in wrt.split(","))
-        source = prediction_source(fit, language, replace(wanted, wrt=names))
+        source = prediction_source(fit, language, replace(options, wrt=names))
         document = {"model": fit.model, "variables": fit.predictors}
-        return _source_output(document, language, wanted.name, source, json, output)
+        return _source_output(document, language, options.name, source, json, output)
     if output is None:
         raise BadInput("ONNX is a binary format: name the file with -o FILE")
-    if wrt is not None or wanted.hessian or not wanted.gradient:
+    if wrt is not None or options.hessian or not options.gradient:
         raise BadInput(
             "--to onnx writes only the prediction and cannot be combined with --wrt, --hessian or --value-only"
         )
-    content = prediction_onnx(fit, wanted.name)
+    content = prediction_onnx(fit, options.name)
     with errors_as_failure(output), open_atomic_text(output) as stream:
         stream.buffer.write(content)
     return Output(None, json)
 
 
 def _source_output(
-    what: Mapping[str, object], language: Language, name: str, source: str, json: bool, output: str | None
+    subject: Mapping[str, object], language: Language, name: str, source: str, json: bool, output: str | None
 ) -> Output:
     from autodiff_cli.render.report import Report
 
-    document = {**what, "language": language.value, "name": name, "source": source}
+    document = {**subject, "language": language.value, "name": name, "source": source}
     report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
     return Output(report, json, path=output)
 

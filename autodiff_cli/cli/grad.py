@@ -83,32 +83,34 @@ def grad(
     from autodiff_cli.cli.command_line import merge_assignments
 
     call = Call.of(context)
-    given, errors = inputs.split_uncertainties(merge_assignments(call.values, assignments or ()))
+    value_texts, errors = inputs.split_uncertainties(merge_assignments(call.values, assignments or ()))
     request = DerivativeRequest(symbolic, mode is PassMode.FORWARD, order, hessian, direction, jacobian, outputs, at)
-    if any(map(inputs.split_interval, given.values())):
+    if any(map(inputs.split_interval, value_texts.values())):
         from autodiff_cli.cli.gradients import interval_report
 
         if errors or precision is not None:
             other = "an uncertain value" if errors else "--precision"
             raise BadInput(f"an interval cannot be combined with {other}: leave one of them out")
-        return Output(interval_report(context, expression, given, request, wrt, digits), json)
+        return Output(interval_report(context, expression, value_texts, request, wrt, digits), json)
     if errors or precision is not None:
         from autodiff_cli.cli.gradients import precision_report
 
-        return Output(precision_report(context, expression, given, errors, request, precision, wrt, digits), json)
-    if at is not None or any(":" in value for value in given.values()):
+        return Output(precision_report(context, expression, value_texts, errors, request, precision, wrt, digits), json)
+    if at is not None or any(":" in value for value in value_texts.values()):
         from autodiff_cli.cli.gradients import points_output
 
-        return points_output(context, expression, given, request, wrt, digits, json)
-    formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), given, notes=outputs is None)
+        return points_output(context, expression, value_texts, request, wrt, digits, json)
+    formula = inputs.read_formula(
+        context, inputs.read_text(expression, call.environment), value_texts, notes=outputs is None
+    )
     names = inputs.select_variables(formula, wrt)
     if request != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
-        return Output(higher_derivatives_report(context, formula, given, names, request, digits), json)
+        return Output(higher_derivatives_report(context, formula, value_texts, names, request, digits), json)
     from autodiff_cli.render.gradient import formulas_report, gradient_report
 
-    if formula.variables and not given:
+    if formula.variables and not value_texts:
         derivatives = {name: formula.derivative(name) for name in names}
         return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, context)), json)
-    return Output(gradient_report(inputs.trace_at(context, formula, given, names), digits), json)
+    return Output(gradient_report(inputs.trace_at(context, formula, value_texts, names), digits), json)

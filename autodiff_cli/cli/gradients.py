@@ -48,7 +48,7 @@ _MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much lon
 def higher_derivatives_report(
     context: typer.Context,
     formula: Formula,
-    given: Mapping[str, str],
+    value_texts: Mapping[str, str],
     names: Sequence[str],
     request: DerivativeRequest,
     digits: int | None,
@@ -62,12 +62,12 @@ def higher_derivatives_report(
     from autodiff_cli.render.gradient import derivative_formulas_report, derivatives_report
 
     _check_request(request, names)
-    if formula.variables and not given and not request.mode_forward and request.direction is None:
+    if formula.variables and not value_texts and not request.mode_forward and request.direction is None:
         format_option = functools.partial(inputs.value_option, context)
         return derivative_formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
-    point = inputs.read_point(context, formula, given)
+    point = inputs.read_point(context, formula, value_texts)
     is_array = bool(derivatives.output_shape(formula, formula.value_shapes(formula.at(point))))
-    unrepresentable = inputs.unrepresentable_values(formula, given)
+    unrepresentable = inputs.unrepresentable_values(formula, value_texts)
     trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
     results = _derivative_values(formula, point, trace_or_none, names, request)
     if request.jacobian:
@@ -192,7 +192,7 @@ def _read_direction(text: str) -> dict[str, Any]:
 def precision_report(
     context: typer.Context,
     argument: str,
-    given: Mapping[str, str],
+    value_texts: Mapping[str, str],
     errors: Mapping[str, str],
     request: DerivativeRequest,
     precision: int | None,
@@ -204,7 +204,7 @@ def precision_report(
     Args:
         context: Typer's context of the command.
         argument: the argument EXPR.
-        given: the texts of the values.
+        value_texts: the texts of the values.
         errors: the texts of the standard errors.
         request: further requests, which cannot be combined with these.
         precision: the number of digits to compute; None for floats.
@@ -218,17 +218,17 @@ def precision_report(
     from autodiff_cli.render.gradient import gradient_report, uncertainty_report
     from autodiff_cli.render.report import combine_reports
 
-    _check_precision_request(given, request, precision)
-    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), given)
-    report = gradient_report(_trace_to_precision(context, formula, given, precision, wrt), digits)
+    _check_precision_request(value_texts, request, precision)
+    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), value_texts)
+    report = gradient_report(_trace_to_precision(context, formula, value_texts, precision, wrt), digits)
     if not errors:
         return report
-    return combine_reports(report, uncertainty_report(_uncertainty(context, formula, given, errors), digits))
+    return combine_reports(report, uncertainty_report(_uncertainty(context, formula, value_texts, errors), digits))
 
 
-def _check_precision_request(given: Mapping[str, str], request: DerivativeRequest, precision: int | None) -> None:
+def _check_precision_request(value_texts: Mapping[str, str], request: DerivativeRequest, precision: int | None) -> None:
     """Raise BadInput for options that cannot be combined, and for too many digits."""
-    others = [*request.option_names(), *(f"--{name} {value}" for name, value in given.items() if ":" in value)]
+    others = [*request.option_names(), *(f"--{name} {value}" for name, value in value_texts.items() if ":" in value)]
     if others:
         option = "an uncertain value" if precision is None else "--precision"
         raise BadInput(f"{option} cannot be combined with {others[0]}: leave one of them out")
@@ -240,22 +240,22 @@ def _check_precision_request(given: Mapping[str, str], request: DerivativeReques
 
 
 def _trace_to_precision(
-    context: typer.Context, formula: Formula, given: Mapping[str, str], precision: int | None, wrt: str | None
+    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], precision: int | None, wrt: str | None
 ) -> Trace:
     """Return the trace with a number of proven digits; with None as floats."""
     names = inputs.select_variables(formula, wrt)
     if precision is None:
-        return inputs.trace_at(context, formula, given, names)
+        return inputs.trace_at(context, formula, value_texts, names)
     from autodiff_cli.explain.precision import precise_trace
 
-    return precise_trace(formula, inputs.value_graphs(context, formula, given), names, precision)
+    return precise_trace(formula, inputs.value_graphs(context, formula, value_texts), names, precision)
 
 
 def _uncertainty(
-    context: typer.Context, formula: Formula, given: Mapping[str, str], errors: Mapping[str, str]
+    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], errors: Mapping[str, str]
 ) -> Uncertainty:
     """Return the uncertainty of the value that the errors of the variables cause."""
-    point = inputs.read_point(context, formula, given)
+    point = inputs.read_point(context, formula, value_texts)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
     for name, deviation in deviations.items():
         if isinstance(deviation, float):
@@ -271,7 +271,7 @@ def _uncertainty(
 def interval_report(
     context: typer.Context,
     argument: str,
-    given: Mapping[str, str],
+    value_texts: Mapping[str, str],
     request: DerivativeRequest,
     wrt: str | None,
     digits: int | None,
@@ -281,7 +281,7 @@ def interval_report(
     Args:
         context: Typer's context of the command.
         argument: the argument EXPR.
-        given: the texts of the values.
+        value_texts: the texts of the values.
         request: further requests, which cannot be combined with intervals.
         wrt: the list of `--wrt`.
         digits: the number of digits to show.
@@ -293,15 +293,15 @@ def interval_report(
     from autodiff_cli.explain.precision import enclosure
     from autodiff_cli.render.verification import enclosure_report
 
-    others = [*request.option_names(), *(f"--{name} {value}" for name, value in given.items() if ":" in value)]
+    others = [*request.option_names(), *(f"--{name} {value}" for name, value in value_texts.items() if ":" in value)]
     if others:
         raise BadInput(f"an interval cannot be combined with {others[0]}: leave one of them out")
-    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), given)
+    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), value_texts)
     names = inputs.select_variables(formula, wrt)
-    inputs.check_all_have_values(context, formula, given)
+    inputs.check_all_have_values(context, formula, value_texts)
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")
-    intervals = {name: _read_interval(name, given[name]) for name in formula.variables}
+    intervals = {name: _read_interval(name, value_texts[name]) for name in formula.variables}
     return enclosure_report(formula, intervals, enclosure(formula, intervals, names), digits)
 
 
@@ -340,7 +340,7 @@ def _read_end(name: str, text: str) -> Number:
 def points_output(
     context: typer.Context,
     argument: str,
-    given: Mapping[str, str],
+    value_texts: Mapping[str, str],
     request: DerivativeRequest,
     wrt: str | None,
     digits: int | None,
@@ -351,7 +351,7 @@ def points_output(
     Args:
         context: Typer's context of the command.
         argument: the argument EXPR.
-        given: the texts of the values.
+        value_texts: the texts of the values.
         request: further requests, which cannot be combined with many points.
         wrt: the list of `--wrt`.
         digits: the number of digits to show.
@@ -361,8 +361,8 @@ def points_output(
         BadInput: for a file or ranges that cannot be used, and for options that cannot be combined.
         ExpressionError: for an expression that cannot be read.
     """
-    ranges = [name for name, value in given.items() if ":" in value]
-    points_option = f"--{ranges[0]} {given[ranges[0]]}" if ranges else "--at"
+    ranges = [name for name, value in value_texts.items() if ":" in value]
+    points_option = f"--{ranges[0]} {value_texts[ranges[0]]}" if ranges else "--at"
     if others := [option for option in request.option_names() if not (option == "--at" and not ranges)]:
         raise BadInput(
             f"{points_option} gives many points and cannot be combined with {others[0]}: leave one of them out"
@@ -374,9 +374,9 @@ def points_output(
     environment = Call.of(context).environment
     text = inputs.read_text(argument, environment)
     if request.at is None:
-        table = _points_of_grid(context, text, given, wrt, digits)
+        table = _points_of_grid(context, text, value_texts, wrt, digits)
     else:
-        table = _points_of_file(context, text, given, request.at, wrt, digits)
+        table = _points_of_file(context, text, value_texts, request.at, wrt, digits)
 
     def print_notes() -> None:
         if table.undefined_count:
@@ -392,18 +392,18 @@ def points_output(
 
 
 def _points_of_grid(
-    context: typer.Context, text: str, given: Mapping[str, str], wrt: str | None, digits: int | None
+    context: typer.Context, text: str, value_texts: Mapping[str, str], wrt: str | None, digits: int | None
 ) -> GradientTable:
     """Return the table of results on the grid of some ranges."""
     from autodiff_cli.formula.array_derivatives import MAX_POINTS, grid
     from autodiff_cli.render.rows import GradientTable
 
-    ranges = {name: read_range(name, value) for name, value in given.items() if ":" in value}
+    ranges = {name: read_range(name, value) for name, value in value_texts.items() if ":" in value}
     count = math.prod(value_range.count for value_range in ranges.values())
     if count > MAX_POINTS:
         raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
-    formula = inputs.read_formula(context, text, given)
-    fixed = {name: value for name, value in given.items() if name not in ranges}
+    formula = inputs.read_formula(context, text, value_texts)
+    fixed = {name: value for name, value in value_texts.items() if name not in ranges}
     blocks = ((columns, None) for columns in grid(ranges))
     gradients, accuracy = _row_computations(context, formula, [*ranges], fixed, wrt)
     gradients.point_count = count
@@ -411,7 +411,7 @@ def _points_of_grid(
 
 
 def _points_of_file(
-    context: typer.Context, text: str, given: Mapping[str, str], path: str, wrt: str | None, digits: int | None
+    context: typer.Context, text: str, value_texts: Mapping[str, str], path: str, wrt: str | None, digits: int | None
 ) -> GradientTable:
     """Return the table of results at the rows of a file."""
     from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
@@ -419,10 +419,10 @@ def _points_of_file(
 
     with errors_as_bad_input():
         file = open_data_file(path, Call.of(context).environment, once=True)
-        formula = inputs.read_formula(context, text, given, file.names)
+        formula = inputs.read_formula(context, text, value_texts, file.names)
         columns = [variable for variable in formula.variables if variable in file.names]
-        _check_columns(file, columns, given, formula)
-        gradients, accuracy = _row_computations(context, formula, columns, given, wrt)
+        _check_columns(file, columns, value_texts, formula)
+        gradients, accuracy = _row_computations(context, formula, columns, value_texts, wrt)
         table = GradientTable(gradients, file.header, _file_blocks(file, columns), digits, accuracy)
         if name_clashes := [name for name in table.result_columns if name in file.names]:
             raise BadInput(
@@ -488,7 +488,7 @@ def read_range(name: str, text: str) -> Range:
     return Range(ends[0], ends[1], int(parts[2]))
 
 
-def _check_columns(file: DataFile, columns: Sequence[str], given: Mapping[str, str], formula: Formula) -> None:
+def _check_columns(file: DataFile, columns: Sequence[str], value_texts: Mapping[str, str], formula: Formula) -> None:
     """Raise BadInput if no column is a variable, or a column also has a value."""
     if not columns:
         variables = format_names(formula.variables, "`") or "it has none"
@@ -497,5 +497,5 @@ def _check_columns(file: DataFile, columns: Sequence[str], given: Mapping[str, s
             f"the columns are {format_names(file.names)}"
         )
     for column in columns:
-        if column in given:
+        if column in value_texts:
             raise BadInput(f"`{column}` is a column of {file.name}, so it takes no value: leave --{column} out")

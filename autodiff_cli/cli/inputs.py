@@ -94,23 +94,23 @@ def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_formula(
-    context: typer.Context, text: str, given: Iterable[str], columns: Iterable[str] = (), notes: bool = True
+    context: typer.Context, text: str, names_with_values: Iterable[str], columns: Iterable[str] = (), notes: bool = True
 ) -> Formula:
-    """Parse an expression whose variables `given` have values.
+    """Parse an expression whose variables `names_with_values` have values.
 
     A given name that is also a constant of the language (`e`) is a variable.
 
     Args:
         context: Typer's context of the command.
         text: the text of the expression.
-        given: the variables that have values.
+        names_with_values: the variables that have values.
         columns: further names that replace constants; the expression need not contain them.
         notes: whether to print notes about the text.
 
     Raises:
         ExpressionError: for a text that is not an expression, and for a given name that it does not contain.
     """
-    names = [*given]
+    names = [*names_with_values]
     expression = parse(text, [*names, *columns])
     for name in names:
         if name not in expression.leaves:
@@ -126,20 +126,20 @@ def read_formula(
     return expression
 
 
-def _joined_names_error(leaf: str, given: Collection[str]) -> UnknownNameError | None:
+def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> UnknownNameError | None:
     """Return the error for a name that is made of names with values, such as `xy` if `x` and `y` have values.
 
     Returns None for another name.
     """
-    if leaf in given:
+    if leaf in names_with_values:
         return None
-    if leaf.endswith("ᵀ") and leaf[:-1] in given:
+    if leaf.endswith("ᵀ") and leaf[:-1] in names_with_values:
         words = f"`{leaf}` is one name; to transpose, call a function"
         return UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
     parts: list[str] = []
     rest = leaf
     while rest:
-        part = max((name for name in given if name and rest.startswith(name)), key=len, default=None)
+        part = max((name for name in names_with_values if name and rest.startswith(name)), key=len, default=None)
         if part is None:
             return None
         parts.append(part)
@@ -168,62 +168,64 @@ def unknown_name_error(
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}")
     options = [option for parameter in context.command.params for option in parameter.opts if option.startswith("-")]
-    known = [*names]
-    only = f", only {format_names(known, '`')}" if known else ""
+    valid_names = [*names]
+    only = f", only {format_names(valid_names, '`')}" if valid_names else ""
     return UnknownNameError(f"{message}{only}; there is no option --{name}", suggestion=close_option(name, options))
 
 
-def trace_at(context: typer.Context, expression: Formula, given: Mapping[str, str], wrt: Iterable[str]) -> Trace:
+def trace_at(context: typer.Context, expression: Formula, value_texts: Mapping[str, str], wrt: Iterable[str]) -> Trace:
     """Trace both passes over an expression at the values given on the command line.
 
     Raises:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    return trace(expression, read_point(context, expression, given), wrt, unrepresentable_values(expression, given))
+    return trace(
+        expression, read_point(context, expression, value_texts), wrt, unrepresentable_values(expression, value_texts)
+    )
 
 
-def read_point(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
+def read_point(context: typer.Context, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the value of every variable.
 
     Raises:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    check_all_have_values(context, expression, given)
-    values = constant_values(given)
+    check_all_have_values(context, expression, value_texts)
+    values = constant_values(value_texts)
     return {name: values[name] for name in expression.variables}
 
 
-def unrepresentable_values(expression: Formula, given: Mapping[str, str]) -> dict[str, Any]:
+def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the exact values of those variables whose value no float represents, such as `1e-400`."""
-    found = {
-        name: exact_if_unrepresentable(constant_expression(f"`{name}`", given[name]))
+    exact_values = {
+        name: exact_if_unrepresentable(constant_expression(f"`{name}`", value_texts[name]))
         for name in expression.variables
-        if name in given
+        if name in value_texts
     }
-    return {name: number for name, number in found.items() if number is not None}
+    return {name: number for name, number in exact_values.items() if number is not None}
 
 
-def value_graphs(context: typer.Context, expression: Formula, given: Mapping[str, str]) -> dict[str, Node]:
+def value_graphs(context: typer.Context, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Node]:
     """Return the value of every variable as a constant graph, for evaluation with more digits than a float has.
 
     Raises:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    check_all_have_values(context, expression, given)
-    return {name: constant_expression(f"`{name}`", given[name]).output for name in expression.variables}
+    check_all_have_values(context, expression, value_texts)
+    return {name: constant_expression(f"`{name}`", value_texts[name]).output for name in expression.variables}
 
 
-def split_uncertainties(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_uncertainties(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Split values with standard errors (`2+-0.1`, `2±0.1`) into the values and the errors, by variable.
 
     Raises:
         BadInput: for a text that is not a value and an error.
     """
     values, errors = {}, {}
-    for name, text in given.items():
+    for name, text in texts.items():
         value, *rest = _PLUS_MINUS.split(text)
         if rest:
             if len(rest) > 1 or not value.strip() or not rest[0].strip() or value.count("[") > value.count("]"):
@@ -242,10 +244,10 @@ def split_interval(text: str) -> tuple[str, str] | None:
     return (low, high) if dots else None
 
 
-def check_single_values(given: Mapping[str, str], command: str) -> None:
+def check_single_values(value_texts: Mapping[str, str], command: str) -> None:
     """Raise BadInput for a range, an interval or a value with an error, which only `grad` accepts."""
-    errors = split_uncertainties(given)[1]
-    for name, text in given.items():
+    errors = split_uncertainties(value_texts)[1]
+    for name, text in value_texts.items():
         if ":" in text or name in errors or split_interval(text):
             kind = "a value with an error" if name in errors else "an interval" if split_interval(text) else "a range"
             raise BadInput(
@@ -262,9 +264,11 @@ def check_all_have_values(context: typer.Context, expression: Formula, given: Co
     if missing:
         from autodiff_cli.render.gradient import example_value
 
-        known = given if isinstance(given, Mapping) and not expression.is_scalar else {}
-        read = {name: constant_value(f"`{name}`", x) if isinstance(x, str) else x for name, x in known.items()}
-        given_shapes = {name: getattr(x, "shape", ()) for name, x in read.items()}
+        known_texts = given if isinstance(given, Mapping) and not expression.is_scalar else {}
+        known_values = {
+            name: constant_value(f"`{name}`", x) if isinstance(x, str) else x for name, x in known_texts.items()
+        }
+        given_shapes = {name: getattr(x, "shape", ()) for name, x in known_values.items()}
         expression.check_no_arrays(given_shapes)
         shapes = expression.example_shapes_given(given_shapes)
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
@@ -310,7 +314,7 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
     return wanted
 
 
-def _read_utf8(what: str, read: Callable[[], str]) -> str:
+def _read_utf8(source_name: str, read: Callable[[], str]) -> str:
     """Return the text that `read` reads, without a byte-order mark and trailing space.
 
     Raises:
@@ -319,7 +323,7 @@ def _read_utf8(what: str, read: Callable[[], str]) -> str:
     try:
         return read().removeprefix("\ufeff").rstrip()
     except UnicodeDecodeError as error:
-        raise BadInput(f"{what} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise BadInput(f"{source_name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInput(f"cannot read {what}: {reason}") from error
+        raise BadInput(f"cannot read {source_name}: {reason}") from error

@@ -146,13 +146,13 @@ def check(
     from autodiff_cli.render.verification import check_report
 
     call = Call.of(context)
-    given = merge_assignments(call.values, assignments or ())
-    inputs.check_single_values(given, "check")
-    formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), given)
+    value_texts = merge_assignments(call.values, assignments or ())
+    inputs.check_single_values(value_texts, "check")
+    formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), value_texts)
     names = inputs.select_variables(formula, wrt)
     if not names:
         raise BadInput("nothing to check: the expression has no variables")
-    gradient_check = check_gradient(formula, inputs.value_graphs(context, formula, given), names)
+    gradient_check = check_gradient(formula, inputs.value_graphs(context, formula, value_texts), names)
     reference = None
     if against is not None:
         from autodiff_cli.export.languages import framework_gradient

@@ -87,16 +87,16 @@ def predict(
         level = None if interval is None else check_confidence_level(interval)
         fit = load(model)
         file = open_data_files(data, environment, reading, fit.origin_datetimes())
-        wanted = PredictionRequest(level, probabilities, residuals)
-        numbers, labels = _needed_columns(fit, file, wanted)
+        request = PredictionRequest(level, probabilities, residuals)
+        numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
         streaming_reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))
         chunks: Callable[[], Iterable[PredictionColumns]]
         if streaming_reason is None:
             table, columns = _read_columns(file, numbers, labels, drop_missing)
-            chunks = MemoryPredictions(fit, columns, wanted).iter_chunks
+            chunks = MemoryPredictions(fit, columns, request).iter_chunks
         else:
-            streamed = StreamedPredictions(fit, file, numbers, labels, wanted, streaming_reason)
+            streamed = StreamedPredictions(fit, file, numbers, labels, request, streaming_reason)
             table, chunks = Table({}, streamed.rows), streamed.iter_chunks
         count, names, note = 0, [""], ""
         for chunk in chunks():  # errors in the data appear before anything is written
@@ -118,20 +118,20 @@ def predict(
     return Output(report, json, path=output)
 
 
-def _needed_columns(fit: FittedModel, file: DataSource, wanted: PredictionRequest) -> tuple[set[str], list[str]]:
+def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionRequest) -> tuple[set[str], list[str]]:
     """Return the columns that are needed: those with numbers, and those with labels.
 
     Raises:
         BadInput: if the file lacks one of them.
     """
-    needed = fit.columns if wanted.residuals else fit.predictors
+    needed = fit.columns if request.residuals else fit.predictors
     missing_names = [name for name in needed if name not in file.names]
     if missing_names:
         who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
         missing, existing = format_names(missing_names, "`"), format_names(file.names)
         raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
     weighing = fit.terms.weighting_column
-    names = {*needed, weighing} if wanted.level is not None and weighing in file.names else {*needed}
+    names = {*needed, weighing} if request.level is not None and weighing in file.names else {*needed}
     labelled = [name for name in fit.label_columns if name in names]
     return names - {*labelled}, labelled
 
@@ -153,8 +153,8 @@ def _read_columns(
         table, labels = load_with_labels(file, numbers, texts, drop_missing)
         return table, {**table.columns, **labels}
     count = sum(map(len, file.iter_rows()))
-    alike = Table({"": np.zeros(count)}, count)
-    return alike, alike.columns
+    empty_table = Table({"": np.zeros(count)}, count)
+    return empty_table, empty_table.columns
 
 
 def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
@@ -167,9 +167,9 @@ def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
 
     with errors_as_bad_input():
         count = sum(map(len, file.iter_rows()))
-    read = table.rows + table.dropped
-    if count != read:
-        raise BadInput(f"{file.name}: it has {read} or {count} rows, depending on how quotes are parsed")
+    parsed_count = table.rows + table.dropped
+    if count != parsed_count:
+        raise BadInput(f"{file.name}: it has {parsed_count} or {count} rows, depending on how quotes are parsed")
     return file.iter_rows() if table.row_mask is None else filter_rows(file.iter_rows(), table.row_mask)
 
 

@@ -61,16 +61,16 @@ def _listen(port: int) -> socket.socket:
     Raises:
         BadInput: if the port is in use or not allowed.
     """
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((_HOST, port))
-        found.listen()
+        listener.bind((_HOST, port))
+        listener.listen()
     except OSError as error:
-        found.close()
+        listener.close()
         reason = (error.strerror or str(error)).lower()
         raise BadInput(f"--port {port}: {reason}; use --port 0 for a free port") from error
-    return found
+    return listener
 
 
 def _serve_forever(listener: socket.socket, port: int) -> None:

@@ -200,9 +200,9 @@ def with_option_records(declared: Mapping[str, Any], **records: type[Any]) -> Ca
     return decorated
 
 
-def _pop_fields(given: dict[str, Any], record: type[Any], declared: Collection[str]) -> dict[str, Any]:
+def _pop_fields(arguments: dict[str, Any], record: type[Any], declared: Collection[str]) -> dict[str, Any]:
     """Remove the options of a record from all options, and return them."""
-    return {field.name: given.pop(field.name) for field in dataclasses.fields(record) if field.name in declared}
+    return {field.name: arguments.pop(field.name) for field in dataclasses.fields(record) if field.name in declared}
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -69,19 +69,19 @@ def decode_keys(data: bytes, is_all: bool) -> tuple[list[Key], bytes]:
     Returns:
         The keys, and the bytes of an incomplete key at the end.
     """
-    found = []
-    place = 0
-    while place < len(data):
-        if _INCOMPLETE_CODE.match(data, place) and not is_all:
+    keys = []
+    position = 0
+    while position < len(data):
+        if _INCOMPLETE_CODE.match(data, position) and not is_all:
             break
-        code = _CODE.match(data, place)
+        code = _CODE.match(data, position)
         if code is None:  # an incomplete sequence at the end of the input
-            found.append(_KEY_BY_CODE.get(data[place:]))
-            place = len(data)
+            keys.append(_KEY_BY_CODE.get(data[position:]))
+            position = len(data)
         else:
-            found.append(_KEY_BY_CODE.get(_MODIFIED_KEY.sub(b"\x1b[\\1", code[0])))
-            place = code.end()
-    return [key for key in found if key is not None], data[place:]
+            keys.append(_KEY_BY_CODE.get(_MODIFIED_KEY.sub(b"\x1b[\\1", code[0])))
+            position = code.end()
+    return [key for key in keys if key is not None], data[position:]
 
 
 class Terminal:
@@ -147,9 +147,9 @@ class Terminal:
             data = self._read() if ready else b""
             if ready and not data:
                 return [Key.QUIT]
-            found, self._pending = decode_keys(self._pending + data, is_all=not ready)
-            if found:
-                return found
+            keys, self._pending = decode_keys(self._pending + data, is_all=not ready)
+            if keys:
+                return keys
 
     def _read(self) -> bytes:
         try:

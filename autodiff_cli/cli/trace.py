@@ -227,35 +227,37 @@ def trace(
         raise BadInput("--exercise writes HTML in reverse mode: use -o sheet.html or --format html")
     if step and (views.is_any or json or format_ is not None or output is not None):
         raise BadInput("--step cannot be combined with --paths, --tape, --mode forward, --format, --json or -o")
-    given = merge_assignments(Call.of(context).values, assignments or ())
-    inputs.check_single_values(given, "trace")
+    value_texts = merge_assignments(Call.of(context).values, assignments or ())
+    inputs.check_single_values(value_texts, "trace")
     row_request = RowRequest(data or [], row, loss, reading)
-    traced = _trace(context, expression, row_request, given, wrt)
-    if step and step_through(environment, traced, digits, is_input_read=expression == "-"):
+    trace_record = _trace(context, expression, row_request, value_texts, wrt)
+    if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
     if format_name is Format.LATEX:
-        return Output(_worked_solution_report(traced, digits), json, path=output)
+        return Output(_worked_solution_report(trace_record, digits), json, path=output)
     if format_name not in _DRAWINGS:
-        return Output(_report(traced, views, digits), format_name is Format.JSON, path=output)
+        return Output(_report(trace_record, views, digits), format_name is Format.JSON, path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
-        _check_variable(option, name, traced.expression.leaves)
+        _check_variable(option, name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
 
-    seed = _seed_variable(traced) if views.forward else None
+    seed = _seed_variable(trace_record) if views.forward else None
     report = _drawing_report(
-        format_name, traced, View(highlight, only, hide_constants, fold, find), digits, seed, exercise
+        format_name, trace_record, View(highlight, only, hide_constants, fold, find), digits, seed, exercise
     )
     return Output(report, json, path=output)
 
 
-def _trace(context: typer.Context, expression: str, row: RowRequest, given: dict[str, str], wrt: str | None) -> Trace:
+def _trace(
+    context: typer.Context, expression: str, row: RowRequest, value_texts: dict[str, str], wrt: str | None
+) -> Trace:
     """Return the trace of an expression, or of the loss of a row of data."""
     from autodiff_cli.cli import inputs
 
     if row.is_complete:
-        return trace_row(context, expression, row, given, wrt)
-    formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), given)
-    return inputs.trace_at(context, formula, given, inputs.select_variables(formula, wrt))
+        return trace_row(context, expression, row, value_texts, wrt)
+    formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), value_texts)
+    return inputs.trace_at(context, formula, value_texts, inputs.select_variables(formula, wrt))
 
 
 def _select_format(requested: Format | None, json: bool, output: str | None) -> Format:
@@ -278,12 +280,12 @@ def _check_variable(option: str, name: str | None, names: Collection[str]) -> No
         )
 
 
-def _report(traced: Trace, views: ViewRequest, digits: int | None) -> Report:
+def _report(trace: Trace, views: ViewRequest, digits: int | None) -> Report:
     """Return the report: the requested views, else the steps; as JSON both."""
     from autodiff_cli.render.report import combine_reports
     from autodiff_cli.render.trace import trace_report
 
-    steps, view_reports = trace_report(traced, digits), [*_view_reports(traced, views, digits)]
+    steps, view_reports = trace_report(trace, digits), [*_view_reports(trace, views, digits)]
     return (
         combine_reports(steps, *view_reports)._replace(write=combine_reports(*view_reports, gap=True).write)
         if view_reports
@@ -291,45 +293,45 @@ def _report(traced: Trace, views: ViewRequest, digits: int | None) -> Report:
     )
 
 
-def _view_reports(traced: Trace, views: ViewRequest, digits: int | None) -> Iterator[Report]:
+def _view_reports(trace: Trace, views: ViewRequest, digits: int | None) -> Iterator[Report]:
     """Yield the reports of the requested views, in the order in which they are shown."""
     if views.forward:
-        yield _forward_mode_report(traced, views, digits)
+        yield _forward_mode_report(trace, views, digits)
     if views.paths is not None:
-        yield _paths_report(traced, views, digits)
+        yield _paths_report(trace, views, digits)
     if views.tape:
         from autodiff_cli.explain.views import tape_record
         from autodiff_cli.render.trace import tape_report
 
-        yield tape_report(tape_record(traced), digits)
+        yield tape_report(tape_record(trace), digits)
 
 
-def _paths_report(traced: Trace, views: ViewRequest, digits: int | None) -> Report:
+def _paths_report(trace: Trace, views: ViewRequest, digits: int | None) -> Report:
     from autodiff_cli.explain.views import PathNetwork
     from autodiff_cli.render.trace import paths_report
 
     name = canonical_name(views.paths or "")
     if name:
-        _check_variable("--paths", name, traced.expression.leaves)
-        if name not in traced.wrt:
+        _check_variable("--paths", name, trace.expression.leaves)
+        if name not in trace.wrt:
             raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
-    network = PathNetwork(traced)
-    paths = [network.from_variable(name, views.limit) for name in ([name] if name else traced.wrt)]
-    return paths_report(traced, paths, digits)
+    network = PathNetwork(trace)
+    paths = [network.from_variable(name, views.limit) for name in ([name] if name else trace.wrt)]
+    return paths_report(trace, paths, digits)
 
 
-def _seed_variable(traced: Trace) -> str:
+def _seed_variable(trace: Trace) -> str:
     """Return the variable that forward mode differentiates with respect to: the first one.
 
     Raises:
         BadInput: if there is no variable.
     """
-    if not traced.wrt:
+    if not trace.wrt:
         raise BadInput("--mode forward needs a variable, and the expression has none")
-    return traced.wrt[0]
+    return trace.wrt[0]
 
 
-def _forward_mode_report(traced: Trace, views: ViewRequest, digits: int | None) -> Report:
+def _forward_mode_report(trace: Trace, views: ViewRequest, digits: int | None) -> Report:
     """Return the report of forward mode: for the first variable or those of `--wrt` as text, for all as JSON.
 
     The arithmetic of the passes is compared for all variables.
@@ -338,20 +340,20 @@ def _forward_mode_report(traced: Trace, views: ViewRequest, digits: int | None) 
     from autodiff_cli.explain.views import forward_mode
     from autodiff_cli.render.trace import forward_mode_report
 
-    _seed_variable(traced)
-    full_trace = trace_formula(traced.expression, traced.point)
-    shown = traced.wrt if views.wrt is not None else traced.wrt[:1]
-    return forward_mode_report(lambda name: forward_mode(full_trace, name), traced.wrt, shown, digits)
+    _seed_variable(trace)
+    full_trace = trace_formula(trace.expression, trace.point)
+    shown_variables = trace.wrt if views.wrt is not None else trace.wrt[:1]
+    return forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown_variables, digits)
 
 
-def _worked_solution_report(traced: Trace, digits: int | None) -> Report:
+def _worked_solution_report(trace: Trace, digits: int | None) -> Report:
     """Return the report of a worked solution in LaTeX."""
     from autodiff_cli.render.report import Report
     from autodiff_cli.render.solution import worked_solution
     from autodiff_cli.render.trace import trace_document
 
-    text = worked_solution(traced, digits)
-    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(traced)], is_data=True)
+    text = worked_solution(trace, digits)
+    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(trace)], is_data=True)
 
 
 def _write_text(paper: Paper, text: str) -> None:
@@ -359,7 +361,7 @@ def _write_text(paper: Paper, text: str) -> None:
 
 
 def _drawing_report(
-    format_name: Format, traced: Trace, view: View, digits: int | None, seed: str | None, exercise: bool
+    format_name: Format, trace: Trace, view: View, digits: int | None, seed: str | None, exercise: bool
 ) -> Report:
     """Return the report of a drawing, of a page (in forward mode for the variable `seed`), or of an exercise sheet.
 
@@ -374,28 +376,28 @@ def _drawing_report(
     from autodiff_cli.render.report import Report
     from autodiff_cli.render.trace import trace_document
 
-    graph, show = drawing.build_drawing(traced, view), number_formats(digits)[1]
+    graph, show = drawing.build_drawing(trace, view), number_formats(digits)[1]
     if not graph.boxes:
-        raise _empty_drawing_error(traced, view)
+        raise _empty_drawing_error(trace, view)
     writers = {
         Format.MERMAID: lambda: drawing.to_mermaid(graph, show),
         Format.DOT: lambda: drawing.to_dot(graph, show),
         Format.SVG: lambda: drawing.to_svg(graph, show),
-        Format.HTML: lambda: exercise_sheet(traced, view, digits) if exercise else to_html(traced, view, digits, seed),
+        Format.HTML: lambda: exercise_sheet(trace, view, digits) if exercise else to_html(trace, view, digits, seed),
     }
     try:
         text = writers[format_name]()
     except GraphTooLargeError as error:
         hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
-    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(traced)], is_data=True)
+    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(trace)], is_data=True)
 
 
-def _empty_drawing_error(traced: Trace, view: View) -> BadInput:
+def _empty_drawing_error(trace: Trace, view: View) -> BadInput:
     """Return the error for an empty drawing."""
     from autodiff_cli.render import drawing
 
-    graph = drawing.build_drawing(traced, view._replace(find=None))
+    graph = drawing.build_drawing(trace, view._replace(find=None))
     if not graph.boxes:
         return BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
     text = view.find or ""
@@ -448,14 +450,16 @@ class RowRequest(NamedTuple):
         return False
 
 
-def trace_row(context: typer.Context, model: str, of: RowRequest, given: dict[str, str], wrt: str | None) -> Trace:
+def trace_row(
+    context: typer.Context, model: str, of: RowRequest, value_texts: dict[str, str], wrt: str | None
+) -> Trace:
     """Return the trace of the loss at one row of data.
 
     Args:
         context: Typer's context of the command.
         model: a model, or the name of a file that `train --save` wrote.
         of: the row.
-        given: the texts of the values of parameters.
+        value_texts: the texts of the values of parameters.
         wrt: the list of `--wrt`; None for the free parameters.
 
     Raises:
@@ -469,7 +473,7 @@ def trace_row(context: typer.Context, model: str, of: RowRequest, given: dict[st
     if model == "-" and "-" in of.data:
         raise BadInput("MODEL and DATA cannot both be standard input")
     with errors_as_bad_input("choose a row without missing cells"):
-        row = _read_row(context, model, of, given)
+        row = _read_row(context, model, of, value_texts)
     for note in (*row.formula.notes, *row.notes):
         environment.note(f"note: {note}")
     inputs.check_all_have_values(context, row.formula, row.point)
@@ -480,14 +484,14 @@ def trace_row(context: typer.Context, model: str, of: RowRequest, given: dict[st
     )
 
 
-def _read_row(context: typer.Context, model: str, of: RowRequest, given: dict[str, str]) -> TracedRow:
+def _read_row(context: typer.Context, model: str, of: RowRequest, value_texts: dict[str, str]) -> TracedRow:
     from autodiff_cli.cli import inputs
     from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
     from autodiff_cli.training.options import LossOptions
     from autodiff_cli.training.result.fitted_model import load
 
     assert of.number is not None
-    environment, values = Call.of(context).environment, inputs.constant_values(given)
+    environment, values = Call.of(context).environment, inputs.constant_values(value_texts)
     is_fitted = model.endswith(inputs.MODEL_SUFFIX)
     if is_fitted and of.loss is not None:
         raise BadInput(f"--loss {of.loss}: {model} already has the loss of its fit")
@@ -501,12 +505,12 @@ def _read_row(context: typer.Context, model: str, of: RowRequest, given: dict[st
     return dataclasses.replace(row, notes=(*file.notes, *row.notes))
 
 
-def step_through(environment: Environment, traced: Trace, digits: int | None, is_input_read: bool) -> bool:
+def step_through(environment: Environment, trace: Trace, digits: int | None, is_input_read: bool) -> bool:
     """Step through a trace with the keyboard until the user quits.
 
     Args:
         environment: the streams.
-        traced: the trace.
+        trace: the trace.
         digits: the number of digits to show.
         is_input_read: whether the expression came from standard input, which then cannot provide keys.
 
@@ -523,7 +527,7 @@ def step_through(environment: Environment, traced: Trace, digits: int | None, is
         from autodiff_cli.cli.terminal import Terminal
         from autodiff_cli.render.step_view import StepView
 
-        view = StepView(traced, digits, environment.stdout.encoding)
+        view = StepView(trace, digits, environment.stdout.encoding)
         environment.stdout.flush()
         with Terminal(source, environment.stdout.fileno()) as terminal:
             _run(view, terminal, environment)

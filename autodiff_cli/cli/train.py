@@ -644,11 +644,11 @@ def compare(
     environment = call.environment
     if [data, *models].count("-") > 1:
         raise BadInput("only one of DATA and the models can be standard input")
-    given = merge_assignments(call.values, assignments or ())
+    start_texts = merge_assignments(call.values, assignments or ())
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)
-        start = ParameterOptions(inputs.constant_values(given))
+        start = ParameterOptions(inputs.constant_values(start_texts))
         options = Options(start, dataclasses.replace(rows, no_columns=True), losses, method)
         comparison = compare_models(texts, source, options, folds)
     for note in source.notes:

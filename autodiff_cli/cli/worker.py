@@ -51,22 +51,22 @@ def parse_values(text: str) -> dict[str, str]:
     Raises:
         BadInput: for another form, and for a repeated name.
 
-    >>> values_of("x=2, v=[1, 2]; y=pi/4")
+    >>> parse_values("x=2, v=[1, 2]; y=pi/4")
     {'x': '2', 'v': '[1, 2]', 'y': 'pi/4'}
     """
     from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.language.lexer import canonical_name
 
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for part in filter(str.strip, _SEPARATOR.split(text)):
         name, sign, value = part.partition("=")
         if not sign or not name.strip() or not value.strip():
             raise BadInput(f"values have the form x=2, y=3, not `{part.strip()}`")
         name = canonical_name(name.strip().strip("`"))
-        if name in found:
+        if name in texts:
             raise BadInput(f"`{name}` has two values")
-        found[name] = value.strip()
-    return found
+        texts[name] = value.strip()
+    return texts
 
 
 def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
@@ -76,21 +76,21 @@ def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
     from autodiff_cli.expression import parse
     from autodiff_cli.language.errors import UnknownNameError, suggest
 
-    given = parse_values(question["values"])
-    formula = parse(question["formula"], [*given])
-    for name in given:
+    texts = parse_values(question["values"])
+    formula = parse(question["formula"], [*texts])
+    for name in texts:
         if name not in formula.leaves:
             message = f"the expression has no variable `{name}`"
             raise UnknownNameError(message, suggestion=suggest(name, formula.leaves))
-    values = constant_values(given)
-    examples = {name: text for name, text in _example_values(formula, values).items() if name not in given}
+    values = constant_values(texts)
+    examples = {name: text for name, text in _example_values(formula, values).items() if name not in texts}
     values |= constant_values(examples)
     notes = [f"note: {note}" for note in formula.notes]
     if examples:
-        listed = ", ".join(f"{name} = {text}" for name, text in examples.items())
-        notes.append(f"note: example values were used for {listed}")
-    traced = trace(formula, {name: values[name] for name in formula.variables})
-    return _page(traced, question["formula"], question["values"], notes)
+        example_list = ", ".join(f"{name} = {text}" for name, text in examples.items())
+        notes.append(f"note: example values were used for {example_list}")
+    trace_record = trace(formula, {name: values[name] for name in formula.variables})
+    return _page(trace_record, question["formula"], question["values"], notes)
 
 
 def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, str]:
@@ -110,10 +110,10 @@ def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, st
     return {name: example_value(shapes.get(name, ())).strip('"') for name in formula.variables}
 
 
-def _page(traced: Trace, formula: str, values: str, notes: list[str]) -> dict[str, Any]:
+def _page(trace: Trace, formula: str, values: str, notes: list[str]) -> dict[str, Any]:
     from autodiff_cli.render.html_page import served_addition, to_html
 
-    return {"page": to_html(traced, addition=served_addition(formula, values, "\n".join(notes)))}
+    return {"page": to_html(trace, addition=served_addition(formula, values, "\n".join(notes)))}
 
 
 def _fit_report(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:

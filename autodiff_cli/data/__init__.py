@@ -1,8 +1,5 @@
-"""Tables of data: reading files, and writing them as a whole or not at all.
-
-Files that several read at once.
-
-Columns that are larger than memory: read in chunks, again in every pass.
+"""Data: tables in memory, files of many formats, streaming of files that are larger than memory, and atomic writing of
+files.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import itertools
 import math
 import zlib
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -46,15 +47,24 @@ from autodiff_cli.data.table import (
     problem_list,
 )
 
-_READ_BYTES = 1 << 20  # bytes per read while looking for quotes
-_LINE_BLOCK_BYTES = 1 << 21  # bytes of lines that pyarrow parses in one call, on all cores
-MIN_PARALLEL_BYTES = _LINE_BLOCK_BYTES // 8  # bytes: the least for one core, so that threads are worth their cost
+
+@dataclass(frozen=True, slots=True)
+class DelimitedSettings:
+    """How many bytes of delimited text are read and parsed together."""
+
+    quote_read_bytes: int = 1 << 20  # bytes per read while looking for quotes
+    line_block_bytes: int = 1 << 21  # bytes of lines that pyarrow parses in one call, on all cores
+    text_batch_bytes: int = 1 << 22  # bytes of text in one batch of rows
+    stream_block_bytes: int = 1 << 22  # bytes per batch of streamed columns
+    fast_cell_bytes: int = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
+    type_sample_records: int = 1000  # records in which the type of a column is looked for
+
+
+SETTINGS = DelimitedSettings()
+
+
 _LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank
-_TEXT_BATCH_BYTES = 1 << 22  # bytes of text in one batch of rows
 MAX_CELL_CHARS = 1 << 24  # characters; longer cells are the result of an unclosed quote
-_READ_BLOCK_BYTES = 1 << 22  # bytes per batch of streamed columns
-_FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
-_TYPE_SAMPLE_RECORDS = 1000  # records in which the type of a column is looked for
 
 # The default limit of the csv module is too low for text columns. The limit applies to the whole process.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
@@ -121,7 +131,7 @@ class DelimitedText:
         """Return the positions of text columns; see `ColumnFormat.text_positions`."""
         unknown, positions = set(range(len(self.header))), set()
         with contextlib.closing(self._iter_all_records()) as records:
-            for record in itertools.islice(records, _TYPE_SAMPLE_RECORDS):
+            for record in itertools.islice(records, SETTINGS.type_sample_records):
                 for position in [*unknown]:
                     cell = record.cells[position].strip() if position < len(record.cells) else ""
                     if cell in MISSING_VALUES:
@@ -194,7 +204,9 @@ class DelimitedText:
         def read(*, plain: bool) -> dict[str, Any] | None:
             chosen, options = self._arrow_options(positions, texts, plain=plain)
             if plain:
-                options["read_options"].block_size = max(MIN_PARALLEL_BYTES, _FAST_CELL_BYTES * len(self.header))
+                options["read_options"].block_size = max(
+                    SETTINGS.line_block_bytes // 8, SETTINGS.fast_cell_bytes * len(self.header)
+                )
             arrays = {name: GrowingArray(expected) for name in positions}
             with self._source.open_text() as stream:
                 rows = self._row_stream(stream)
@@ -268,7 +280,7 @@ class DelimitedText:
         from pyarrow import csv as pa_csv
 
         chosen, options = self._arrow_options(positions, texts, plain=False)
-        options["read_options"].block_size = _READ_BLOCK_BYTES
+        options["read_options"].block_size = SETTINGS.stream_block_bytes
         with self._source.open_text() as stream:
             quoted: Any = QuoteCountingStream(self._row_stream(stream))
             try:
@@ -455,7 +467,7 @@ def line_blocks(stream: BinaryIO) -> Iterator[memoryview]:
 
     Raises FallbackRequired at a quote.
     """
-    buffer = bytearray(_LINE_BLOCK_BYTES)
+    buffer = bytearray(SETTINGS.line_block_bytes)
     kept_bytes = 0  # bytes at the start of the buffer that belong to an incomplete line
     while count := stream.readinto(memoryview(buffer)[kept_bytes:]):  # type: ignore[attr-defined]
         filled = kept_bytes + count
@@ -479,7 +491,7 @@ def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:
 
 def has_quotes(stream: BinaryIO) -> bool:
     """Return whether a text has quotes."""
-    return any(b'"' in piece for piece in iter(lambda: stream.read(_READ_BYTES), b""))
+    return any(b'"' in piece for piece in iter(lambda: stream.read(SETTINGS.quote_read_bytes), b""))
 
 
 def text_batches(stream: BinaryIO, delimiter: str, width: int) -> Iterator[TextBatch]:
@@ -491,7 +503,7 @@ def text_batches(stream: BinaryIO, delimiter: str, width: int) -> Iterator[TextB
     try:
         with pa_csv.open_csv(
             stream,
-            read_options=pa_csv.ReadOptions(column_names=names, block_size=_TEXT_BATCH_BYTES),
+            read_options=pa_csv.ReadOptions(column_names=names, block_size=SETTINGS.text_batch_bytes),
             parse_options=pa_csv.ParseOptions(delimiter=delimiter, quote_char=False),
             convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())),
         ) as reader:

@@ -202,6 +202,9 @@ def cell_count(cells: int) -> str:
     return "1 cell" if cells == 1 else f"{cells} cells"
 
 
+# --- Dialects of text
+
+
 WHITESPACE = " "  # as a delimiter: any run of blanks and tabs
 DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user sets another mark
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
@@ -379,7 +382,7 @@ def _complete_record(line: bytes, stream: BinaryIO, delimiter: str | None, numbe
         record += addition
         if not addition:
             break
-    raise DataError(f"line {number}: a quote opens in the header and is never closed")
+    raise DataError(f"line {number}: a quote that opens in the header is never closed")
 
 
 def _has_open_quote(record: bytearray, delimiter: str | None) -> bool:
@@ -438,6 +441,9 @@ def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str:
         "." in cell and not _POINT_GROUPED.fullmatch(cell) and parse_number(cell.strip()) is not None for cell in cells
     )
     return "," if not has_points and any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
+
+
+# --- Options of files
 
 
 @dataclass(frozen=True)

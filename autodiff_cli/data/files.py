@@ -39,44 +39,6 @@ from autodiff_cli.data.table import (
 from autodiff_cli.language.errors import format_names, suggest
 from autodiff_cli.language.lexer import canonical_name, quote_name
 
-
-def filter_batches(
-    file: str,
-    batches: Generator[RawBatch],
-    wanted: Collection[str],
-    row_filter: RowFilter | None,
-    note_result: Callable[[int, int, Mapping[str, Sequence[str | None]]], None],
-) -> Generator[ColumnBatch]:
-    """Yield the requested columns of the rows that a filter keeps; of all rows without a filter.
-
-    Args:
-        file: the name of the file.
-        note_result: called at the end with the number of rows kept, the number of all rows, and the texts that occurred
-            in each column that the filter reads.
-    """
-    count = kept_rows = 0
-    texts = set() if row_filter is None else row_filter.text_columns
-    observed: dict[str, dict[str | None, None]] = {name: {} for name in texts}
-    with contextlib.closing(batches):
-        for batch in batches:
-            length = len(next(iter(batch.values())))
-            rows = np.arange(count + 1, count + length + 1)
-            count += length
-            columns = {name: batch[name] for name in wanted}
-            if row_filter is not None:
-                for name in texts:
-                    observed[name] |= dict.fromkeys(batch[name].texts)
-                mask = row_filter.mask({**batch, **{name: batch[name].cells() for name in texts}})
-                rows = rows[mask]
-                columns = {
-                    n: each.filter_rows(mask) if isinstance(each, CodedLabels) else each[mask]
-                    for n, each in columns.items()
-                }
-            kept_rows += len(rows)
-            yield ColumnBatch(file, columns, rows)
-    note_result(kept_rows, count, {name: [*column_texts] for name, column_texts in observed.items()})
-
-
 _BLOCK_ROWS = 10_000  # rows of a block of text
 CellRows: TypeAlias = list[list[str]] | TextBatch
 
@@ -199,7 +161,7 @@ class DataFile:
             DataError: see `Dataset.load`. Missing cells may be left for the caller to handle.
         """
         if not self.column_positions(wanted):
-            raise DataError(f"{self.name}: the model uses none of its columns ({format_names(self.names)})")
+            raise DataError(f"{self.name}: the model uses none of its columns, which are {format_names(self.names)}")
         if self._row_filter is None:
             columns = self.format.read_columns(self.column_positions(wanted), drop_missing, texts, self.parsers)
             return RawColumns(columns, range(1, len(next(iter(columns.values()))) + 1))
@@ -264,7 +226,7 @@ class DataFile:
             FallbackRequired: if the file has to be parsed cell by cell.
         """
         if not self.column_positions(wanted):
-            raise DataError(f"{self.name}: the model uses none of its columns ({format_names(self.names)})")
+            raise DataError(f"{self.name}: the model uses none of its columns, which are {format_names(self.names)}")
         row_filter = self._row_filter
         filter_columns = set() if row_filter is None else {*row_filter.text_columns, *row_filter.numeric_columns}
         text_columns = texts if row_filter is None else {*texts, *row_filter.text_columns}
@@ -331,9 +293,8 @@ class DataFile:
         """
         missing = [name for name in wanted if name not in self.names]
         if missing:
-            raise DataError(
-                f"{self.name}: there is no column {format_names(missing, '`')} ({format_names(self.names)})"
-            )
+            columns = f"the columns are {format_names(self.names)}"
+            raise DataError(f"{self.name}: there is no column {format_names(missing, '`')}; {columns}")
         positions, count = self.column_positions(wanted), 0
         records: Iterator[Record] = self.format.iter_records()
         if self._row_filter is not None:
@@ -433,6 +394,43 @@ def filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterator
         )
 
 
+def filter_batches(
+    file: str,
+    batches: Generator[RawBatch],
+    wanted: Collection[str],
+    row_filter: RowFilter | None,
+    note_result: Callable[[int, int, Mapping[str, Sequence[str | None]]], None],
+) -> Generator[ColumnBatch]:
+    """Yield the requested columns of the rows that a filter keeps; of all rows without a filter.
+
+    Args:
+        file: the name of the file.
+        note_result: called at the end with the number of rows kept, the number of all rows, and the texts that occurred
+            in each column that the filter reads.
+    """
+    count = kept_rows = 0
+    texts = set() if row_filter is None else row_filter.text_columns
+    observed: dict[str, dict[str | None, None]] = {name: {} for name in texts}
+    with contextlib.closing(batches):
+        for batch in batches:
+            length = len(next(iter(batch.values())))
+            rows = np.arange(count + 1, count + length + 1)
+            count += length
+            columns = {name: batch[name] for name in wanted}
+            if row_filter is not None:
+                for name in texts:
+                    observed[name] |= dict.fromkeys(batch[name].texts)
+                mask = row_filter.mask({**batch, **{name: batch[name].cells() for name in texts}})
+                rows = rows[mask]
+                columns = {
+                    n: each.filter_rows(mask) if isinstance(each, CodedLabels) else each[mask]
+                    for n, each in columns.items()
+                }
+            kept_rows += len(rows)
+            yield ColumnBatch(file, columns, rows)
+    note_result(kept_rows, count, {name: [*column_texts] for name, column_texts in observed.items()})
+
+
 class _ReadableColumns(Protocol):
     """A file, or several, with named columns."""
 
@@ -450,6 +448,9 @@ def load_table(file: _ReadableColumns, wanted: Collection[str], drop_missing: bo
     return as_table(
         file.read({*wanted, *texts}, drop_missing=drop_missing, texts=texts), drop_missing, labels, f"{file.name}: "
     )
+
+
+# --- Several files
 
 
 _WILDCARDS = frozenset("*?[")

@@ -12,6 +12,7 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, cast
 
@@ -30,13 +31,121 @@ from autodiff_cli.data.table import (
     format_numbers,
 )
 
-_JSON_BLOCK_BYTES = 1 << 22  # bytes of lines that are parsed together
-_CHUNK_ROWS = 1 << 18  # rows that are converted together, so that a file is never in memory twice
-_TEXT_CHUNK_ROWS = 1 << 15  # rows that are converted to text together: text takes several times the memory
-_MAX_TYPE_CHARS = 60  # characters of the name of a type in a message
-_MAX_JSON_DEPTH = 100  # levels: values are numbers or texts, and deeper nesting could overflow the stack
+
+class ColumnFormat(Protocol):
+    """A file format of named columns."""
+
+    @property
+    def title(self) -> str:
+        """The name of the format."""
+
+    @property
+    def header(self) -> Sequence[str]:
+        """The names of the columns as the file has them."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences on how the file was interpreted, as far as that was detected."""
+
+    @property
+    def options(self) -> Sequence[str]:
+        """The command-line options that request the same interpretation explicitly."""
+
+    @property
+    def divisible_range(self) -> tuple[int, int] | None:
+        """The range of positions (bytes or row groups) of the rows, if parts of it can be read separately; else
+        None.
+        """
+
+    def restrict(self, begin: int, end: int) -> None:
+        """Restrict `read_columns` to the rows that begin in a part of the divisible range.
+
+        Raises FallbackRequired if these cannot be determined.
+        """
+
+    def new_parser(self) -> CellParser:
+        """Return a parser for the cells of a column."""
+
+    def text_positions(self) -> Collection[int]:
+        """Return the positions of text columns: those whose first cell that is not missing is not a number."""
+
+    def read_columns(
+        self,
+        positions: Mapping[str, int],
+        drop_missing: bool,
+        texts: Collection[str],
+        parsers: Mapping[str, CellParser],
+    ) -> dict[str, Any]:
+        """Return columns of all rows: floats with nan for missing cells, and texts with None.
+
+        Args:
+            positions: the position of each column, by its new name.
+            drop_missing: accept missing cells.
+            texts: the names of the columns that are read as text.
+            parsers: the parser of each column, which records its kind.
+
+        Raises:
+            DataError: for cells that are not numbers, and for missing cells unless `drop_missing`, if their location is
+                known.
+        """
+
+    def iter_batches(
+        self,
+        positions: Mapping[str, int],
+        drop_missing: bool,
+        texts: Collection[str],
+        parsers: Mapping[str, CellParser],
+        size: int,
+        cell_by_cell: bool,
+    ) -> Generator[RawBatch]:
+        """Yield columns of some rows at a time, with texts as `CodedLabels`; see `read_columns`.
+
+        Args:
+            size: the approximate number of rows of a batch, if the file does not determine it.
+            cell_by_cell: parse cell by cell, if the format has a faster way.
+
+        Raises:
+            DataError: for cells that are not numbers.
+            FallbackRequired: if the file has to be parsed cell by cell.
+        """
+
+    def estimate_rows(self) -> int:
+        """Return the number of rows, estimated from the first ones if the file does not state it."""
+
+    @property
+    def is_slow_to_parse(self) -> bool:
+        """Whether parsing takes long because numbers are written as text."""
+
+    def iter_records(self) -> Generator[Record]:
+        """Yield the rows as text with their locations. A single-pass source yields only rows that have not been read
+        yet.
+        """
+
+    def iter_text_batches(self) -> Generator[TextBatch]:
+        """Yield the rows as columns of text, where that is faster than records. Raises FallbackRequired at the first
+        row for which it is impossible.
+        """
+
+
+# --- Formats that pyarrow reads
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowSettings:
+    """How much of a file is read and converted together, and limits of its content."""
+
+    json_block_bytes: int = 1 << 22  # bytes of lines of JSON that are parsed together
+    chunk_rows: int = 1 << 18  # rows that are converted together, so that a file is never in memory twice
+    text_chunk_rows: int = 1 << 15  # rows that are converted to text together: text takes several times the memory
+    column_buffer_bytes: int = 1 << 20  # bytes of a column per read
+    max_type_chars: int = 60  # characters of the name of a type in a message
+    max_json_depth: int = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
+
+
+SETTINGS = ArrowSettings()
+
+
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_COLUMN_BUFFER_BYTES = 1 << 20  # bytes of a column per read
 
 
 class ArrowFormat(abc.ABC):
@@ -156,7 +265,7 @@ class ArrowFormat(abc.ABC):
             return arrow_floats(cells.cast(pa.float64(), safe=False))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             type_ = str(cells.type)
-            type_ = type_ if len(type_) <= _MAX_TYPE_CHARS else f"{type_[: _MAX_TYPE_CHARS - 1]}…"
+            type_ = type_ if len(type_) <= SETTINGS.max_type_chars else f"{type_[: SETTINGS.max_type_chars - 1]}…"
             problem = f"column `{original}` holds values of type {type_}, not numbers"
             raise DataError(f"{self._source.name}: {problem}") from None
 
@@ -167,7 +276,7 @@ class ArrowFormat(abc.ABC):
         if len({*self.header}) < len(self.header):  # names are ambiguous
             raise FallbackRequired
         with self._open_checked() as stream:
-            for table in self._iter_tables(stream, self.header, _TEXT_CHUNK_ROWS):
+            for table in self._iter_tables(stream, self.header, SETTINGS.text_chunk_rows):
                 for batch in table.combine_chunks().to_batches():
                     cells = [_column_as_text(column) for column in batch.columns]
                     yield TextBatch(pa.RecordBatch.from_arrays(cells, names=batch.schema.names))
@@ -178,7 +287,7 @@ class ArrowFormat(abc.ABC):
         with self._open_checked() as stream:
             is_plain = len({*self.header}) == len(self.header)  # otherwise names are ambiguous
             for table in (
-                self._iter_tables(stream, self.header, _CHUNK_ROWS) if is_plain else [self._read_table(stream)]
+                self._iter_tables(stream, self.header, SETTINGS.chunk_rows) if is_plain else [self._read_table(stream)]
             ):
                 columns = [column.to_pylist() for column in table.columns]
                 for cells in zip(*columns, strict=True):
@@ -234,7 +343,7 @@ class Parquet(ArrowFormat):
         return (
             super()._iter_parts(stream, names)
             if self._row_groups is not None
-            else self._iter_tables(stream, names, _CHUNK_ROWS)
+            else self._iter_tables(stream, names, SETTINGS.chunk_rows)
         )
 
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
@@ -243,7 +352,7 @@ class Parquet(ArrowFormat):
 
         groups: dict[str, Any] = {} if self._row_groups is None else {"row_groups": self._row_groups}
         # With a buffer, long row groups are not read as a whole.
-        file = parquet.ParquetFile(stream, buffer_size=_COLUMN_BUFFER_BYTES, pre_buffer=False)
+        file = parquet.ParquetFile(stream, buffer_size=SETTINGS.column_buffer_bytes, pre_buffer=False)
         for batch in file.iter_batches(batch_size=size, columns=list(names), **groups):
             yield pa.Table.from_batches([batch])
 
@@ -272,7 +381,7 @@ class Feather(ArrowFormat):
         return int(file.num_record_batches and file.num_record_batches * file.get_batch(0).num_rows)
 
     def _iter_parts(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
-        return self._iter_tables(stream, names, _CHUNK_ROWS)
+        return self._iter_tables(stream, names, SETTINGS.chunk_rows)
 
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
         import pyarrow as pa
@@ -304,7 +413,7 @@ class JsonLines(ArrowFormat):
             yield stream
 
     def _read_schema(self, stream: BinaryIO) -> Any:
-        content = stream.read(_JSON_BLOCK_BYTES) + stream.readline()
+        content = stream.read(SETTINGS.json_block_bytes) + stream.readline()
         table = self._parse_lines(content, 0)
         if not stream.read(1):
             self._cached_table = table
@@ -322,7 +431,7 @@ class JsonLines(ArrowFormat):
         import pyarrow as pa
 
         lines = 0
-        while content := stream.read(_JSON_BLOCK_BYTES) + stream.readline():
+        while content := stream.read(SETTINGS.json_block_bytes) + stream.readline():
             table = self._parse_lines(content, lines)
             lines += content.count(b"\n")
             for name in names:
@@ -343,14 +452,14 @@ class JsonLines(ArrowFormat):
 
     def _check_depth(self, content: bytes, before: int) -> None:
         """Raise DataError for lines that are nested so deeply that JSON parsers could overflow the stack."""
-        if content.count(b"{") + content.count(b"[") <= content.count(b"\n") + _MAX_JSON_DEPTH:
+        if content.count(b"{") + content.count(b"[") <= content.count(b"\n") + SETTINGS.max_json_depth:
             return
         for number, line in enumerate(content.split(b"\n"), before + 1):
-            if line.count(b"{") + line.count(b"[") > _MAX_JSON_DEPTH:
+            if line.count(b"{") + line.count(b"[") > SETTINGS.max_json_depth:
                 steps = ((mark in b"{[") - (mark in b"}]") for mark in _JSON_STRING.sub(b"", line))
-                if max(itertools.accumulate(steps)) > _MAX_JSON_DEPTH:
+                if max(itertools.accumulate(steps)) > SETTINGS.max_json_depth:
                     raise DataError(
-                        f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels deep"
+                        f"{self._source.name}: line {number}: nested more than {SETTINGS.max_json_depth} levels deep"
                     )
 
     def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
@@ -417,102 +526,10 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     return arrow_floats([None if x is None else (x - origin) / 1e9 for x in nanoseconds])
 
 
-_LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"
+# --- Detection of formats
 
 
-class ColumnFormat(Protocol):
-    """A file format of named columns."""
-
-    @property
-    def title(self) -> str:
-        """The name of the format."""
-
-    @property
-    def header(self) -> Sequence[str]:
-        """The names of the columns as the file has them."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Sentences on how the file was interpreted, as far as that was detected."""
-
-    @property
-    def options(self) -> Sequence[str]:
-        """The command-line options that request the same interpretation explicitly."""
-
-    @property
-    def divisible_range(self) -> tuple[int, int] | None:
-        """The range of positions (bytes or row groups) of the rows, if parts of it can be read separately; else
-        None.
-        """
-
-    def restrict(self, begin: int, end: int) -> None:
-        """Restrict `read_columns` to the rows that begin in a part of the divisible range.
-
-        Raises FallbackRequired if these cannot be determined.
-        """
-
-    def new_parser(self) -> CellParser:
-        """Return a parser for the cells of a column."""
-
-    def text_positions(self) -> Collection[int]:
-        """Return the positions of text columns: those whose first cell that is not missing is not a number."""
-
-    def read_columns(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-    ) -> dict[str, Any]:
-        """Return columns of all rows: floats with nan for missing cells, and texts with None.
-
-        Args:
-            positions: the position of each column, by its new name.
-            drop_missing: accept missing cells.
-            texts: the names of the columns that are read as text.
-            parsers: the parser of each column, which records its kind.
-
-        Raises:
-            DataError: for cells that are not numbers, and for missing cells unless `drop_missing`, if their location is
-                known.
-        """
-
-    def iter_batches(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-        size: int,
-        cell_by_cell: bool,
-    ) -> Generator[RawBatch]:
-        """Yield columns of some rows at a time, with texts as `CodedLabels`; see `read_columns`.
-
-        Args:
-            size: the approximate number of rows of a batch, if the file does not determine it.
-            cell_by_cell: parse cell by cell, if the format has a faster way.
-
-        Raises:
-            DataError: for cells that are not numbers.
-            FallbackRequired: if the file has to be parsed cell by cell.
-        """
-
-    def estimate_rows(self) -> int:
-        """Return the number of rows, estimated from the first ones if the file does not state it."""
-
-    @property
-    def is_slow_to_parse(self) -> bool:
-        """Whether parsing takes long because numbers are written as text."""
-
-    def iter_records(self) -> Generator[Record]:
-        """Yield the rows as text with their locations. A single-pass source yields only rows that have not been read
-        yet.
-        """
-
-    def iter_text_batches(self) -> Generator[TextBatch]:
-        """Yield the rows as columns of text, where that is faster than records. Raises FallbackRequired at the first
-        row for which it is impossible.
-        """
+_LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
 
 
 def detect_format(source: ByteSource, dialect: Dialect) -> ColumnFormat:

@@ -18,6 +18,7 @@ import threading
 import weakref
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -111,9 +112,19 @@ def _ulimit_memory(proc: Path) -> Iterator[int]:
             yield maximum - used_pages * size
 
 
-_SPOOL_READ_BYTES = 1 << 20  # bytes per read: an interrupt is noticed between two reads
-_UNCHECKED_BYTES = 64 << 20  # bytes between two checks of the available memory
-_SPOOL_MEMORY_DIVISOR = 4  # spooled bytes may take 1/4 of the available memory
+# --- Bytes of pipes
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolSettings:
+    """How the bytes of pipes are kept."""
+
+    read_bytes: int = 1 << 20  # bytes per read: an interrupt is noticed between two reads
+    check_bytes: int = 64 << 20  # bytes between two checks of the available memory
+    memory_divisor: int = 4  # bytes in memory may take 1/4 of the available memory
+
+
+SPOOL = SpoolSettings()
 
 
 class SpooledBytes:
@@ -180,20 +191,20 @@ def read_all(stream: BinaryIO, name: str, *, spool_to_disk: bool = False) -> byt
         DataError: if the bytes have to be on disk but no file can be written, and for an endless device.
     """
     if _is_device(stream):
-        typed = stream.read(_UNCHECKED_BYTES)
-        if len(typed) == _UNCHECKED_BYTES:
+        typed = stream.read(SPOOL.check_bytes)
+        if len(typed) == SPOOL.check_bytes:
             raise DataError(f"{name}: this is an endless device, not a data file")
         return typed
     pieces: list[bytes] = []
-    size, next_check = 0, 0 if spool_to_disk else _UNCHECKED_BYTES
-    for piece in iter(lambda: stream.read(_SPOOL_READ_BYTES), b""):
+    size, next_check = 0, 0 if spool_to_disk else SPOOL.check_bytes
+    for piece in iter(lambda: stream.read(SPOOL.read_bytes), b""):
         pieces.append(piece)
         size += len(piece)
         if size > next_check:
             memory = None if spool_to_disk else available_memory()
-            if spool_to_disk or (memory is not None and size > memory // _SPOOL_MEMORY_DIVISOR):
+            if spool_to_disk or (memory is not None and size > memory // SPOOL.memory_divisor):
                 return _spool_to_disk(pieces, stream, name)
-            next_check = size + _UNCHECKED_BYTES
+            next_check = size + SPOOL.check_bytes
     return b"".join(pieces)
 
 
@@ -222,13 +233,16 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledB
     try:
         spool.writelines(pieces)
         pieces.clear()
-        spool.writelines(iter(lambda: stream.read(_SPOOL_READ_BYTES), b""))
+        spool.writelines(iter(lambda: stream.read(SPOOL.read_bytes), b""))
     except OSError as error:
         spool.close()
         raise DataError(
             f"{name}: cannot write the temporary copy that streaming needs: {error.strerror or error}"
         ) from None
     return SpooledBytes(spool, spool.tell())
+
+
+# --- Streams that inspect what they read
 
 
 MAX_LINE_BYTES = 1 << 26  # bytes; longer lines are not data
@@ -301,6 +315,9 @@ class QuoteCountingStream(_MonitoredStream):
 
     def _inspect(self, piece: memoryview) -> None:
         self.count += bytes(piece).count(b'"')
+
+
+# --- Sources of bytes
 
 
 _SAMPLE_BYTES = 1 << 20  # bytes from which the number of lines is estimated

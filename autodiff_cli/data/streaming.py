@@ -174,6 +174,9 @@ class Rechunker:
         return self._buffers[self._turn], self._filled
 
 
+# --- Columns that grow
+
+
 _GROWTH_DIVISOR = 8  # grow by 1/8 more than needed: the system moves pages, so frequent growth is cheap
 
 
@@ -220,6 +223,9 @@ class GrowingArray:
 
 
 _FLOAT_BYTES = np.dtype(np.float64).itemsize
+# --- Decoded columns on disk
+
+
 _HAS_PREADV = hasattr(os, "preadv")  # not on Windows
 
 
@@ -325,6 +331,9 @@ class DecodedColumns:
 
 T = TypeVar("T")
 Chunk: TypeAlias = tuple[dict[str, Array], int]  # buffers by column, and the number of rows at their start
+
+
+# --- Streamed columns
 
 
 @dataclass(frozen=True, slots=True)

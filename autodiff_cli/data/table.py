@@ -138,7 +138,7 @@ class MemoryDataset:
         }
         label_column = None if labels is None else LabelColumn(labels, *label_array(self._data[labels], labels))
         if not columns and label_column is None:
-            raise DataError(f"the model uses no column of the data ({format_names(self.names)})")
+            raise DataError(f"the model uses none of the columns, which are {format_names(self.names)}")
         lengths = {name: len(values) for name, values in columns.items()}
         if label_column is not None:
             lengths[label_column.name] = len(label_column.values)
@@ -424,6 +424,9 @@ def problem_list(problems: Iterable[str], prefix: str) -> str:
     return "\n  ".join([f"{prefix}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest])
 
 
+# --- Rows as text
+
+
 class FallbackRequired(Exception):  # noqa: N818 - it signals a slower path, not an error
     """Raised where a fast reader cannot handle a file, so that its rows have to be parsed one by one."""
 
@@ -498,6 +501,9 @@ def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) 
 
 def _decode_cells(cells: Any) -> list[str]:
     return [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()]
+
+
+# --- Selection of rows
 
 
 class RowFilter:

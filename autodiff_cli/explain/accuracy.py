@@ -8,14 +8,14 @@ floats that stand for the given values.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from autodiff_cli.autodiff.sweeps import ReverseSweep, forward, tangents
-from autodiff_cli.autodiff.taylor import derivatives
+from autodiff_cli.autodiff.sweeps import ReversePass, forward, tangents
 from autodiff_cli.explain.record import NodeWarning, Trace, array_shape
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
@@ -56,33 +56,35 @@ def check_accuracy(trace: Trace) -> list[NodeWarning]:
     """Return the warnings of a trace of numbers, with the correct digits of every inaccurate number."""
     # Arrays that are declared but not used by the output always have derivative 0.
     point = {name: x for name, x in trace.point.items() if not array_shape(x)}
-    found = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
-    doubtful = [*found] if trace.unrepresentable else doubtful_numbers(found, _recomputation(trace))
-    right: dict[str, str] = {}
+    numbers = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
+    doubtful = [*numbers] if trace.unrepresentable else doubtful_numbers(numbers, _recomputation(trace))
+    correct: dict[str, str] = {}
     if doubtful:
-        right = inaccurate_numbers(
-            trace.expression, point, {name: found[name] for name in doubtful}, trace.unrepresentable
+        correct = inaccurate_numbers(
+            trace.expression, point, {name: numbers[name] for name in doubtful}, trace.unrepresentable
         )
-    if any(caveat.kind in ("singular", "domain") for caveat in trace.warnings):
-        right = {name: text for name, text in right.items() if text != "nan"}  # of an edge that floats round across
+    if any(warning.kind in ("singular", "domain") for warning in trace.warnings):
+        correct = {
+            name: text for name, text in correct.items() if text != "nan"
+        }  # rounding may cross the edge of a domain
     warnings = trace.warnings
     if (
-        VALUE not in right
-        and any(caveat.kind == "precision" for caveat in warnings)
+        VALUE not in correct
+        and any(warning.kind == "precision" for warning in warnings)
         and _is_correct_as_written(trace, point)
     ):
-        warnings = [caveat for caveat in warnings if caveat.kind != "precision"]
-    if not right:
+        warnings = [warning for warning in warnings if warning.kind != "precision"]
+    if not correct:
         return warnings  # computing labels takes time, and nothing needs one
-    return add_correct_digits(warnings, right, trace.tape.outputs[0], trace.labels[trace.tape.outputs[0]])
+    return add_correct_digits(warnings, correct, trace.tape.outputs[0], trace.labels[trace.tape.outputs[0]])
 
 
 def exact_if_unrepresentable(value: Formula) -> Any:
     """Return the exact value of a constant formula that is out of the range of floats, such as `1e-400`, else None."""
-    found = value.value()
-    if not value.is_scalar or not isinstance(found, float) or SMALLEST_NORMAL <= abs(found) < math.inf:
+    nearest = value.value()
+    if not value.is_scalar or not isinstance(nearest, float) or SMALLEST_NORMAL <= abs(nearest) < math.inf:
         return None
-    if not doubtful_numbers({VALUE: found}, lambda kind: {VALUE: forward(value.tape, kind, {})[-1]}):
+    if not doubtful_numbers({VALUE: nearest}, lambda kind: {VALUE: forward(value.tape, kind, {})[-1]}):
         return None
     from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
     from autodiff_cli.numbers.ball_arithmetic import is_finite, is_zero, nearest_float
@@ -95,7 +97,7 @@ def exact_if_unrepresentable(value: Formula) -> Any:
         or SMALLEST_NORMAL <= abs(nearest_float(exact)) < math.inf
     ):
         return None
-    return None if _is_near(_as_decimals({VALUE: found})[VALUE], exact) else exact
+    return None if _is_near(_as_decimals({VALUE: nearest})[VALUE], exact) else exact
 
 
 def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
@@ -104,9 +106,9 @@ def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
         from autodiff_cli.numbers.ball_arithmetic import format_shortest
 
         i = trace.tape.index.get(trace.expression.leaves[name], trace.tape.outputs[0])
-        text, taken = format_shortest(exact, SETTINGS.shown_digits), trace.point[name]
+        text, used = format_shortest(exact, SETTINGS.shown_digits), trace.point[name]
         yield NodeWarning(
-            i, "precision", f"{name}: {text} is not representable as a float; {taken:.15g} is used instead"
+            i, "precision", f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
         )
 
 
@@ -126,11 +128,11 @@ def add_correct_digits(
     if not right:
         return [*warnings]
     words = describe_correct_digits(right)
-    told = [k for kind in ("precision", "overflow") for k, caveat in enumerate(warnings) if caveat.kind == kind]
-    if told:
-        k, caveat = told[0], warnings[told[0]]
-        said = caveat._replace(message=f"{caveat.message}; correct: {words}", right={**caveat.right, **right})
-        return [*warnings[:k], said, *warnings[k + 1 :]]
+    candidates = [k for kind in ("precision", "overflow") for k, warning in enumerate(warnings) if warning.kind == kind]
+    if candidates:
+        k, warning = candidates[0], warnings[candidates[0]]
+        amended = warning._replace(message=f"{warning.message}; correct: {words}", right={**warning.right, **right})
+        return [*warnings[:k], amended, *warnings[k + 1 :]]
     message = f"{label}: rounding errors, or the range of floats, make the printed digits inaccurate; correct: {words}"
     return [*warnings, NodeWarning(node, "precision", message, right)]
 
@@ -160,33 +162,33 @@ def _recomputation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
     """Return a function that computes the value and the gradient of a trace with a kind of float."""
     tape = trace.tape
     places = {name: tape.index.get(trace.expression.leaves[name]) for name in trace.wrt}
-    back: ReverseSweep[float] | None = None
+    back: ReversePass[float] | None = None
 
     def compute(kind: Kind[float]) -> Numbers:
         nonlocal back
-        back = back or ReverseSweep(tape, kind)
+        back = back or ReversePass(tape, kind)
         values = forward(tape, kind, trace.point)
-        arrived = back(values, kind.parse_derivative("1"))
-        slopes = {name: None if i is None else arrived[i] for name, i in places.items()}
+        adjoints = back(values, kind.parse_derivative("1"))
+        slopes = {name: None if i is None else adjoints[i] for name, i in places.items()}
         return {VALUE: values[tape.outputs[0]], **{name: 0.0 if x is None else x for name, x in slopes.items()}}
 
     return compute
 
 
-def doubtful_numbers(found: Numbers, compute: Callable[[Kind[float]], Numbers]) -> list[str]:
+def doubtful_numbers(numbers: Numbers, compute: Callable[[Kind[float]], Numbers]) -> list[str]:
     """Return the names of the numbers that may be inaccurate: not finite, or changed by perturbed rounding errors.
 
     Args:
-        found: the numbers as floats give them.
+        numbers: the numbers as floats give them.
         compute: computes the same numbers with a given kind of float.
     """
-    doubtful = dict.fromkeys(name for name, x in found.items() if not math.isfinite(x))
-    for way in PERTURBED_RUNS:
-        moved = compute(start_perturbed_run(way))
+    doubtful = dict.fromkeys(name for name, x in numbers.items() if not math.isfinite(x))
+    for perturbation in PERTURBED_RUNS:
+        perturbed = compute(start_perturbed_run(perturbation))
         if has_undecided_comparison():
-            return [*found]
+            return [*numbers]
         doubtful |= dict.fromkeys(
-            name for name, x in found.items() if not abs(x - moved[name]) <= SETTINGS.tolerance * abs(x)
+            name for name, x in numbers.items() if not abs(x - perturbed[name]) <= SETTINGS.tolerance * abs(x)
         )
     return [*doubtful]
 
@@ -194,7 +196,7 @@ def doubtful_numbers(found: Numbers, compute: Callable[[Kind[float]], Numbers]) 
 def inaccurate_numbers(
     expression: Formula,
     point: Mapping[str, Any],
-    found: Numbers,
+    numbers: Numbers,
     unrepresentable: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the correct digits of those among the value and the gradient that have fewer than 12.
@@ -205,28 +207,28 @@ def inaccurate_numbers(
     Args:
         expression: the formula, of numbers.
         point: a value for every variable.
-        found: the value (`VALUE`) and derivatives (by variable) as floats give them.
+        numbers: the value (`VALUE`) and derivatives (by variable) as floats give them.
         unrepresentable: exact values of variables that no float represents.
     """
     from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
     from autodiff_cli.graph.gradient import gradient_nodes
 
-    names = [name for name in found if name != VALUE]
+    names = [name for name in numbers if name != VALUE]
     slopes = gradient_nodes(expression.output, [expression.leaves[name] for name in names])
-    graphs = {VALUE: expression.output} if VALUE in found else {}
+    graphs = {VALUE: expression.output} if VALUE in numbers else {}
     graphs |= dict(zip(names, slopes, strict=True))
 
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-        chosen = {name: graphs[name] for name in names}
+        selected = {name: graphs[name] for name in names}
         return dict(
             zip(
-                chosen,
-                evaluate_to_digits([*chosen.values()], SETTINGS.shown_digits, leaves=leaves).known_numbers,
+                selected,
+                evaluate_to_digits([*selected.values()], SETTINGS.shown_digits, leaves=leaves).known_numbers,
                 strict=True,
             )
         )
 
-    return correct_digits(found, point, exact, unrepresentable)
+    return correct_digits(numbers, point, exact, unrepresentable)
 
 
 def _is_correct_as_written(trace: Trace, point: Mapping[str, float]) -> bool:
@@ -247,7 +249,7 @@ def _as_decimals(point: Mapping[str, float]) -> dict[str, Any]:
 
 
 def correct_digits(
-    found: Numbers,
+    numbers: Numbers,
     point: Mapping[str, float],
     exact: Callable[[Mapping[str, Any], Iterable[str]], Mapping[str, Any]],
     unrepresentable: Mapping[str, Any] = MappingProxyType({}),
@@ -258,7 +260,7 @@ def correct_digits(
     floats are written as.
 
     Args:
-        found: the numbers as floats give them at `point`, by name.
+        numbers: the numbers as floats give them at `point`, by name.
         point: a value for every variable.
         exact: computes the numbers of some names with proven digits, at fractions or balls by the name of the variable;
             None for a number that it cannot determine.
@@ -266,31 +268,33 @@ def correct_digits(
     """
     from autodiff_cli.numbers.ball_arithmetic import format_shortest, from_float
 
-    at_floats = exact({**{name: from_float(x) for name, x in point.items()}, **unrepresentable}, found)
-    spoilt = {name: number for name, number in at_floats.items() if not _is_correct(found[name], number)}
-    if not spoilt:
+    at_floats = exact({**{name: from_float(x) for name, x in point.items()}, **unrepresentable}, numbers)
+    inaccurate = {name: number for name, number in at_floats.items() if not _is_correct(numbers[name], number)}
+    if not inaccurate:
         return {}
-    at_decimals = exact({**_as_decimals(point), **unrepresentable}, spoilt)
+    at_decimals = exact({**_as_decimals(point), **unrepresentable}, inaccurate)
     return {
         name: UNKNOWN if number is None else format_shortest(number, SETTINGS.shown_digits)
-        for name, number in spoilt.items()
-        if not _is_correct(found[name], at_decimals[name])
+        for name, number in inaccurate.items()
+        if not _is_correct(numbers[name], at_decimals[name])
     }
 
 
-def _is_correct(found: float, exact: Any) -> bool:
+def _is_correct(number: float, exact: Any) -> bool:
     from autodiff_cli.numbers.ball_arithmetic import from_float, is_finite, nearest_float
 
     if exact is None:
         return False
-    if not (is_finite(exact) and math.isfinite(found)):
+    if not (is_finite(exact) and math.isfinite(number)):
         # The sign of an infinity may come from the sign of a zero, which a ball does not have.
         return (
-            not is_finite(exact) and math.isnan(found) == math.isnan(nearest_float(exact)) and not math.isfinite(found)
+            not is_finite(exact)
+            and math.isnan(number) == math.isnan(nearest_float(exact))
+            and not math.isfinite(number)
         )
-    if found == nearest_float(exact) and abs(found) >= SMALLEST_NORMAL:
+    if number == nearest_float(exact) and abs(number) >= SMALLEST_NORMAL:
         return True
-    return _is_near(from_float(found), exact)
+    return _is_near(from_float(number), exact)
 
 
 def _is_near(x: Any, exact: Any) -> bool:
@@ -306,7 +310,7 @@ Computation = Callable[[Kind[Any], Mapping[str, Any]], dict[str, Any]]
 def inaccurate_higher_derivatives(
     formula: Formula,
     point: Mapping[str, float],
-    further: HigherDerivatives,
+    higher_derivatives: HigherDerivatives,
     unrepresentable: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the correct digits of higher derivatives with fewer than 12: `derivative`, `directional`, `hessian.x.y`.
@@ -314,50 +318,59 @@ def inaccurate_higher_derivatives(
     Args:
         formula: the formula, of numbers.
         point: a value for every variable.
-        further: the derivatives as floats give them.
+        higher_derivatives: the derivatives as floats give them.
         unrepresentable: exact values of variables that no float represents.
     """
-    right: dict[str, str] = {}
-    point = {
-        name: x for name, x in point.items() if not array_shape(x)
-    }  # derivatives with respect to arrays that the output does not use are 0
-    for found, compute in _requested_computations(formula, further, point):
-        doubtful = (
-            [*found] if unrepresentable else doubtful_numbers(found, lambda kind, compute=compute: compute(kind, point))
-        )  # type: ignore[misc]
+    correct: dict[str, str] = {}
+    # Derivatives with respect to arrays that the output does not use are 0.
+    point = {name: x for name, x in point.items() if not array_shape(x)}
+    for numbers, compute in _requested_computations(formula, higher_derivatives, point):
+        if unrepresentable:
+            doubtful = [*numbers]
+        else:
+            doubtful = doubtful_numbers(numbers, functools.partial(_compute_at, compute, point))
         if doubtful:
-            chosen = {name: found[name] for name in doubtful}
-            right |= correct_digits(chosen, point, exact_computation(compute), unrepresentable)
-    return right
+            selected = {name: numbers[name] for name in doubtful}
+            correct |= correct_digits(selected, point, exact_computation(compute), unrepresentable)
+    return correct
+
+
+def _compute_at(compute: Computation, point: Mapping[str, float], kind: Kind[float]) -> Numbers:
+    """Return the results of a computation at a point of floats, with a kind of float."""
+    return compute(kind, point)
 
 
 def _requested_computations(
-    formula: Formula, further: HigherDerivatives, names: Collection[str]
+    formula: Formula, higher_derivatives: HigherDerivatives, names: Collection[str]
 ) -> Iterator[tuple[dict[str, float], Computation]]:
-    """Yield the requested derivatives for the variables `names`, each with a function that computes it in any kind of
-    number."""
-    if further.derivative is not None:
-        leaf = formula.leaves[further.variable]
+    """Yield the requested derivatives for the variables `names`, each with a function that computes it.
+
+    The function takes any kind of number.
+    """
+    if higher_derivatives.derivative is not None:
+        leaf = formula.leaves[higher_derivatives.variable]
         tape = Tape((formula.output,), [leaf])
 
-        def of_order(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
-            return {"derivative": derivatives(tape, leaf, kind, point, further.order)[-1]}
+        from autodiff_cli.autodiff.taylor import derivatives
 
-        yield {"derivative": float(further.derivative)}, of_order
-    if further.directional is not None and further.direction is not None:
-        rates = {name: rate for name, rate in further.direction.items() if name in names}
+        def of_order(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
+            return {"derivative": derivatives(tape, leaf, kind, point, higher_derivatives.order)[-1]}
+
+        yield {"derivative": float(higher_derivatives.derivative)}, of_order
+    if higher_derivatives.directional is not None and higher_derivatives.direction is not None:
+        rates = {name: rate for name, rate in higher_derivatives.direction.items() if name in names}
 
         def along(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
             seeds = {name: kind.parse_derivative(repr(float(rate))) for name, rate in rates.items()}
             slope = tangents(formula.tape, kind, forward(formula.tape, kind, point), seeds)[-1]
             return {"directional": kind.parse_constant("0") if slope is None else slope}
 
-        yield {"directional": float(further.directional)}, along
-    if further.hessian is not None:
-        hessian = {row: of for row, of in further.hessian.items() if row in names}
+        yield {"directional": float(higher_derivatives.directional)}, along
+    if higher_derivatives.hessian is not None:
+        hessian = {row: of for row, of in higher_derivatives.hessian.items() if row in names}
         slopes = gradient_nodes(formula.output, [formula.leaves[name] for name in hessian])
-        found = {f"hessian.{row}.{column}": float(of[column]) for row, of in hessian.items() for column in hessian}
-        yield found, second_derivative_computation(dict(zip(hessian, slopes, strict=True)), [*hessian])
+        numbers = {f"hessian.{row}.{column}": float(of[column]) for row, of in hessian.items() for column in hessian}
+        yield numbers, second_derivative_computation(dict(zip(hessian, slopes, strict=True)), [*hessian])
 
 
 def second_derivative_computation(slopes: Mapping[str, Node], columns: Sequence[str]) -> Computation:
@@ -366,13 +379,13 @@ def second_derivative_computation(slopes: Mapping[str, Node], columns: Sequence[
 
     def compute(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
         values, one, nothing = forward(tape, kind, point), kind.parse_derivative("1"), kind.parse_constant("0")
-        found = {}
+        results = {}
         for column in columns:
-            moved = tangents(tape, kind, values, {column: one})
+            column_tangents = tangents(tape, kind, values, {column: one})
             for row, i in zip(slopes, tape.outputs, strict=True):
-                rate = moved[i]
-                found[f"hessian.{row}.{column}"] = nothing if rate is None else rate
-        return found
+                rate = column_tangents[i]
+                results[f"hessian.{row}.{column}"] = nothing if rate is None else rate
+        return results
 
     return compute
 
@@ -386,12 +399,14 @@ def exact_computation(compute: Computation) -> Callable[[Mapping[str, Any], Iter
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         from autodiff_cli.autodiff.arbitrary_precision import refine
 
-        chosen = [*names]
+        selected = [*names]
 
         def numbers(kind: Kind[Any], _: int | None) -> list[Any]:
-            found = compute(kind, leaves)
-            return [found[name] for name in chosen]
+            results = compute(kind, leaves)
+            return [results[name] for name in selected]
 
-        return dict(zip(chosen, refine(numbers, SETTINGS.shown_digits, count=len(chosen)).known_numbers, strict=True))
+        return dict(
+            zip(selected, refine(numbers, SETTINGS.shown_digits, count=len(selected)).known_numbers, strict=True)
+        )
 
     return exact

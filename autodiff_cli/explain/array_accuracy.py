@@ -82,21 +82,23 @@ def check_array_accuracy(trace: Trace, graphs: Mapping[str, Node]) -> list[NodeW
         trace: both passes, with the warnings so far.
         graphs: the graphs of the value (`VALUE`) and of the derivative with respect to each variable, by name.
     """
-    found = {name: trace.value if name == VALUE else trace.gradient[name] for name in graphs}
-    spoilt = inaccurate_elements(graphs, found, trace.point, trace.expression.leaves, trace.unrepresentable)
-    if any(caveat.kind in ("singular", "domain") for caveat in trace.warnings):
+    numbers = {name: trace.value if name == VALUE else trace.gradient[name] for name in graphs}
+    inaccurate = inaccurate_elements(graphs, numbers, trace.point, trace.expression.leaves, trace.unrepresentable)
+    if any(warning.kind in ("singular", "domain") for warning in trace.warnings):
         # rounding may cross the edge of a domain; that has its own warning
-        spoilt = spoilt._replace(correct={name: text for name, text in spoilt.correct.items() if text != "nan"})
-    if not spoilt.correct and not spoilt.unknown_count:
+        inaccurate = inaccurate._replace(
+            correct={name: text for name, text in inaccurate.correct.items() if text != "nan"}
+        )
+    if not inaccurate.correct and not inaccurate.unknown_count:
         return trace.warnings
     output = trace.tape.outputs[0]
-    return spoilt.add_to(trace.warnings, output, trace.labels[output])
+    return inaccurate.add_to(trace.warnings, output, trace.labels[output])
 
 
 def inaccurate_elements(
     graphs: Mapping[str, Node],
     found: Mapping[str, Any],
-    place: Mapping[str, Any],
+    point: Mapping[str, Any],
     leaves: Mapping[str, Node],
     unrepresentable: Mapping[str, Any] = MappingProxyType({}),
 ) -> InaccurateDigits:
@@ -105,69 +107,69 @@ def inaccurate_elements(
     Args:
         graphs: the graphs by name. Elements are named like those of a variable: `v[0]`.
         found: the values of the graphs as floats give them.
-        place: the value of every leaf, by its name.
+        point: the value of every leaf, by its name.
         leaves: the leaves by their names.
         unrepresentable: exact values of leaves that no float represents.
     """
-    moved_by = _perturbation_distances(graphs, found, place)
+    distances = _perturbation_distances(graphs, found, point)
     doubtful = {
-        name: ~(far <= accuracy.SETTINGS.tolerance * np.abs(found[name])) | np.isinf(far)
-        for name, far in moved_by.items()
-        if far.any()
+        name: ~(distance <= accuracy.SETTINGS.tolerance * np.abs(found[name])) | np.isinf(distance)
+        for name, distance in distances.items()
+        if distance.any()
     }
     doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
     if unrepresentable:
         doubtful = {name: np.ones(np.shape(found[name]), dtype=bool) for name in graphs}
     finer: dict[str, Any] = {}
-    if doubtful and not unrepresentable and _count_numbers(place) >= accuracy.SETTINGS.small_point:
-        finer = _evaluate_longdouble({name: graphs[name] for name in doubtful}, place)
+    if doubtful and not unrepresentable and _count_numbers(point) >= accuracy.SETTINGS.small_point:
+        finer = _evaluate_longdouble({name: graphs[name] for name in doubtful}, point)
         for name, fine in finer.items():
-            doubtful[name] &= ~_is_certainly_correct(found[name], fine, moved_by[name])
+            doubtful[name] &= ~_is_certainly_correct(found[name], fine, distances[name])
         doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
     if not doubtful:
         return InaccurateDigits({}, 0)
     try:
-        numbers, written = unroll_at([graphs[name] for name in doubtful], place, leaves)
+        numbers, written = unroll_at([graphs[name] for name in doubtful], point, leaves)
     except TooManyOperationsError:
-        right: dict[str, str] = {}
+        correct: dict[str, str] = {}
         for name, mask in doubtful.items():
             if name in finer:
-                right |= _longdouble_digits(name, mask, finer[name], moved_by[name])
-        return InaccurateDigits(right, sum(int(np.count_nonzero(mask)) for mask in doubtful.values()) - len(right))
+                correct |= _longdouble_digits(name, mask, finer[name], distances[name])
+        return InaccurateDigits(correct, sum(int(np.count_nonzero(mask)) for mask in doubtful.values()) - len(correct))
     exact: dict[str, Node] = {}
-    shown: dict[str, float] = {}
+    printed: dict[str, float] = {}
     for (name, mask), array in zip(doubtful.items(), written, strict=True):
         called, floats = element_leaves(name, mask.shape), np.broadcast_to(found[name], mask.shape)
         for position in map(tuple, np.argwhere(mask)):
             label = called[position].text
-            exact[label], shown[label] = np.broadcast_to(array, mask.shape)[position], float(floats[position])
+            exact[label], printed[label] = np.broadcast_to(array, mask.shape)[position], float(floats[position])
     return InaccurateDigits(
-        correct_digits(shown, element_values(numbers, place), exact_evaluator(exact), unrepresentable), 0
+        correct_digits(printed, element_values(numbers, point), exact_evaluator(exact), unrepresentable), 0
     )
 
 
 def unroll_at(
-    graphs: Sequence[Node], place: Mapping[str, Any], leaves: Mapping[str, Node]
+    graphs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Node]
 ) -> tuple[dict[str, NodeArray], list[NodeArray]]:
     """Return the element nodes of every leaf, by its name, and the graphs of every element of some graphs.
 
     Raises:
         TooManyOperationsError: for more than `AccuracySettings.max_operations` operations on numbers.
     """
-    if _count_numbers(place) > accuracy.SETTINGS.max_operations:
+    if _count_numbers(point) > accuracy.SETTINGS.max_operations:
         raise TooManyOperationsError
-    numbers = {name: element_leaves(name, np.shape(x)) for name, x in place.items()}
+    numbers = {name: element_leaves(name, np.shape(x)) for name, x in point.items()}
     return numbers, unroll(
         graphs, {leaves[name]: array for name, array in numbers.items()}, accuracy.SETTINGS.max_operations
     )
 
 
-def element_values(numbers: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, float]:
+def element_values(numbers: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, float]:
     """Return the value of every element at a point, by the name of the element."""
     return {
         leaf.text: float(x)
         for name, array in numbers.items()
-        for leaf, x in zip(array.reshape(-1).tolist(), np.ravel(place[name]), strict=True)
+        for leaf, x in zip(array.reshape(-1).tolist(), np.ravel(point[name]), strict=True)
     }
 
 
@@ -176,12 +178,12 @@ def exact_evaluator(graphs: Mapping[str, Node]) -> Any:
     from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-        chosen = [*names]
+        selected = [*names]
         return dict(
             zip(
-                chosen,
+                selected,
                 evaluate_to_digits(
-                    [graphs[name] for name in chosen], accuracy.SETTINGS.shown_digits, leaves=leaves
+                    [graphs[name] for name in selected], accuracy.SETTINGS.shown_digits, leaves=leaves
                 ).known_numbers,
                 strict=True,
             )
@@ -191,41 +193,47 @@ def exact_evaluator(graphs: Mapping[str, Node]) -> Any:
 
 
 def _perturbation_distances(
-    graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any]
+    graphs: Mapping[str, Node], numbers: Mapping[str, Any], point: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return how far elements move when rounding errors are perturbed.
 
     Large outer products (gradients with respect to matrices) and broadcast numbers are not computed again: their
     distances follow from those of their factors.
     """
-    spread = {
+    factored = {
         name: {f"{name} {k}": part for k, part in enumerate(graph.inputs[: _FACTOR_COUNTS.get(graph.op.name, 0)])}
         for name, graph in graphs.items()
-        if graph.op is not None and np.size(found[name]) > accuracy.SETTINGS.large_array
+        if graph.op is not None and np.size(numbers[name]) > accuracy.SETTINGS.large_array
     }
-    spread = {name: parts for name, parts in spread.items() if parts}
-    if not spread:
-        return perturbation_distances(graphs, found, place)
-    each = {label: part for parts in spread.values() for label, part in parts.items()}
+    factored = {name: parts for name, parts in factored.items() if parts}
+    if not factored:
+        return perturbation_distances(graphs, numbers, point)
+    each = {label: part for parts in factored.values() for label, part in parts.items()}
     tape = Tape([*each.values()])
     with ignore_float_errors():
-        values = forward(tape, ARRAYS, with_perturbation_axis(place))
-        own = {label: _drop_row_axis(values[i]) for label, i in zip(each, tape.outputs, strict=True)}
-        whole = {name: graph for name, graph in graphs.items() if name not in spread}
-        moved_by = perturbation_distances({**whole, **each}, {**found, **own}, place)
-        for name, parts in spread.items():
-            sizes, moves = [np.abs(own[label]) for label in parts], [moved_by.pop(label) for label in parts]
+        values = forward(tape, ARRAYS, with_perturbation_axis(point))
+        factor_values = {label: _drop_row_axis(values[i]) for label, i in zip(each, tape.outputs, strict=True)}
+        unfactored = {name: graph for name, graph in graphs.items() if name not in factored}
+        distances = perturbation_distances({**unfactored, **each}, {**numbers, **factor_values}, point)
+        for name, parts in factored.items():
+            sizes, factor_distances = (
+                [np.abs(factor_values[label]) for label in parts],
+                [distances.pop(label) for label in parts],
+            )
             if not _is_within_range(sizes):
-                moved_by |= perturbation_distances({name: graphs[name]}, found, place)
+                distances |= perturbation_distances({name: graphs[name]}, numbers, point)
             elif all(
-                np.all(far <= accuracy.SETTINGS.tolerance / 2 * size) for far, size in zip(moves, sizes, strict=True)
+                np.all(distance <= accuracy.SETTINGS.tolerance / 2 * size)
+                for distance, size in zip(factor_distances, sizes, strict=True)
             ):
-                moved_by[name] = np.zeros(())
+                distances[name] = np.zeros(())
             elif len(parts) == 1:
-                moved_by[name] = np.broadcast_to(moves[0], np.shape(found[name]))
+                distances[name] = np.broadcast_to(factor_distances[0], np.shape(numbers[name]))
             else:
-                moved_by[name] = np.outer(moves[0], sizes[1] + moves[1]) + np.outer(sizes[0], moves[1])
-    return moved_by
+                distances[name] = np.outer(factor_distances[0], sizes[1] + factor_distances[1]) + np.outer(
+                    sizes[0], factor_distances[1]
+                )
+    return distances
 
 
 def _is_within_range(sizes: Sequence[Any]) -> bool:
@@ -235,30 +243,30 @@ def _is_within_range(sizes: Sequence[Any]) -> bool:
 
 
 def perturbation_distances(
-    graphs: Mapping[str, Node], found: Mapping[str, Any], place: Mapping[str, Any]
+    graphs: Mapping[str, Node], numbers: Mapping[str, Any], point: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return how far elements move when every rounding error is perturbed.
 
     The distance is infinite for elements that are not finite or are subnormal, and if a comparison becomes undecided.
     """
-    tape, given = Tape([*graphs.values()]), with_perturbation_axis(place)
+    tape, leaf_values = Tape([*graphs.values()]), with_perturbation_axis(point)
     # For large arrays one matrix product per perturbation is faster than one product with an extra axis.
     at_once = (
         [PERTURBED_RUNS]
-        if _count_numbers(place) < accuracy.SETTINGS.small_point
+        if _count_numbers(point) < accuracy.SETTINGS.small_point
         else [(way,) for way in PERTURBED_RUNS]
     )
-    farthest: dict[str, Any] = {name: np.zeros(np.shape(found[name])) for name in graphs}
+    farthest: dict[str, Any] = {name: np.zeros(np.shape(numbers[name])) for name in graphs}
     with ignore_float_errors():
         for ways in at_once:
-            values = forward(tape, start_perturbed_array_run(*ways), given)
+            values = forward(tape, start_perturbed_array_run(*ways), leaf_values)
             for name, i in zip(graphs, tape.outputs, strict=True):
-                own = np.asarray(found[name])
-                far = np.abs(values[i] - own[..., None])
-                far = far[..., 0] if far.shape[-1] == 1 else far.max(axis=-1)  # a nan stays nan
-                farthest[name] = np.maximum(farthest[name], math.inf if has_undecided_array_comparison() else far)
+                value = np.asarray(numbers[name])
+                distance = np.abs(values[i] - value[..., None])
+                distance = distance[..., 0] if distance.shape[-1] == 1 else distance.max(axis=-1)  # a nan stays nan
+                farthest[name] = np.maximum(farthest[name], math.inf if has_undecided_array_comparison() else distance)
     for name in graphs:
-        size = np.abs(found[name])
+        size = np.abs(numbers[name])
         farthest[name] = np.where(
             (size == 0) | ((size >= SMALLEST_NORMAL) & (size < math.inf)), farthest[name], math.inf
         )
@@ -270,11 +278,11 @@ def _drop_row_axis(values: Any) -> Any:
     return np.asarray(values)[..., 0] if np.ndim(values) else np.asarray(values)
 
 
-def _count_numbers(place: Mapping[str, Any]) -> int:
-    return sum(map(np.size, place.values()))
+def _count_numbers(point: Mapping[str, Any]) -> int:
+    return sum(map(np.size, point.values()))
 
 
-def _evaluate_longdouble(graphs: Mapping[str, Node], place: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluate_longdouble(graphs: Mapping[str, Node], point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of graphs in extended precision (longdouble).
 
     Returns nothing if the platform's longdouble has no more digits, or lacks one of the operations.
@@ -282,61 +290,61 @@ def _evaluate_longdouble(graphs: Mapping[str, Node], place: Mapping[str, Any]) -
     if LONGDOUBLE_EPS_RATIO == 1:
         return {}
     tape = Tape([*graphs.values()])
-    given = {name: np.asarray(x, dtype=np.longdouble)[..., None] for name, x in place.items()}
+    leaf_values = {name: np.asarray(x, dtype=np.longdouble)[..., None] for name, x in point.items()}
     try:
         with ignore_float_errors():
-            values = forward(tape, LONGDOUBLE, given)
+            values = forward(tape, LONGDOUBLE, leaf_values)
     except NotImplementedError:
         return {}
     return {name: _drop_row_axis(values[i]) for name, i in zip(graphs, tape.outputs, strict=True)}
 
 
-def _longdouble_error(fine: Any, far: Any) -> Any:
+def _longdouble_error(fine: Any, distance: Any) -> Any:
     """Return a bound of the relative error of extended precision, from the distances of perturbed double precision.
 
     Perturbations exceed the rounding errors of doubles, and those of longdouble are smaller in a known proportion.
     """
-    return np.where(fine == 0, math.inf, far * LONGDOUBLE_EPS_RATIO / np.abs(fine))
+    return np.where(fine == 0, math.inf, distance * LONGDOUBLE_EPS_RATIO / np.abs(fine))
 
 
-def _is_certainly_correct(own: Any, fine: Any, far: Any) -> Mask:
+def _is_certainly_correct(value: Any, fine: Any, distance: Any) -> Mask:
     """Return where doubles certainly have 12 correct digits: longdouble agrees, and its own error is negligible."""
     with ignore_float_errors():
-        close = np.abs(own - fine) <= 0.9 * 10.0**-accuracy.SETTINGS.correct_digits * np.abs(fine)
-        return np.asarray(close & (_longdouble_error(fine, far) < 0.1 * 10.0**-accuracy.SETTINGS.correct_digits))
+        close = np.abs(value - fine) <= 0.9 * 10.0**-accuracy.SETTINGS.correct_digits * np.abs(fine)
+        return np.asarray(close & (_longdouble_error(fine, distance) < 0.1 * 10.0**-accuracy.SETTINGS.correct_digits))
 
 
-def _longdouble_digits(name: str, mask: Mask, fine: Any, far: Any) -> dict[str, str]:
+def _longdouble_digits(name: str, mask: Mask, fine: Any, distance: Any) -> dict[str, str]:
     """Return the correct digits that longdouble has for certain, for those elements where they are at least 12."""
     from flint import fmpq
 
     from autodiff_cli.numbers.ball_arithmetic import format_shortest
 
-    called, right = element_leaves(name, mask.shape), {}
+    called, correct = element_leaves(name, mask.shape), {}
     with ignore_float_errors():
-        error = np.broadcast_to(_longdouble_error(fine, far), mask.shape)
+        error = np.broadcast_to(_longdouble_error(fine, distance), mask.shape)
     for position in map(tuple, np.argwhere(mask & (error < 10.0**-accuracy.SETTINGS.correct_digits))):
         digits = min(accuracy.SETTINGS.shown_digits, math.floor(-math.log10(error[position])))
-        right[called[position].text] = format_shortest(
+        correct[called[position].text] = format_shortest(
             fmpq(*np.broadcast_to(fine, mask.shape)[position].as_integer_ratio()), digits
         )
-    return right
+    return correct
 
 
-def with_perturbation_axis(place: Mapping[str, Any]) -> dict[str, Any]:
+def with_perturbation_axis(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of leaves; arrays get a last axis for the perturbations."""
-    return {name: x[..., None] if np.ndim(x) else np.float64(x) for name, x in place.items()}
+    return {name: x[..., None] if np.ndim(x) else np.float64(x) for name, x in point.items()}
 
 
-def is_doubtful(own: Any, moved: Any) -> Mask:
+def is_doubtful(value: Any, perturbed: Any) -> Mask:
     """Return where numbers differ from the perturbed ones by more than their last digits, or are not normal floats."""
-    size = np.abs(own)
-    right = (
-        (np.abs(own - moved) <= accuracy.SETTINGS.tolerance * size)
-        & np.isfinite(own)
-        & ((own == 0) | (size >= SMALLEST_NORMAL))
+    size = np.abs(value)
+    is_accurate = (
+        (np.abs(value - perturbed) <= accuracy.SETTINGS.tolerance * size)
+        & np.isfinite(value)
+        & ((value == 0) | (size >= SMALLEST_NORMAL))
     )
-    return np.asarray(~right)
+    return np.asarray(~is_accurate)
 
 
 class RowAccuracy:
@@ -380,7 +388,7 @@ class RowAccuracy:
             columns: a number per row for each variable that varies.
             found: the value and the derivatives as floats give them, of shape (1 + derivatives, rows).
         """
-        spoilt = {}
+        inaccurate = {}
         for row in self._doubtful_rows(columns, found):
             if self._checked >= self._max_checked:
                 self.unchecked += 1
@@ -388,9 +396,9 @@ class RowAccuracy:
             self._checked += 1
             point = {**self._unrolled[1], **{name: float(column[row]) for name, column in columns.items()}}
             numbers = dict(zip(self._graphs, found[:, row].tolist(), strict=True))
-            if right := correct_digits(numbers, point, exact_evaluator(self._unrolled[0]), self._unrepresentable):
-                spoilt[row] = right
-        return spoilt
+            if correct := correct_digits(numbers, point, exact_evaluator(self._unrolled[0]), self._unrepresentable):
+                inaccurate[row] = correct
+        return inaccurate
 
     @cached_property
     def _unrolled(self) -> tuple[dict[str, Node], dict[str, float]]:
@@ -414,43 +422,43 @@ class RowAccuracy:
             else 0
         )
 
-    def _doubtful_rows(self, columns: Mapping[str, Array], found: Array) -> Iterator[int]:
-        doubtful = np.full(found.shape[1], bool(self._unrepresentable))
+    def _doubtful_rows(self, columns: Mapping[str, Array], numbers: Array) -> Iterator[int]:
+        doubtful = np.full(numbers.shape[1], bool(self._unrepresentable))
         with ignore_float_errors():
             for way in PERTURBED_RUNS:
                 values = forward(self._tape, start_perturbed_array_run(way), {**self._fixed, **columns})
-                for own, i in zip(found, self._tape.outputs, strict=True):
-                    doubtful |= is_doubtful(own, values[i]) | has_undecided_array_comparison()
+                for row_values, i in zip(numbers, self._tape.outputs, strict=True):
+                    doubtful |= is_doubtful(row_values, values[i]) | has_undecided_array_comparison()
         return map(int, np.flatnonzero(doubtful))
 
 
 def output_warnings(
-    formula: Formula, chosen: Mapping[str, Formula], place: Mapping[str, Any], found: HigherDerivatives
+    formula: Formula, outputs: Mapping[str, Formula], point: Mapping[str, Any], derivatives: HigherDerivatives
 ) -> list[NodeWarning]:
     """Return the warnings about several outputs and their Jacobian, named `outputs.NAME` and `jacobian.NAME.x`.
 
     Args:
         formula: the formula that has the outputs.
-        chosen: the outputs by name, as formulas of the variables of `formula`.
-        place: a number or an array for every variable.
-        found: the outputs and the Jacobian as floats give them.
+        outputs: the outputs by name, as formulas of the variables of `formula`.
+        point: a number or an array for every variable.
+        derivatives: the outputs and the Jacobian as floats give them.
     """
     tape = formula.tape
     output = tape.outputs[0]
     label = Labels(tape, formula.names, formula.source).texts[output]
-    return _check_outputs(chosen, place, found).add_to([], output, label)
+    return _check_outputs(outputs, point, derivatives).add_to([], output, label)
 
 
 def _check_outputs(
-    chosen: Mapping[str, Formula], place: Mapping[str, Any], found: HigherDerivatives
+    outputs: Mapping[str, Formula], point: Mapping[str, Any], derivatives: HigherDerivatives
 ) -> InaccurateDigits:
     graphs: dict[str, Node] = {}
-    shown: dict[str, Any] = {}
+    printed: dict[str, Any] = {}
     leaves: dict[str, Node] = {}
     unknown = 0
-    for label, of in (found.jacobian or {}).items():
-        output = chosen[label]
-        sizes, leaves = output.value_shapes(place), dict(output.leaves)
+    for label, of in (derivatives.jacobian or {}).items():
+        output = outputs[label]
+        sizes, leaves = output.value_shapes(point), dict(output.leaves)
         shape = output_shape(output, sizes)
         if math.prod(shape) > accuracy.SETTINGS.max_output_elements:
             unknown += math.prod(shape) + sum(map(np.size, of.values()))
@@ -459,78 +467,82 @@ def _check_outputs(
             called = f"{label}[{', '.join(map(str, position))}]" if position else label
             element = index(output.output, *(constant(str(k)) for k in position)) if position else output.output
             graphs[f"outputs.{called}"] = element
-            shown[f"outputs.{called}"] = np.asarray((found.outputs or {})[label])[position]
+            printed[f"outputs.{called}"] = np.asarray((derivatives.outputs or {})[label])[position]
             slopes = gradient_nodes(element, [leaves[name] for name in of], sizes)
             for name, slope in zip(of, slopes, strict=True):
                 graphs[f"jacobian.{called}.{name}"] = slope
-                shown[f"jacobian.{called}.{name}"] = np.asarray(of[name])[position]
-    spoilt = inaccurate_elements(graphs, shown, place, leaves)
+                printed[f"jacobian.{called}.{name}"] = np.asarray(of[name])[position]
+    inaccurate = inaccurate_elements(graphs, printed, point, leaves)
     # Rounding may cross the edge of a domain; the gradient does not report that here either.
-    right = {name: text for name, text in spoilt.correct.items() if text != "nan"}
-    return InaccurateDigits(right, spoilt.unknown_count + unknown)
+    correct = {name: text for name, text in inaccurate.correct.items() if text != "nan"}
+    return InaccurateDigits(correct, inaccurate.unknown_count + unknown)
 
 
 def check_higher_derivatives(
-    formula: Formula, place: Mapping[str, Any], further: HigherDerivatives
+    formula: Formula, place: Mapping[str, Any], derivatives: HigherDerivatives
 ) -> InaccurateDigits:
     """Return the inaccurate numbers among higher derivatives of a formula with arrays.
 
     Args:
         formula: the formula.
         place: a number or an array for every variable.
-        further: the derivatives as floats give them.
+        derivatives: the derivatives as floats give them.
     """
     parts = []
-    if further.derivative is not None:
-        parts.append(_check_order(formula, place, further))
-    if further.directional is not None and further.direction is not None:
-        moving = DirectionalPoint(formula, further.direction, place)
-        found = {"directional": further.directional}
+    if derivatives.derivative is not None:
+        parts.append(_check_order(formula, place, derivatives))
+    if derivatives.directional is not None and derivatives.direction is not None:
+        moving = DirectionalPoint(formula, derivatives.direction, place)
+        found = {"directional": derivatives.directional}
         point = {name: x if isinstance(x, float) else np.asarray(x, dtype=float) for name, x in moving.values.items()}
         parts.append(inaccurate_elements({"directional": moving.derivative()}, found, point, moving.leaves))
-    if further.hessian is not None:
-        parts.append(_check_hessian(formula, place, further.hessian))
-    right = {name: text for part in parts for name, text in part.correct.items()}
-    return InaccurateDigits(right, sum(part.unknown_count for part in parts))
+    if derivatives.hessian is not None:
+        parts.append(_check_hessian(formula, place, derivatives.hessian))
+    correct = {name: text for part in parts for name, text in part.correct.items()}
+    return InaccurateDigits(correct, sum(part.unknown_count for part in parts))
 
 
-def _check_order(formula: Formula, place: Mapping[str, Any], further: HigherDerivatives) -> InaccurateDigits:
+def _check_order(formula: Formula, point: Mapping[str, Any], derivatives: HigherDerivatives) -> InaccurateDigits:
     try:
-        numbers, (output,) = unroll_at([formula.output], place, formula.leaves)
+        numbers, (output,) = unroll_at([formula.output], point, formula.leaves)
     except TooManyOperationsError:
         return InaccurateDigits({}, 1)
     leaves = {leaf.text: leaf for array in numbers.values() for leaf in array.reshape(-1).tolist()}
-    asked = HigherDerivatives(derivative=further.derivative, order=further.order, variable=further.variable)
+    request = HigherDerivatives(
+        derivative=derivatives.derivative, order=derivatives.order, variable=derivatives.variable
+    )
     return InaccurateDigits(
-        inaccurate_higher_derivatives(Formula(output.item(), leaves), element_values(numbers, place), asked), 0
+        inaccurate_higher_derivatives(Formula(output.item(), leaves), element_values(numbers, point), request), 0
     )
 
 
-def _check_hessian(formula: Formula, place: Mapping[str, Any], hessian: DerivativeMatrix) -> InaccurateDigits:
-    found = {row: _concatenate_columns(of, np.shape(place[row])) for row, of in hessian.items()}
-    doubtful = _doubtful_elements(formula, place, found)
+def _check_hessian(formula: Formula, point: Mapping[str, Any], hessian: DerivativeMatrix) -> InaccurateDigits:
+    rows_of_hessian = {row: _concatenate_columns(of, np.shape(point[row])) for row, of in hessian.items()}
+    doubtful = _doubtful_elements(formula, point, rows_of_hessian)
     rows = {row: mask for row, mask in doubtful.items() if mask.any()}
     if not rows:
         return InaccurateDigits({}, 0)
-    sizes = formula.value_shapes(place)
+    sizes = formula.value_shapes(point)
     slopes = gradient_nodes(formula.output, [formula.leaves[row] for row in rows], sizes)
     try:
-        numbers, written = unroll_at(slopes, place, formula.leaves)
+        numbers, written = unroll_at(slopes, point, formula.leaves)
     except TooManyOperationsError:
         return InaccurateDigits({}, sum(int(np.count_nonzero(mask)) for mask in rows.values()))
     columns = [leaf.text for name in hessian for leaf in numbers[name].reshape(-1).tolist()]
-    exact, shown = {}, {}
+    exact, printed = {}, {}
     for (row, mask), graphs in zip(rows.items(), written, strict=True):
         for *position, column in np.argwhere(mask):
             leaf = element_leaves(row, graphs.shape)[tuple(position)].text
             exact[leaf] = graphs[tuple(position)]
-            shown[f"hessian.{leaf}.{columns[column]}"] = float(found[row][(*position, column)])
+            printed[f"hessian.{leaf}.{columns[column]}"] = float(rows_of_hessian[row][(*position, column)])
     if len(Tape([*exact.values()])) * len(columns) > accuracy.SETTINGS.max_hessian_operations:
-        return InaccurateDigits({}, len(shown))
-    taken = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in rows.values())]
+        return InaccurateDigits({}, len(printed))
+    doubtful_columns = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in rows.values())]
     return InaccurateDigits(
         correct_digits(
-            shown, element_values(numbers, place), exact_computation(second_derivative_computation(exact, taken))
+            printed,
+            element_values(numbers, point),
+            exact_computation(second_derivative_computation(exact, doubtful_columns)),
         ),
         0,
     )
@@ -546,20 +558,22 @@ def _concatenate_columns(of: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
     return np.concatenate([np.reshape(x, (*shape, -1)) for x in of.values()], axis=-1)
 
 
-def _doubtful_elements(formula: Formula, place: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def _doubtful_elements(
+    formula: Formula, point: Mapping[str, Any], rows_of_hessian: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return masks of the second derivatives that may be inaccurate.
 
     All directions are evaluated at once, as rows of arrays: one direction for every element of the variables.
     """
-    basis = {name: np.asarray(rates) for name, rates in basis_directions(formula, place, found).items()}
-    moving = DirectionalPoint(formula, basis, place)
-    tape = Tape(moving.hessian_product(found, is_sparse=False))
-    given = with_perturbation_axis(place)
-    given |= {moving.seeds[formula.leaves[name]].text: np.moveaxis(rates, 0, -1) for name, rates in basis.items()}
-    masks = {row: np.zeros(x.shape, dtype=bool) for row, x in found.items()}
+    basis = {name: np.asarray(rates) for name, rates in basis_directions(formula, point, rows_of_hessian).items()}
+    moving = DirectionalPoint(formula, basis, point)
+    tape = Tape(moving.hessian_product(rows_of_hessian, is_sparse=False))
+    leaf_values = with_perturbation_axis(point)
+    leaf_values |= {moving.seeds[formula.leaves[name]].text: np.moveaxis(rates, 0, -1) for name, rates in basis.items()}
+    masks = {row: np.zeros(x.shape, dtype=bool) for row, x in rows_of_hessian.items()}
     with ignore_float_errors():
         for way in PERTURBED_RUNS:
-            values = forward(tape, start_perturbed_array_run(way), given)
-            for row, i in zip(found, tape.outputs, strict=True):
-                masks[row] |= is_doubtful(found[row], values[i]) | has_undecided_array_comparison()
+            values = forward(tape, start_perturbed_array_run(way), leaf_values)
+            for row, i in zip(rows_of_hessian, tape.outputs, strict=True):
+                masks[row] |= is_doubtful(rows_of_hessian[row], values[i]) | has_undecided_array_comparison()
     return masks

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from autodiff_cli.algebra.rewriting import stable_form
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.explain.accuracy import VALUE, inaccurate_numbers
 from autodiff_cli.explain.record import Trace, array_shape
@@ -41,14 +40,24 @@ from autodiff_cli.numbers.ball_arithmetic import (
     nearest_float,
 )
 
-REFERENCE_DIGITS = 50
-SUFFICIENT_DIGITS = 12  # right digits with which nothing is left to say
-MIN_DIGITS = 6  # right digits without which a number is spoilt
-_STEP_EXPONENT = 30  # h is 10^-30, or that much less than x
-_MIN_SECOND_ORDER = 1.001  # a remainder that shrinks no faster than h^this does not shrink faster than h
-_MAX_EXPONENT = 100_000  # digits before the point, or zeros after it, of an x beside which steps are made
-_VANISHING_DIGITS = 200  # a remainder that is smaller than h^2 by more digits is nothing
-_SLOPE_TOLERANCE = 1e-10  # the slopes on both sides of a smooth point agree better than this
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """The thresholds of a gradient check. Digits are decimal digits."""
+
+    reference_digits: int = 50  # of the reference; far more than any float has
+    sufficient_digits: int = 12  # correct digits of an accurate number, as everywhere in the program
+    min_digits: int = 6  # correct digits below which a number is inaccurate
+    step_exponent: int = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
+    min_second_order: float = (
+        1.001  # a remainder of this order or less shrinks like h; leaves room for rounding of the order
+    )
+    max_exponent: int = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
+    vanishing_digits: int = 200  # a remainder this many digits below h^2 counts as zero
+    slope_tolerance: float = 1e-10  # relative; one-sided slopes that agree better belong to a smooth point
+
+
+SETTINGS = CheckSettings()
 
 
 class Verdict(Enum):
@@ -127,17 +136,17 @@ class _OneSided:
 
     @property
     def agrees(self) -> bool:
-        return self.order is not None and self.order > _MIN_SECOND_ORDER
+        return self.order is not None and self.order > SETTINGS.min_second_order
 
 
 def check_gradient(
-    expression: Formula, given: Mapping[str, Node], wrt: Iterable[str], max_operations: int | None = None
+    expression: Formula, value_graphs: Mapping[str, Node], wrt: Iterable[str], max_operations: int | None = None
 ) -> GradientCheck:
     """Check the gradient of an expression at a point.
 
     Args:
         expression: the expression.
-        given: the value of every variable, as a constant graph.
+        value_graphs: the value of every variable, as a constant graph.
         wrt: the variables whose derivatives are checked.
         max_operations: the maximum number of scalar operations of the gradient, its arrays element by element; half a
             million by default.
@@ -146,63 +155,73 @@ def check_gradient(
         ExpressionError: for too many operations, for shapes that do not fit, and for an output that is an array.
     """
     names = tuple(wrt)
-    traced = trace(expression, {name: Formula(node, {}).value() for name, node in given.items()}, names)
-    function = unroll_function(expression, given, traced.gradient, max_operations)
-    found = evaluate_to_digits(
-        substitute([part.derivative for part in function.gradient], function.values), REFERENCE_DIGITS
+    trace_record = trace(expression, {name: Formula(node, {}).value() for name, node in value_graphs.items()}, names)
+    function = unroll_function(expression, value_graphs, trace_record.gradient, max_operations)
+    references = evaluate_to_digits(
+        substitute([part.derivative for part in function.gradient], function.values), SETTINGS.reference_digits
     )
     findings = [
-        _finding(function, part, traced, exact, proven)
-        for part, exact, proven in zip(function.gradient, found.numbers, found.is_proven, strict=True)
+        _finding(function, part, trace_record, exact, proven)
+        for part, exact, proven in zip(function.gradient, references.numbers, references.is_proven, strict=True)
     ]
-    return _with_advice(traced, findings)
+    return _with_advice(trace_record, findings)
 
 
-def _with_advice(traced: Trace, findings: Sequence[Finding]) -> GradientCheck:
+def _with_advice(trace: Trace, findings: Sequence[Finding]) -> GradientCheck:
     """Return the check; for inaccurate numbers, with the operations that cause the error and a better formula."""
-    if all(finding.correct_digits >= SUFFICIENT_DIGITS for finding in findings):
-        return GradientCheck(traced, tuple(findings))
+    if all(finding.correct_digits >= SETTINGS.sufficient_digits for finding in findings):
+        return GradientCheck(trace, tuple(findings))
 
     causes = worst_operations(
-        traced, (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
+        trace, (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
     )
-    told = [
+    advised = [
         replace(finding, note=f"{finding.note}; most of the error comes from rounding {causes[finding.variable]}")
         if finding.variable in causes
         else finding
         for finding in findings
     ]
-    return GradientCheck(traced, tuple(told), suggest_rewriting(traced))
+    return GradientCheck(trace, tuple(advised), suggest_rewriting(trace))
 
 
-def _finding(function: UnrolledFunction, part: GradientElement, traced: Trace, exact: Number, proven: bool) -> Finding:
-    found = part.value
+def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, exact: Number, proven: bool) -> Finding:
+    gradient = part.value
 
     def verdict(verdict: Verdict, note: str = "", order: float | None = None, digits: float = math.inf) -> Finding:
-        relative = _relative_error(found, exact)
+        relative = _relative_error(gradient, exact)
         return Finding(
-            part.leaf.text, found, format_digits(exact, REFERENCE_DIGITS), relative, order, verdict, note, digits
+            part.leaf.text,
+            gradient,
+            format_digits(exact, SETTINGS.reference_digits),
+            relative,
+            order,
+            verdict,
+            note,
+            digits,
         )
 
     if not is_finite(exact):
-        same = math.isnan(found) if is_nan(exact) else found == nearest_float(exact)
-        why = "; ".join(caveat.message for caveat in traced.warnings)
+        same = math.isnan(gradient) if is_nan(exact) else gradient == nearest_float(exact)
+        why = "; ".join(warning.message for warning in trace.warnings)
         return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
-    if math.isinf(found) and found == nearest_float(exact):
+    if math.isinf(gradient) and gradient == nearest_float(exact):
         return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
     sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
-    digits = _count_correct_digits(found, exact)
-    is_moved = digits < MIN_DIGITS and _count_correct_digits(found, _derivative_at_floats(function, part)) >= MIN_DIGITS
-    is_close = digits >= MIN_DIGITS or is_moved
+    digits = _count_correct_digits(gradient, exact)
+    is_exact_at_floats = (
+        digits < SETTINGS.min_digits
+        and _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= SETTINGS.min_digits
+    )
+    is_close = digits >= SETTINGS.min_digits or is_exact_at_floats
     if is_close and all(side.agrees for side in sides):
-        return verdict(Verdict.AGREES, _agreement_note(found, exact, digits, proven), order, digits)
+        return verdict(Verdict.AGREES, _agreement_note(gradient, exact, digits, proven), order, digits)
     if (
         len(sides) == 2
         and not _is_same_slope(*(side.slope for side in sides))
-        and (is_close or _is_between(sides, found))
+        and (is_close or _is_between(sides, gradient))
     ):
-        return verdict(Verdict.KINK, _kink_note(sides, found), order)
+        return verdict(Verdict.KINK, _kink_note(sides, gradient), order)
     if not is_close and all(side.agrees for side in sides):
         return verdict(Verdict.INACCURATE, _inaccuracy_note(digits, exact), order, digits)
     if not is_close:
@@ -210,42 +229,42 @@ def _finding(function: UnrolledFunction, part: GradientElement, traced: Trace, e
     return verdict(Verdict.DIFFERS, "the remainder shrinks like h, so this is not the derivative", order)
 
 
-def _relative_error(found: float, exact: Number) -> float | None:
+def _relative_error(number: float, exact: Number) -> float | None:
     """Return the relative error of a float, or the absolute error if the exact number is 0; None if not finite."""
-    if not (math.isfinite(found) and is_finite(exact)):
+    if not (math.isfinite(number) and is_finite(exact)):
         return None
-    distance = abs(from_float(found) - exact)
+    distance = abs(from_float(number) - exact)
     return nearest_float(distance if is_zero(exact) else distance / abs(exact))
 
 
-def _count_correct_digits(found: float, exact: Number) -> float:
+def _count_correct_digits(number: float, exact: Number) -> float:
     """Return the number of correct digits of a float; infinite for the nearest float and its neighbours."""
-    if not (math.isfinite(found) and is_finite(exact)):
+    if not (math.isfinite(number) and is_finite(exact)):
         return 0.0
-    if abs(found - nearest_float(exact)) <= math.ulp(found):
+    if abs(number - nearest_float(exact)) <= math.ulp(number):
         return math.inf
-    return -log10_relative_size(from_float(found) - exact, exact)
+    return -log10_relative_size(from_float(number) - exact, exact)
 
 
 def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> Number:
     """Return the exact derivative at the floats nearest to the inputs, which is where floats compute it."""
-    place = {
-        leaf.text: from_float(nearest_float(evaluate_to_digits([node], SUFFICIENT_DIGITS + 8).numbers[0]))
+    point = {
+        leaf.text: from_float(nearest_float(evaluate_to_digits([node], SETTINGS.sufficient_digits + 8).numbers[0]))
         for leaf, node in function.values.items()
     }
-    return evaluate_to_digits([part.derivative], SUFFICIENT_DIGITS, leaves=place).numbers[0]
+    return evaluate_to_digits([part.derivative], SETTINGS.sufficient_digits, leaves=point).numbers[0]
 
 
-def _agreement_note(found: float, exact: Number, digits: float, proven: bool) -> str:
+def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -> str:
     """Return the note on a number that agrees with the reference; empty if it agrees to 12 digits."""
     if not proven:
         return "a thousand digits do not distinguish it from 0, or from a tie, so it is assumed to be one"
-    relative = _relative_error(found, exact)
-    if digits >= SUFFICIENT_DIGITS and (relative is None or relative <= 10.0**-SUFFICIENT_DIGITS):
+    relative = _relative_error(number, exact)
+    if digits >= SETTINGS.sufficient_digits and (relative is None or relative <= 10.0**-SETTINGS.sufficient_digits):
         return ""
     if abs(nearest_float(exact)) < sys.float_info.min:
         return "it is too small for a float to have all digits"
-    if digits < MIN_DIGITS:
+    if digits < SETTINGS.min_digits:
         return "its terms cancel: rounding an input to a float changes it by more than its size"
     return f"its terms cancel: {int(digits)} digits are correct"
 
@@ -254,32 +273,32 @@ def _inaccuracy_note(digits: float, exact: Number) -> str:
     """Return the note on an inaccurate number: how many digits are correct, and the correct value."""
     count = int(digits) if digits >= 1 else 0  # minus infinity if it should be 0
     quality = "no digit is" if count == 0 else "only 1 digit is" if count == 1 else f"only {count} digits are"
-    value = format_digits(exact, SUFFICIENT_DIGITS + 3)
+    value = format_digits(exact, SETTINGS.sufficient_digits + 3)
     return f"because of rounding errors {quality} correct; the correct value is {value}"
 
 
 def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> list[_OneSided]:
     """Return the behaviour of the function to the left and to the right of the point."""
-    here = function.values[part.leaf]
+    input_node = function.values[part.leaf]
     value, tangent = substitute([function.output, part.derivative], function.values)
-    x, height = evaluate_to_digits([here, value], REFERENCE_DIGITS).numbers
+    x, height = evaluate_to_digits([input_node, value], SETTINGS.reference_digits).numbers
     if not (is_finite(x) and is_finite(height)):
         return []
     magnitude = 0.0 if is_zero(x) else log10_size(x)
-    if abs(magnitude) > _MAX_EXPONENT:
+    if abs(magnitude) > SETTINGS.max_exponent:
         return []
     magnitude = math.floor(magnitude)
-    exponent = _STEP_EXPONENT - min(0, magnitude)
+    exponent = SETTINGS.step_exponent - min(0, magnitude)
     steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
-    wanted: list[Node] = []
+    graphs: list[Node] = []
     for step in steps:
-        (moved,) = substitute([function.output], {**function.values, part.leaf: here + step})
-        wanted += [moved - value - step * tangent, (moved - value) / step]
-    found = evaluate_to_digits(
-        wanted, 10, max_cancelled_digits=2 * (_STEP_EXPONENT + abs(magnitude)) + _VANISHING_DIGITS
+        (shifted,) = substitute([function.output], {**function.values, part.leaf: input_node + step})
+        graphs += [shifted - value - step * tangent, (shifted - value) / step]
+    results = evaluate_to_digits(
+        graphs, 10, max_cancelled_digits=2 * (SETTINGS.step_exponent + abs(magnitude)) + SETTINGS.vanishing_digits
     )
-    far_left, left, near_left, _, far_right, right, near_right, _ = found.numbers
-    sides = (far_left, left, near_left, found.is_proven[1]), (far_right, right, near_right, found.is_proven[5])
+    far_left, left, near_left, _, far_right, right, near_right, _ = results.numbers
+    sides = (far_left, left, near_left, results.is_proven[1]), (far_right, right, near_right, results.is_proven[5])
     # A function may be so flat or so small that this precision does not show how it changes; then nothing is known.
     return [_OneSided(slope, _order(far, near)) for far, slope, near, proven in sides if proven]
 
@@ -295,26 +314,26 @@ def _order(far: Number, near: Number) -> float | None:
 
 
 def _is_same_slope(left: Number, right: Number) -> bool:
-    return log10_size(left - right) <= math.log10(_SLOPE_TOLERANCE) + max(log10_size(left), log10_size(right))
+    return log10_size(left - right) <= math.log10(SETTINGS.slope_tolerance) + max(log10_size(left), log10_size(right))
 
 
-def _is_between(sides: list[_OneSided], found: float) -> bool:
+def _is_between(sides: list[_OneSided], number: float) -> bool:
     """Whether a derivative lies between the one-sided slopes, as if rounding moved the point to one side of a kink."""
     slopes = [nearest_float(side.slope) for side in sides]
-    return min(slopes) <= found <= max(slopes)
+    return min(slopes) <= number <= max(slopes)
 
 
-def _kink_note(sides: list[_OneSided], taken: float) -> str:
+def _kink_note(sides: list[_OneSided], convention: float) -> str:
     left, right = (
         "it jumps"
         if side.order is not None and abs(side.order) < 0.001
         else f"the slope is {nearest_float(side.slope):.6g}"
         for side in sides
     )
-    return f"on the left {left}, on the right {right}; the convention is {taken:.6g}"
+    return f"on the left {left}, on the right {right}; the convention is {convention:.6g}"
 
 
-_MAX_NODES = 200  # of a formula whose operations are tried one by one
+_MAX_NODES = 200  # nodes of a formula whose operations are perturbed one by one, which takes quadratic time
 _PERTURBATION = "1.0000000000000002"  # 1 and a unit in the last place
 
 
@@ -323,6 +342,8 @@ def suggest_rewriting(trace: Trace) -> str | None:
 
     No number may be less accurate than before.
     """
+    from autodiff_cli.algebra.rewriting import stable_form
+
     if not trace.is_scalar:
         return None
     # A scalar trace may have declared arrays, but its output does not use them.
@@ -341,8 +362,8 @@ def _inaccurate_names(trace: Trace, written: Formula) -> frozenset[str]:
     """Return the names of the inaccurate numbers among value and gradient if the formula is written in this way."""
     point = {name: trace.point[name] for name in written.leaves}
     value, gradient = written.value_and_grad(point)
-    found = {VALUE: float(value), **{name: float(gradient[name]) for name in trace.wrt if name in point}}
-    return frozenset(inaccurate_numbers(trace.expression, point, found))
+    numbers = {VALUE: float(value), **{name: float(gradient[name]) for name in trace.wrt if name in point}}
+    return frozenset(inaccurate_numbers(trace.expression, point, numbers))
 
 
 def worst_operations(trace: Trace, names: Iterable[str]) -> dict[str, str]:

@@ -23,17 +23,18 @@ from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.language.printer import comparison_chains, node_notation, node_precedence, op_notation
 from autodiff_cli.language.program import Group, Source
 
-MAX_LABEL_LENGTH = 40  # characters of a sub-expression
-MAX_CALL_LENGTH = 24  # of the call that stands beside it
+# Lengths in characters. They are plain constants because a label is made for every node of graphs with 100,000 nodes.
+MAX_LABEL_LENGTH = 40  # of a sub-expression; two labels and their numbers fit on a line of a terminal
+MAX_CALL_LENGTH = 24  # of the call that follows it
 ELLIPSIS = "…"
-_MIN_LABEL_LENGTH = 12  # of a sub-expression, with the call beside it
-_MIN_NAME_LENGTH = 7  # of a name without its middle
-_OPERANDS_PER_END = 3  # operands of a long sum that are known from either end
+_MIN_LABEL_LENGTH = 12  # of a sub-expression before its call; where less is left, the call is left out
+_MIN_NAME_LENGTH = 7  # of a name without its middle; a shorter one cannot be recognized
+_OPERANDS_PER_END = 3  # operands that a long sum stores from either end, so that its label costs the same at any length
 _SEPARATORS_BEFORE_ELLIPSIS = {
     " + ": " + ",
     " - ": " + ",
     " @ ": " @ ",
-}  # what stands before the operands that are left out
+}
 
 
 class Label:
@@ -49,8 +50,12 @@ class Label:
     __slots__ = ("_count", "_leading", "_operands", "_texts", "_trailing", "text")
 
     def __init__(self, texts: Sequence[str], operands: Sequence[Label] = (), chain: Label | None = None) -> None:
-        """Args:
-        chain: the first of two operands, if it is a sum or a product that this operation continues.
+        """Make a label.
+
+        Args:
+            texts: the texts before, between and after the operands.
+            operands: the labels of the operands.
+            chain: the first of two operands, if it is a sum or a product that this operation continues.
         """
         self._texts, self._operands = texts, operands
         self._leading: tuple[tuple[str, Label], ...] = ()
@@ -77,15 +82,15 @@ class Label:
         brief = f"{self._texts[0]}{ELLIPSIS}{self._texts[-1]}"
         return brief if len(brief) <= room else ELLIPSIS
 
-    def _extend_chain(self, begun: Label, added: tuple[str, Label]) -> None:
-        if begun._leading:
-            self._leading, self._trailing, self._count = begun._leading, begun._trailing, begun._count + 1
+    def _extend_chain(self, chain: Label, operand: tuple[str, Label]) -> None:
+        if chain._leading:
+            self._leading, self._trailing, self._count = chain._leading, chain._trailing, chain._count + 1
         else:
-            self._leading = ("", begun._operands[0]), (begun._texts[1], begun._operands[1])
+            self._leading = ("", chain._operands[0]), (chain._texts[1], chain._operands[1])
             self._trailing, self._count = self._leading[1:], 3
         if len(self._leading) < _OPERANDS_PER_END:
-            self._leading = (*self._leading, added)
-        self._trailing = (*self._trailing[-_OPERANDS_PER_END + 1 :], added)
+            self._leading = (*self._leading, operand)
+        self._trailing = (*self._trailing[-_OPERANDS_PER_END + 1 :], operand)
 
     def _join(self, operands: Iterable[str]) -> str:
         before, *after = self._texts
@@ -170,14 +175,14 @@ class Labels:
     def texts(self) -> list[str]:
         """The label of every node."""
         texts = [self._text(i) for i in range(len(self._labels_in_call))]
-        alike = Counter(texts)
+        counts = Counter(texts)
         return [
-            self._text(i, f" #{i}") if alike[text] > 1 and ELLIPSIS in text else text for i, text in enumerate(texts)
+            self._text(i, f" #{i}") if counts[text] > 1 and ELLIPSIS in text else text for i, text in enumerate(texts)
         ]
 
     def _text(self, i: int, number: str = "") -> str:
-        own, call = self.label_in_call(i, MAX_LABEL_LENGTH - len(number)), self.calls[i]
-        return f"{own}{number} in {call}" if call else f"{own}{number}"
+        label, call = self.label_in_call(i, MAX_LABEL_LENGTH - len(number)), self.calls[i]
+        return f"{label}{number} in {call}" if call else f"{label}{number}"
 
     def label_in_call(self, i: int, room: int = MAX_LABEL_LENGTH) -> str:
         """Return the label of a node without its call, in at most `room` characters."""
@@ -239,8 +244,8 @@ class Labels:
     def _group_label(self, group: Group) -> Label:
         if not group.inputs:
             return Label([group.name])
-        given = [self._plain_labels.get(node) or Label([node.text or ELLIPSIS]) for node in group.inputs]
-        return Label([f"{group.name}(", *[", "] * (len(given) - 1), ")"], given)
+        arguments = [self._plain_labels.get(node) or Label([node.text or ELLIPSIS]) for node in group.inputs]
+        return Label([f"{group.name}(", *[", "] * (len(arguments) - 1), ")"], arguments)
 
     def _operation_label(self, node: Node) -> Label:
         """Return the label of an operation on its operands."""
@@ -248,31 +253,31 @@ class Labels:
         operands = []
         for operand, least in zip(nodes, notation.operand_precedences, strict=True):
             is_tight = operand in self._named or node_precedence(operand, self._chains) >= least
-            made = self._plain_labels[operand]
-            operands.append(made if is_tight else Label(["(", ")"], [made]))
-        goes_on = (
+            label = self._plain_labels[operand]
+            operands.append(label if is_tight else Label(["(", ")"], [label]))
+        is_chained = (
             notation.precedence in (Precedence.SUM, Precedence.PRODUCT)
             and nodes[0] not in self._named
             and node_precedence(nodes[0], self._chains) == notation.precedence
         )
-        return Label(notation.texts, operands, operands[0] if goes_on else None)
+        return Label(notation.texts, operands, operands[0] if is_chained else None)
 
     @cached_property
     def _source_labels(self) -> dict[int, Label]:
         """The labels of all sub-expressions as written in the text, by the numbers of their lexemes."""
         assert self._source is not None
         parts = self._source.subexpressions
-        found: dict[int, Label] = {}
+        labels: dict[int, Label] = {}
         for number, part in parts.items():
-            goes_on = any(
+            is_chained = any(
                 part.instruction.type == "INFIX" == parts[part.operands[0]].instruction.type
                 and part.instruction.text in signs
                 and parts[part.operands[0]].instruction.text in signs
                 for signs in _CHAINED_SIGNS
             )
-            operands = [found[operand] for operand in part.operands]
-            found[number] = Label(part.texts, operands, operands[0] if goes_on else None)
-        return found
+            operands = [labels[operand] for operand in part.operands]
+            labels[number] = Label(part.texts, operands, operands[0] if is_chained else None)
+        return labels
 
 
 _CHAINED_SIGNS = ("+-−", "*/%@×·÷")
@@ -285,10 +290,10 @@ def is_constant_name(node: Node) -> bool:
 
 def _group_with_value(source: Source, node: Node) -> Group | None:
     """Return the outermost call or layer whose value a node is, or None."""
-    found, group = None, source.group(node)
+    outermost, group = None, source.group(node)
     while group is not None and group.value is node:
-        found, group = group, group.parent
-    return found
+        outermost, group = group, group.parent
+    return outermost
 
 
 _SYMBOLS = {"*": "×"}
@@ -298,7 +303,7 @@ def operand_separators(op: Op, count: int) -> tuple[str, ...]:
     """Return the texts before, between and after the operands of an operation.
 
     >>> from autodiff_cli.ops.arithmetic import mul
-    >>> around(mul, 2)
+    >>> operand_separators(mul, 2)
     ('', ' × ', '')
     """
     if not op.symbol:

@@ -24,7 +24,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Gate
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
-_RELATIVE_TOLERANCE = 1e-9
+_RELATIVE_TOLERANCE = 1e-9  # an answer typed in full may differ by this much
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Question:
     def is_correct(self, typed: str) -> bool:
         """Whether an answer is correct: a choice by its number or text, or a number rounded to two digits or more.
 
-        >>> asked = Question("value", "?", (), (), 0.909297, ("", ""))
-        >>> [asked.is_right(typed) for typed in ("0.91", "0.9", "0.92", ".9093", "x")]
+        >>> question = Question("value", "?", (), (), 0.909297, ("", ""))
+        >>> [question.is_correct(typed) for typed in ("0.91", "0.9", "0.92", ".9093", "x")]
         [True, False, False, True, False]
         """
         typed = _normalize(typed)
@@ -137,21 +137,23 @@ class _QuestionMaker:
     def ask_local(self, of: str, towards: str) -> Question:
         """Ask for a local derivative."""
         i, j = self._node(of), self._node(towards)
-        op, given = self._trace.tape.nodes[i].op, self._contribution(i, j)
+        op, contribution = self._trace.tape.nodes[i].op, self._contribution(i, j)
         assert op is not None
         text = f"What is the local derivative of {of} with respect to {towards}?"
         if op.gate is Gate.ROUTE:
             first = "The selected input passes a change on in full, the others not at all."
-            chosen = self._words.forward(next(step for step in self._trace.forward if step.node == i))
-            return self._numeric_question("local", text, given.local, (first, chosen))
+            forward_sentence = self._words.forward(next(step for step in self._trace.forward if step.node == i))
+            return self._numeric_question("local", text, contribution.local, (first, forward_sentence))
         rule = describe(op)
-        towards_input = [*rule.derivatives][given.position]
+        towards_input = [*rule.derivatives][contribution.position]
         slope = f"the derivative of {rule.call} with respect to {towards_input} is {rule.derivatives[towards_input]}"
-        formula = self._words.slope(i, given.position)
+        formula = self._words.slope(i, contribution.position)
         step = next(step for step in self._trace.backward if step.node == i)
-        second = self._words.backward(step) if formula == self._show(given.local) else f"{formula}: what is that?"
+        second = (
+            self._words.backward(step) if formula == self._show(contribution.local) else f"{formula}: what is that?"
+        )
         hints = f"It concerns only {label_with_definition(self._trace, i)}: {slope}.", second
-        return self._numeric_question("local", text, given.local, hints)
+        return self._numeric_question("local", text, contribution.local, hints)
 
     def ask_adjoint(self, of: str) -> Question:
         """Ask for an adjoint."""
@@ -190,11 +192,11 @@ class _QuestionMaker:
     def ask_bug(self, of: str) -> Question:
         """Ask which adjoint is wrong in a program that assigns contributions instead of adding them."""
         trace, wrong = self._trace, self._adjoints_by_assignment()
-        listed = [i for i, adjoint in enumerate(wrong) if adjoint is not None and i not in trace.tape.outputs]
-        listed.reverse()
-        choices = tuple(f"{trace.labels[i]}: {self._show(wrong[i])}" for i in listed)
+        candidates = [i for i, adjoint in enumerate(wrong) if adjoint is not None and i not in trace.tape.outputs]
+        candidates.reverse()
+        choices = tuple(f"{trace.labels[i]}: {self._show(wrong[i])}" for i in candidates)
         first = self._node(of)
-        assert next(i for i in listed if wrong[i] != trace.adjoints[i]) == first
+        assert next(i for i in candidates if wrong[i] != trace.adjoints[i]) == first
         users = self._users[first]
         hints = (
             "`=` overwrites earlier contributions: look for a node that is used more than once.",
@@ -202,18 +204,18 @@ class _QuestionMaker:
             f"{'; '.join(self._product_in_words(user, first) for user in users)}.",
         )
         text = "A program computes these adjoints with `adjoint = local × …` instead of `+=`. Which is wrong first?"
-        place = listed.index(first)
-        return Question("bug", text, choices, (place + 1,), choices[place], hints)
+        position = candidates.index(first)
+        return Question("bug", text, choices, (position + 1,), choices[position], hints)
 
     def _adjoints_by_assignment(self) -> list[Any]:
         """Return the adjoints that a program computes with `=` instead of `+=`."""
         trace = self._trace
-        found: list[Any] = [None] * len(trace.tape)
-        found[trace.tape.outputs[0]] = 1.0
+        adjoints: list[Any] = [None] * len(trace.tape)
+        adjoints[trace.tape.outputs[0]] = 1.0
         for step in trace.backward:
-            for given in step.contributions:
-                found[given.to] = given.local * found[step.node]
-        return found
+            for contribution in step.contributions:
+                adjoints[contribution.to] = contribution.local * adjoints[step.node]
+        return adjoints
 
     def _numeric_question(self, kind: str, text: str, x: Any, hints: tuple[str, str]) -> Question:
         assert isinstance(x, float)
@@ -224,7 +226,7 @@ class _QuestionMaker:
         return self._trace.labels.index(label)
 
     def _contribution(self, user: int, to: int) -> Any:
-        return next(given for given in self._trace.contributions[user] if given.to == to)
+        return next(contribution for contribution in self._trace.contributions[user] if contribution.to == to)
 
     def _users_with_gradient(self, i: int) -> set[int]:
         return {j for j in self._users[i] if self._trace.tape.is_active[j]}
@@ -232,11 +234,15 @@ class _QuestionMaker:
     def _product_in_words(self, user: int, to: int) -> str:
         """Return the contribution of a user to a node as a product in words, without the result."""
         step = next(step for step in self._trace.backward if step.node == user)
-        given = [given for given in step.contributions if given.to == to]
-        sentences = (self._words.contribution(step, part).partition(": ")[2] for part in given)
+        contributions = [contributions for contributions in step.contributions if contributions.to == to]
+        sentences = (self._words.contribution(step, part).partition(": ")[2] for part in contributions)
         products = " and ".join(sentence.partition(", ")[0].rpartition(" = ")[0] for sentence in sentences)
         label = self._trace.labels[user]
-        where = "" if given[0].local is not None else f", where the adjoint of {label} is {self._show(step.adjoint)}"
+        where = (
+            ""
+            if contributions[0].local is not None
+            else f", where the adjoint of {label} is {self._show(step.adjoint)}"
+        )
         return f"{label} contributes {products}{where}"
 
 
@@ -286,25 +292,25 @@ def load_lesson(name: str, show: Callable[[Any], str]) -> Lesson:
     Raises:
         KeyError: if there is no such lesson.
 
-    >>> found = lesson("chain", lambda x: f"{x:.3g}")
-    >>> found.title
+    >>> lesson = load_lesson("chain", lambda x: f"{x:.3g}")
+    >>> lesson.title
     'The chain rule: local slopes, multiplied'
-    >>> found.text[1][:58]
+    >>> lesson.text[1][:58]
     'Going forward, values are computed: a = 1.5, then b = 0.99'
     """
-    given = _lesson_table()[name]
-    formula = Formula.read(given["formula"])
-    recorded, asked = (
-        trace(formula, {key: float(text) for key, text in given[values].items()}) for values in ("values", "asked_at")
+    entry = _lesson_table()[name]
+    formula = Formula.read(entry["formula"])
+    lesson_trace, question_trace = (
+        trace(formula, {key: float(text) for key, text in entry[values].items()}) for values in ("values", "asked_at")
     )
-    numbers = _PlaceholderTexts(recorded, given.get("learned", ()), show)
+    numbers = _PlaceholderTexts(lesson_trace, entry.get("learned", ()), show)
     return Lesson(
         name,
-        given["title"],
-        recorded,
-        tuple(_PLACEHOLDER.sub(lambda gap: numbers.text(gap[1]), paragraph) for paragraph in given["text"]),
-        asked,
-        tuple(make_question(asked, about, show) for about in given["questions"]),
+        entry["title"],
+        lesson_trace,
+        tuple(_PLACEHOLDER.sub(lambda gap: numbers.text(gap[1]), paragraph) for paragraph in entry["text"]),
+        question_trace,
+        tuple(make_question(question_trace, about, show) for about in entry["questions"]),
     )
 
 
@@ -346,14 +352,14 @@ class _PlaceholderTexts:
 
     def _contribution(self, edge: str) -> Contribution:
         user, to = (self._node(label.strip()) for label in edge.split("->"))
-        return next(given for given in self._trace.contributions[user] if given.to == to)
+        return next(contribution for contribution in self._trace.contributions[user] if contribution.to == to)
 
     def _updated_value(self, name: str, rate: float) -> float:
         return float(self._trace.point[name] - rate * self._trace.gradient[name])
 
     def _value_after(self, rate: float) -> Any:
-        moved = {name: self._updated_value(name, rate) for name in self._learned}
-        return self._trace.expression.value({**self._trace.point, **moved})
+        updated = {name: self._updated_value(name, rate) for name in self._learned}
+        return self._trace.expression.value({**self._trace.point, **updated})
 
 
 _COUNTS: Mapping[str, Callable[[Trace], int]] = {

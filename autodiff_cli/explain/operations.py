@@ -71,11 +71,11 @@ def describe(op: Op) -> Description:
 
     names = _input_names(op)
     inputs = [variable(name) for name in names]
-    place = dict(zip(op.placeholders(len(names)), inputs, strict=True))
+    substitution = dict(zip(op.placeholders(len(names)), inputs, strict=True))
     call = op(*inputs)
 
     def text(graph: Node | None) -> str | None:
-        return None if graph is None else to_text(simplify(substitute([graph], place))[0], share=False)
+        return None if graph is None else to_text(simplify(substitute([graph], substitution))[0], share=False)
 
     derivatives = _structural_derivatives(op, names) if op.is_structural else _elementwise_derivatives(op, call, names)
     return Description(
@@ -129,9 +129,9 @@ def _input_names(op: Op) -> tuple[str, ...]:
 
 def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
     rule = op.derivative_rule(len(names))
-    place = {rule.output: call, **dict(zip(rule.inputs, call.inputs, strict=True))}
+    substitution = {rule.output: call, **dict(zip(rule.inputs, call.inputs, strict=True))}
     slopes = [ZERO if p.mask is not None and is_literal(p.mask, 0) else p.masked_graph for p in rule.partials]
-    return dict(zip(names, substitute(slopes, place), strict=True))
+    return dict(zip(names, substitute(slopes, substitution), strict=True))
 
 
 def _structural_derivatives(op: Op, names: Sequence[str]) -> dict[str, Node]:
@@ -140,13 +140,15 @@ def _structural_derivatives(op: Op, names: Sequence[str]) -> dict[str, Node]:
     for shapes in itertools.product(_EXAMPLE_SHAPES, repeat=len(names)):
         try:
             shape_of(call, shapes)
-            passage = op.structural_rule(shapes)
+            structural_rule = op.structural_rule(shapes)
         except ShapeError:
             continue
-        place = {passage.output: call, passage.adjoint: variable(ADJOINT)}
-        place |= dict(zip(passage.inputs, inputs, strict=True))
-        kept = {name: back for name, back in zip(names, passage.vjp_graphs, strict=True) if back is not None}
-        return dict(zip(kept, substitute([*kept.values()], place), strict=True))
+        substitution = {structural_rule.output: call, structural_rule.adjoint: variable(ADJOINT)}
+        substitution |= dict(zip(structural_rule.inputs, inputs, strict=True))
+        contributions = {
+            name: back for name, back in zip(names, structural_rule.vjp_graphs, strict=True) if back is not None
+        }
+        return dict(zip(contributions, substitute([*contributions.values()], substitution), strict=True))
     return {}
 
 
@@ -157,25 +159,27 @@ RELATIVE_TOLERANCE = 1e-6  # two ways to compute one number may differ by this m
 def readable_local_derivative(op: Op, count: int, position: int) -> Node | None:
     """Return the graph of a local derivative as people read it; None if the computed one reads the same."""
     local = op.derivative_rule(count).partials[position].local
-    read = expand_helpers([local])[local]
-    return None if read is local else read
+    readable = expand_helpers([local])[local]
+    return None if readable is local else readable
 
 
-def readable_local_value(trace: Trace, i: int, given: Contribution) -> float | None:
+def readable_local_value(trace: Trace, i: int, contribution: Contribution) -> float | None:
     """Return the value of the readable formula of a local derivative of an operation on numbers.
 
     Returns None if the computed formula is the readable one.
     """
     op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
     assert op is not None
-    graph = readable_local_derivative(op, len(inputs), given.position)
+    graph = readable_local_derivative(op, len(inputs), contribution.position)
     return None if graph is None else float(_value_at_node(trace, i, op, graph))
 
 
-def is_readable_form_equal(trace: Trace, i: int, given: Contribution) -> bool:
+def is_readable_form_equal(trace: Trace, i: int, contribution: Contribution) -> bool:
     """Whether a local derivative is not nan and equals the value of its readable formula."""
-    local, read = given.local, readable_local_value(trace, i, given)
-    return local == local and (read is None or math.isclose(read, local, rel_tol=RELATIVE_TOLERANCE))
+    local, readable_value = contribution.local, readable_local_value(trace, i, contribution)
+    return local == local and (
+        readable_value is None or math.isclose(readable_value, local, rel_tol=RELATIVE_TOLERANCE)
+    )
 
 
 def has_value_at(formula: Node, point: Mapping[str, float], number: float) -> bool:
@@ -223,19 +227,19 @@ def jacobian(trace: Trace, i: int) -> Any:
 
     op, x = trace.tape.nodes[i].op, trace.values[trace.tape.inputs[i][0]]
     assert op is not None
-    own, shape = array_shape(trace.values[i]), array_shape(x)
-    passage, count = op.structural_rule((shape,)), math.prod(own)
+    output_shape, shape = array_shape(trace.values[i]), array_shape(x)
+    passage, count = op.structural_rule((shape,)), math.prod(output_shape)
     graph = passage.vjp_graphs[0]
     assert graph is not None
     tape = Tape((graph,))
     point = {  # the last axis has one row for each element of the output
-        passage.adjoint.text: np.eye(count).reshape(*own, count),
+        passage.adjoint.text: np.eye(count).reshape(*output_shape, count),
         passage.output.text: np.asarray(trace.values[i])[..., None],
         passage.inputs[0].text: np.asarray(x)[..., None],
     }
     with ignore_float_errors():
-        found = forward(tape, ARRAYS, point)[tape.outputs[0]]
-    return np.moveaxis(np.broadcast_to(found, (*shape, count)), -1, 0).reshape(own + shape)
+        adjoints = forward(tape, ARRAYS, point)[tape.outputs[0]]
+    return np.moveaxis(np.broadcast_to(adjoints, (*shape, count)), -1, 0).reshape(output_shape + shape)
 
 
 class CrossEntropy(NamedTuple):
@@ -332,8 +336,8 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
         return f"its share of the adjoint at {op.summary}, 0 elsewhere"
     nodes = {rule.output: i, **dict(zip(rule.inputs, inputs, strict=True))}
     leaves = {j: _leaf_of(trace, j) for j in nodes.values()}
-    place = {placeholder: leaves[j] for placeholder, j in nodes.items()} | _size_constants(trace, graph, nodes)
-    (passed,) = simplify(substitute([graph], place), scalar=False)
+    substitution = {placeholder: leaves[j] for placeholder, j in nodes.items()} | _size_constants(trace, graph, nodes)
+    (passed,) = simplify(substitute([graph], substitution), scalar=False)
     every = passed.op is not None and passed.op.name == "broadcast_like"
     if every:
         passed = passed.inputs[0]
@@ -367,10 +371,10 @@ def _leaf_of(trace: Trace, j: int) -> Node:
 
 def _size_constants(trace: Trace, graph: Node, nodes: dict[Node, int]) -> dict[Node, Node]:
     """Return constants for the `size` nodes of a graph, from the shapes in the trace."""
-    asked = [node for node in Tape([graph]).nodes if node.op is not None and node.op.name == "size"]
+    size_nodes = [node for node in Tape([graph]).nodes if node.op is not None and node.op.name == "size"]
     return {
         node: constant(str(math.prod(array_shape(trace.values[nodes[node.inputs[0]]]))))
-        for node in asked
+        for node in size_nodes
         if node.inputs[0] in nodes
     }
 

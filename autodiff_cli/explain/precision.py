@@ -50,7 +50,7 @@ from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, r
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import abs_, max_, min_, where
 
-_GUARD_BITS = 64  # bits with which running totals are added up, beyond those of their digits
+_GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
     f"its digits are not proven: with {MAX_CANCELLED_DIGITS} more digits, or as many as are affordable, it could not "
     "be distinguished from 0, or from the point where a choice or a step changes, and is assumed to be there"
@@ -58,13 +58,13 @@ _UNPROVEN_MESSAGE = (
 
 
 def precise_trace(
-    expression: Formula, given: Mapping[str, Node], wrt: Iterable[str], digits: int, most: int | None = None
+    expression: Formula, value_graphs: Mapping[str, Node], wrt: Iterable[str], digits: int, most: int | None = None
 ) -> Trace:
     """Run both passes with a given number of proven digits of value and gradient.
 
     Args:
         expression: the expression.
-        given: the value of every variable, as a constant graph.
+        value_graphs: the value of every variable, as a constant graph.
         wrt: the variables to differentiate with respect to. The others count as constants.
         digits: the number of significant digits.
         most: the maximum number of scalar operations, arrays element by element; half a million by default.
@@ -80,26 +80,26 @@ def precise_trace(
     >>> precise_trace(parse("x^2"), {"x": parse("1/3").output}, ["x"], 20).gradient
     {'x': '0.66666666666666666667'}
     """
-    with_arrays = has_arrays(expression, given)
+    with_arrays = has_arrays(expression, value_graphs)
 
     def known(graphs: Sequence[Node], sure: int) -> PreciseValues:
         return (
             _evaluate_elements(graphs, digits, sure, most) if with_arrays else evaluate_to_digits(graphs, digits, sure)
         )
 
-    point = dict(zip(given, known([*given.values()], len(given)).numbers, strict=True))
+    point = dict(zip(value_graphs, known([*value_graphs.values()], len(value_graphs)).numbers, strict=True))
     near = {name: _map_elements(_nearest_float, number) for name, number in point.items()}
     both = sweep_graphs(expression, tuple(wrt), near)
     graphs = both.graphs
     with expression.locate_errors():
-        found = known(
-            substitute(graphs, {expression.leaves[name]: given[name] for name in expression.variables}),
+        results = known(
+            substitute(graphs, {expression.leaves[name]: value_graphs[name] for name in expression.variables}),
             len(both.results),
         )
-    exact = dict(zip(graphs, found.numbers, strict=True))
+    exact = dict(zip(graphs, results.numbers, strict=True))
     floats = both.evaluate_at(near, {node: _map_elements(_nearest_float, number) for node, number in exact.items()})
-    warnings = [caveat for caveat in find_warnings(floats) if _applies(caveat, floats)]
-    warnings += _unproven_warnings(both, dict(zip(graphs, found.is_proven, strict=True)), floats.labels)
+    warnings = [warning for warning in find_warnings(floats) if _applies(warning, floats)]
+    warnings += _unproven_warnings(both, dict(zip(graphs, results.is_proven, strict=True)), floats.labels)
     with working_precision(bits_for_digits(digits) + _GUARD_BITS):
         return replace(_with_text_numbers(both.evaluate_at(point, exact), digits), warnings=warnings)
 
@@ -115,12 +115,12 @@ def _unproven_warnings(both: SweepGraphs, proven: Mapping[Node, bool], labels: S
             yield NodeWarning(i, "precision", f"the value: {_UNPROVEN_MESSAGE}")
 
 
-def _applies(caveat: NodeWarning, floats: Trace) -> bool:
+def _applies(warning: NodeWarning, floats: Trace) -> bool:
     """Whether a warning about floats also applies to numbers of higher precision and a much larger range."""
-    if caveat.kind == "overflow":
-        value = floats.values[caveat.node]
+    if warning.kind == "overflow":
+        value = floats.values[warning.node]
         return math.isinf(value if isinstance(value, float) else abs(value).max())
-    return caveat.kind != "precision"
+    return warning.kind != "precision"
 
 
 def _with_text_numbers(exact: Trace, digits: int) -> Trace:
@@ -136,10 +136,12 @@ def _with_text_numbers(exact: Trace, digits: int) -> Trace:
         adjoints_or_none=[*map(write, exact.adjoints_or_none)],
         contributions=[
             tuple(
-                given._replace(local=write(given.local), amount=write(given.amount), total=write(given.total))
-                for given in several
+                contribution._replace(
+                    local=write(contribution.local), amount=write(contribution.amount), total=write(contribution.total)
+                )
+                for contribution in contributions
             )
-            for several in exact.contributions
+            for contributions in exact.contributions
         ],
     )
 
@@ -165,8 +167,8 @@ def _evaluate_elements(graphs: Sequence[Node], digits: int, sure: int, most: int
             f"{error}; from Python, `autodiff_cli.explain.precision.precise_trace` takes more with `most=`"
         ) from error
     elements = [element for array in arrays for element in array.reshape(-1).tolist()]
-    found = evaluate_to_digits(elements, digits, sum(array.size for array in arrays[:sure]))
-    numbers, proven = iter(found.numbers), iter(found.is_proven)
+    results = evaluate_to_digits(elements, digits, sum(array.size for array in arrays[:sure]))
+    numbers, proven = iter(results.numbers), iter(results.is_proven)
     values = [_map_elements(lambda _: next(numbers), array if array.ndim else array.item()) for array in arrays]
     return PreciseValues(values, [all([*itertools.islice(proven, array.size)]) for array in arrays])
 
@@ -183,14 +185,14 @@ def _map_elements(function: Callable[[Any], Any], number: Any) -> Any:
 
 def _nearest_float(number: Number) -> float:
     """Return the nearest finite float of a finite number; only infinities become infinite."""
-    found = nearest_float(number)
-    if math.isinf(found) and is_finite(number):
-        return math.copysign(sys.float_info.max, found)
-    return found
+    nearest = nearest_float(number)
+    if math.isinf(nearest) and is_finite(number):
+        return math.copysign(sys.float_info.max, nearest)
+    return nearest
 
 
-_BITS = 128
-_MAX_BOXES = 1024  # at the most; more of them make bounds tighter
+_BITS = 128  # of the ball arithmetic; rounding is then negligible beside the width of the boxes
+_MAX_BOXES = 1024  # of an enclosure; more would give tighter bounds, and take longer
 
 Interval = tuple[Number, Number]  # its ends, as fractions or balls
 FloatBounds: TypeAlias = tuple[float, float]
@@ -221,9 +223,9 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
         wrt: the variables to differentiate with respect to.
 
     >>> from autodiff_cli import parse
-    >>> from autodiff_cli.numbers.balls import read
-    >>> found = enclosure(parse("x^2"), {"x": (read("1.5"), read("2"))}, ["x"])
-    >>> found.bounds["value"]
+    >>> from autodiff_cli.numbers.balls import parse_constant
+    >>> enclosed = enclosure(parse("x^2"), {"x": (parse_constant("1.5"), parse_constant("2"))}, ["x"])
+    >>> enclosed.bounds["value"]
     (2.25, 4.0)
     """
     moving = [name for name, (low, high) in intervals.items() if low is not high]
@@ -239,10 +241,10 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
                 results = [(NEGATIVE_INF, INF)] * len(results)  # a function without a value has no derivative
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
             results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
-            for name, found in zip(names, results, strict=False):
-                ends[name].append(found)
-        bounds = {name: _outer_bounds(found) for name, found in ends.items()}
-    return ProvenBounds(bounds, any(math.isinf(end) for found in bounds.values() for end in found))
+            for name, interval in zip(names, results, strict=False):
+                ends[name].append(interval)
+        bounds = {name: _outer_bounds(interval) for name, interval in ends.items()}
+    return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
 
 def _with_choices(root: Node) -> Node:
@@ -250,18 +252,18 @@ def _with_choices(root: Node) -> Node:
 
     At a tie any mean of the slopes is valid, so a tie must not be decided: its condition is 0/0.
     """
-    made: dict[Node, Node] = {}
+    rebuilt: dict[Node, Node] = {}
     for node in topological_order([root]):
-        inputs = [made[child] for child in node.inputs]
+        inputs = [rebuilt[child] for child in node.inputs]
         if node.op not in (max_, min_):
-            made[node] = node if node.op is None else node.op(*inputs)
+            rebuilt[node] = node if node.op is None else node.op(*inputs)
             continue
         best = inputs[0]
         for x in inputs[1:]:
             lead = best - x if node.op is max_ else x - best
             best = where(lead / abs_(lead) > 0, best, x)
-        made[node] = best
-    return made[root]
+        rebuilt[node] = best
+    return rebuilt[root]
 
 
 def _hull(low: Number, high: Number) -> Number:
@@ -300,8 +302,8 @@ def _bounds_at_corners(
         first, last = box[name] if low >= 0 else box[name][::-1]
         least[name], most[name] = (first, first), (last, last)
     reset_jumps()
-    whole = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})[tape.outputs[0]]
-    if has_possible_jump() or not is_finite(whole):
+    box_value = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})[tape.outputs[0]]
+    if has_possible_jump() or not is_finite(box_value):
         return None
     corners = [
         forward(tape, kind, {name: _hull(*sides) for name, sides in corner.items()})[tape.outputs[0]]
@@ -316,9 +318,9 @@ def _outer_bounds(boxes: Sequence[Interval]) -> FloatBounds:
 
 
 def _float_below(x: arb) -> float:
-    found = float(x)
-    if found == math.inf and x.is_finite():
+    candidate = float(x)
+    if candidate == math.inf and x.is_finite():
         return sys.float_info.max
-    while math.isfinite(found) and not from_float(found) <= x:
-        found = math.nextafter(found, -math.inf)
-    return found
+    while math.isfinite(candidate) and not from_float(candidate) <= x:
+        candidate = math.nextafter(candidate, -math.inf)
+    return candidate

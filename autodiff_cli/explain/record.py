@@ -137,10 +137,10 @@ class Trace:
     def gradient(self) -> dict[str, Any]:
         """The derivative with respect to each variable of `wrt`; 0 if the output does not depend on it."""
         index, leaves = self.tape.index, self.expression.leaves
-        found = {
+        adjoints = {
             name: self.adjoints_or_none[index[leaves[name]]] if leaves[name] in index else None for name in self.wrt
         }
-        return {name: zero_like(self.point[name]) if slope is None else slope for name, slope in found.items()}
+        return {name: zero_like(self.point[name]) if slope is None else slope for name, slope in adjoints.items()}
 
     @cached_property
     def naming(self) -> Labels:
@@ -188,9 +188,9 @@ def accumulate_contributions(
     uses = Counter(j for j, amount in amounts if amount is not None)
     used: Counter[int] = Counter()
     totals: dict[int, Any] = {}
-    found: list[tuple[Contribution, ...]] = [()] * len(tape)
+    contributions_by_node: list[tuple[Contribution, ...]] = [()] * len(tape)
     for i in range(len(tape) - 1, -1, -1):
-        handed = []
+        contributions = []
         for k, j in enumerate(tape.inputs[i]):
             if not tape.is_active[j]:
                 continue
@@ -201,9 +201,9 @@ def accumulate_contributions(
             else:
                 used[j] += 1
                 totals[j] = totals[j] + amount if j in totals else amount
-            handed.append(Contribution(k, j, local, amount, totals.get(j, amount), used[j], uses[j], is_nothing))
-        found[i] = tuple(handed)
-    return found
+            contributions.append(Contribution(k, j, local, amount, totals.get(j, amount), used[j], uses[j], is_nothing))
+        contributions_by_node[i] = tuple(contributions)
+    return contributions_by_node
 
 
 def zero_like(value: Any) -> Any:

@@ -92,8 +92,8 @@ class Sides(NamedTuple):
     def fill(self, facts: Facts) -> str:
         """Return the equation."""
         *before, last = (fill(phrase, facts) for phrase in self.phrases)
-        kept = [side for side in before if not self.max_length or len(side) <= self.max_length]
-        return " = ".join(dict.fromkeys([*kept, last]))
+        sides = [side for side in before if not self.max_length or len(side) <= self.max_length]
+        return " = ".join(dict.fromkeys([*sides, last]))
 
     def data(self) -> list[Any]:
         """Return the equation as JSON values."""
@@ -149,8 +149,8 @@ def formula_phrase(pieces: Iterable[str | Gap], slots: Mapping[Node, Slot]) -> P
     )
 
 
-SATURATION_DISTANCE = 0.01  # how near its ends the slope of an activation is not given as books have it
-MAX_FORMULA_LENGTH = 40  # a longer local derivative is given as a number only
+SATURATION_DISTANCE = 0.01  # nearer to its limits, the textbook derivative of an activation is lost in rounded numbers
+MAX_FORMULA_LENGTH = 40  # characters; a longer local derivative is shown as a number only
 
 
 def saturation_values(op: Op) -> tuple[float, ...]:
@@ -321,35 +321,35 @@ def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:
 
 
 def _cross_entropy_phrase(trace: Trace, i: int, position: int) -> Phrase:
-    """What softmax hands on where a cross-entropy stands above it; nothing elsewhere."""
+    """Return the simplified contribution of a softmax below a cross-entropy; an empty phrase for other nodes."""
     above = cross_entropy_above_logsumexp(trace, i)
     if above is not None:
         weights, total_of_both = above
         p = f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
         difference = f"({p} - {_bracketed_label(trace, weights)}) × "
-        whole: Phrase = (difference, Slot("adjoint at", total_of_both, is_loose=True))
-        return (Cases("finite", ((), ("; with the cross-entropy above it, the total is ", *whole)), position),)
-    found = cross_entropy_above(trace, i)
-    if found is None:
+        sentence: Phrase = (difference, Slot("adjoint at", total_of_both, is_loose=True))
+        return (Cases("finite", ((), ("; with the cross-entropy above it, the total is ", *sentence)), position),)
+    entropy = cross_entropy_above(trace, i)
+    if entropy is None:
         return ()
     is_softmax = trace.tape.nodes[i].op is get_op("softmax")
     p = _bracketed_label(trace, i) if is_softmax else f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
-    adjoint = Slot("adjoint at", found.total, is_loose=True)
-    if found.weights is None:
-        assert found.index_node is not None
-        taken = ", ".join(trace.labels[j] for j in trace.tape.inputs[found.index_node][1:])
-        one = f"1 at [{taken}], 0 elsewhere"
+    adjoint = Slot("adjoint at", entropy.total, is_loose=True)
+    if entropy.weights is None:
+        assert entropy.index_node is not None
+        index_labels = ", ".join(trace.labels[j] for j in trace.tape.inputs[entropy.index_node][1:])
+        one = f"1 at [{index_labels}], 0 elsewhere"
         collapsed: Phrase = (f"({one}, minus {p}) × ", adjoint)
-        simple: Phrase = (f"{p}, minus 1 at [{taken}]",)
-        said = Cases("minus one", (collapsed, simple), found.total)
+        simple: Phrase = (f"{p}, minus 1 at [{index_labels}]",)
+        cases = Cases("minus one", (collapsed, simple), entropy.total)
     else:
-        w = _bracketed_label(trace, found.weights)
-        numbers: Phrase = (" = ", Slot("output"), " - ", Slot("value at", found.weights)) if is_softmax else ()
-        said = Cases("whole", (
-            (f"({w} - {p}*sum({trace.labels[found.weights]})) × ", adjoint),
-            (Cases("minus one", ((f"({w} - {p}) × ", adjoint), (f"{p} - {w}", *numbers)), found.total),),
-        ), found.weights)  # fmt: skip
-    return (Cases("finite", ((), ("; with the cross-entropy above it, this is ", said)), position),)
+        w = _bracketed_label(trace, entropy.weights)
+        numbers: Phrase = (" = ", Slot("output"), " - ", Slot("value at", entropy.weights)) if is_softmax else ()
+        cases = Cases("whole", (
+            (f"({w} - {p}*sum({trace.labels[entropy.weights]})) × ", adjoint),
+            (Cases("minus one", ((f"({w} - {p}) × ", adjoint), (f"{p} - {w}", *numbers)), entropy.total),),
+        ), entropy.weights)  # fmt: skip
+    return (Cases("finite", ((), ("; with the cross-entropy above it, this is ", cases)), position),)
 
 
 def _bracketed_label(trace: Trace, i: int) -> str:
@@ -460,24 +460,24 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
     """Return what one backward pass has computed, and how to read the first derivative."""
     count, index = len(trace.wrt), trace.tape.index
     result = "the derivative of the output" if count == 1 else f"all {count} derivatives at once"
-    found: list[Phrase] = [(f"Both passes are done. One backward pass gave {result}.",)]
+    phrases: list[Phrase] = [(f"Both passes are done. One backward pass gave {result}.",)]
     for name in trace.wrt:
         leaf = trace.expression.leaves[name]
         if leaf in index:
             others = "; likewise for the other variables" if count > 1 else ""
             if array_shape(trace.point[name]):
                 each = f"Each element of d/d{name} is the rate at which the output changes with that element of {name}"
-                return [*found, (f"{each}{others}.",)]
+                return [*phrases, (f"{each}{others}.",)]
             slope = Slot("adjoint at", index[leaf])
             small = slope._replace(is_loose=True)
             moves = f": if {name} changes by a small h, the output changes by about "
             rough = ". At a kink, or where it is not finite, a derivative does not predict the change of the output."
-            said = Cases("smooth", ((rough,), (moves, small, f" × h{others}.")), index[leaf])
-            return [*found, (f"d/d{name} = ", slope, said)]
-    return found
+            prediction = Cases("smooth", ((rough,), (moves, small, f" × h{others}.")), index[leaf])
+            return [*phrases, (f"d/d{name} = ", slope, prediction)]
+    return phrases
 
 
-_SUM_TOLERANCE = 1e-9  # how far a sum may be from 1 that is one of probabilities
+_SUM_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much, by rounding
 
 
 class StepSentences:
@@ -507,9 +507,9 @@ class StepSentences:
         """Return what a node does with its adjoint, as a sentence without a full stop."""
         return fill(backward_phrase(self._trace, step.node), _StepFacts(self._trace, self._show, step))
 
-    def contribution(self, step: BackwardStep, given: Contribution) -> str:
+    def contribution(self, step: BackwardStep, contribution: Contribution) -> str:
         """Return the contribution to one input, `x: 3 × 1 = 3`; for one of several uses, with the running total."""
-        phrase = contribution_phrase(self._trace, step.node, given.position)
+        phrase = contribution_phrase(self._trace, step.node, contribution.position)
         return fill(phrase, _StepFacts(self._trace, self._show, step))
 
     def slope(self, node: int, position: int) -> str:
@@ -528,7 +528,9 @@ class _StepFacts:
         self._show = show
         self._node = trace.tape.outputs[0] if step is None else step.node
         self._contributions = (
-            {given.position: given for given in step.contributions} if isinstance(step, BackwardStep) else {}
+            {contribution.position: contribution for contribution in step.contributions}
+            if isinstance(step, BackwardStep)
+            else {}
         )
 
     def text(self, what: str, of: int) -> str:
@@ -537,7 +539,7 @@ class _StepFacts:
             case "name":
                 return label_with_definition(self._trace, self._node)
             case "chosen":
-                *before, last = (self._trace.labels[given.to] for given in self._selected)
+                *before, last = (self._trace.labels[contribution.to] for contribution in self._selected)
                 return f"{', '.join(before)} and {last}" if before else last
             case "label":
                 return self._trace.labels[self._input(of)]
@@ -554,8 +556,11 @@ class _StepFacts:
             case "truth":
                 return int(self._trace.values[self._node] != 0)
             case "absent":
-                given = self._contributions[of]
-                return int(given.is_structural_zero and not is_finite(given.local, self._trace.adjoints[self._node]))
+                contribution = self._contributions[of]
+                return int(
+                    contribution.is_structural_zero
+                    and not is_finite(contribution.local, self._trace.adjoints[self._node])
+                )
             case "finite":
                 return int(is_finite(self._contributions[of].amount))
             case "whole":
@@ -576,8 +581,14 @@ class _StepFacts:
                     )
                 )
             case "use":
-                given = self._contributions[of]
-                return 0 if given.uses == 1 or given.is_structural_zero else 1 if given.use < given.uses else 2
+                contribution = self._contributions[of]
+                return (
+                    0
+                    if contribution.uses == 1 or contribution.is_structural_zero
+                    else 1
+                    if contribution.use < contribution.uses
+                    else 2
+                )
             case _:
                 if not self._selected:
                     return 0
@@ -619,4 +630,4 @@ class _StepFacts:
 
     @property
     def _selected(self) -> list[Contribution]:
-        return [given for given in self._contributions.values() if is_nonzero(given.local)]
+        return [contribution for contribution in self._contributions.values() if is_nonzero(contribution.local)]

@@ -30,7 +30,7 @@ from autodiff_cli.graph.tape import Tape, gc_paused
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
 
-MAX_NUMBERS = 250_000_000
+MAX_NUMBERS = 250_000_000  # numbers of both passes together: 2 GB
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class SweepGraphs:
     @property
     def graphs(self) -> list[Node]:
         """All graphs without repetition; the value and the gradient come first."""
-        swept = self.sweep
-        given = [amount for contributions in swept.contributions for amount in contributions.values()]
-        amounts = [amount for amount in [*swept.adjoints, *given] if amount is not None]
+        sweep = self.sweep
+        given = [amount for contributions in sweep.contributions for amount in contributions.values()]
+        amounts = [amount for amount in [*sweep.adjoints, *given] if amount is not None]
         parts = [node for amount in amounts for node in (amount.local, amount.mask)]
-        locals_ = [local for several in self.locals for local in several.values()]
-        graphs = [*self.results, *swept.tape.nodes, *locals_, *parts]
+        locals_ = [local for by_position in self.locals for local in by_position.values()]
+        graphs = [*self.results, *sweep.tape.nodes, *locals_, *parts]
         return [*dict.fromkeys(node for node in graphs if node is not None)]
 
     @property
@@ -74,8 +74,8 @@ class SweepGraphs:
     def count_totals(self, sizes: Mapping[str, Shape]) -> int:
         """Return how many numbers the running totals need in addition to the contributions themselves."""
         tape = self.sweep.tape
-        given = Counter(tape.inputs[i][k] for i, several in enumerate(self.sweep.contributions) for k in several)
-        return sum((given[j] - 1) * math.prod(shape) for j, shape in enumerate(infer_shapes(tape, sizes)) if given[j])
+        uses = Counter(tape.inputs[i][k] for i, by_position in enumerate(self.sweep.contributions) for k in by_position)
+        return sum((uses[j] - 1) * math.prod(shape) for j, shape in enumerate(infer_shapes(tape, sizes)) if uses[j])
 
     def evaluate_at(self, point: Mapping[str, Any], known: Mapping[Node, Any]) -> Trace:
         """Return the trace at a point, without warnings.
@@ -86,18 +86,20 @@ class SweepGraphs:
         """
         tape = self.sweep.tape
         values = [known[node] for node in tape.nodes]
-        arrived = [None if adjoint is None else _amount_value(known, adjoint) for adjoint in self.sweep.adjoints]
-        given: list[dict[int, tuple[Any, Any]]] = []
-        for adjoint, locals_, contributions in zip(arrived, self.locals, self.sweep.contributions, strict=True):
+        adjoints = [None if adjoint is None else _amount_value(known, adjoint) for adjoint in self.sweep.adjoints]
+        amounts_by_node: list[dict[int, tuple[Any, Any]]] = []
+        for adjoint, locals_, contributions in zip(adjoints, self.locals, self.sweep.contributions, strict=True):
             amounts = (
                 {} if adjoint is None else {k: _amount_value(known, amount) for k, amount in contributions.items()}
             )
-            given.append({k: (None if graph is None else known[graph], amounts.get(k)) for k, graph in locals_.items()})
+            amounts_by_node.append(
+                {k: (None if graph is None else known[graph], amounts.get(k)) for k, graph in locals_.items()}
+            )
         masks = {i: adjoint.mask for i, adjoint in enumerate(self.sweep.adjoints) if adjoint is not None}
         absent = {i: known[mask] == 0 for i, mask in masks.items() if mask is not None and array_shape(known[mask])}
         with _without_numpy_warnings(values):
-            handed = accumulate_contributions(tape, values, given)
-        return Trace(self.expression, point, self.wrt, tape, values, arrived, handed, absent)
+            accumulated = accumulate_contributions(tape, values, amounts_by_node)
+        return Trace(self.expression, point, self.wrt, tape, values, adjoints, accumulated, absent)
 
 
 def _without_numpy_warnings(values: Iterable[Any]) -> AbstractContextManager[None]:
@@ -126,25 +128,25 @@ def sweep_graphs(expression: Formula, wrt: tuple[str, ...], point: Mapping[str, 
         ExpressionError: for a batch of points, for shapes that do not fit, and for an output that is an array.
     """
     with expression.locate_errors():
-        swept = reverse_sweep(
+        sweep = reverse_sweep(
             expression.output, [expression.leaves[name] for name in wrt], array_shapes_at(expression, point)
         )
-    adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in swept.adjoints]
-    contributions = [{k: _settled(amount) for k, amount in several.items()} for several in swept.contributions]
+    adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in sweep.adjoints]
+    contributions = [{k: _settled(amount) for k, amount in by_position.items()} for by_position in sweep.contributions]
     return SweepGraphs(
-        expression, wrt, ReverseSweep(swept.tape, adjoints, contributions), [*_local_derivatives(swept.tape)]
+        expression, wrt, ReverseSweep(sweep.tape, adjoints, contributions), [*_local_derivatives(sweep.tape)]
     )
 
 
 def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:
     """Yield for every node its local derivatives with respect to the inputs that take a gradient."""
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
-        wanted = tuple([k for k, j in enumerate(inputs) if tape.is_active[j]])
+        positions = tuple([k for k, j in enumerate(inputs) if tape.is_active[j]])
         if node.op is None or node.op.is_structural:
-            yield dict.fromkeys(wanted)
+            yield dict.fromkeys(positions)
         else:
-            partials = partials_at(node, wanted)
-            yield {k: _or_zero(partial) for k, partial in zip(wanted, partials, strict=True)}
+            partials = partials_at(node, positions)
+            yield {k: _or_zero(partial) for k, partial in zip(positions, partials, strict=True)}
 
 
 def _or_zero(partial: Partial) -> Node:
@@ -209,83 +211,83 @@ def trace(
             fit into memory.
 
     >>> from autodiff_cli import parse
-    >>> found = trace(parse("x*y + sin(x)"), {"x": 2, "y": 3})
-    >>> found.gradient
+    >>> record = trace(parse("x*y + sin(x)"), {"x": 2, "y": 3})
+    >>> record.gradient
     {'x': 2.5838531634528574, 'y': 2.0}
-    >>> [(found.labels[given.to], given.amount) for given in found.handed[2]]
+    >>> [(record.labels[contribution.to], contribution.amount) for contribution in record.contributions[2]]
     [('x', 3.0), ('y', 2.0)]
     """
     point = expression.at(point)
-    chosen = expression.variables if wrt is None else tuple(wrt)
+    variables = expression.variables if wrt is None else tuple(wrt)
     with gc_paused():
         if expression.is_scalar_point(point):
-            found = _trace_numbers(expression, point, chosen)
+            record = _trace_numbers(expression, point, variables)
             slopes: dict[str, Node] = {}
         else:
-            found, slopes = trace_arrays(expression, point, chosen)
-        found = replace(found, unrepresentable=unrepresentable) if unrepresentable else found
-        found.warnings.extend(find_warnings(found))
-        if found.is_scalar:
-            found.warnings[:] = check_accuracy(found)
+            record, slopes = trace_arrays(expression, point, variables)
+        record = replace(record, unrepresentable=unrepresentable) if unrepresentable else record
+        record.warnings.extend(find_warnings(record))
+        if record.is_scalar:
+            record.warnings[:] = check_accuracy(record)
         else:
             from autodiff_cli.explain.array_accuracy import check_array_accuracy
 
-            found.warnings[:] = check_array_accuracy(found, {VALUE: expression.output, **slopes})
-        found.warnings.extend(unrepresentable_warnings(found))
-        return found
+            record.warnings[:] = check_array_accuracy(record, {VALUE: expression.output, **slopes})
+        record.warnings.extend(unrepresentable_warnings(record))
+        return record
 
 
 def _trace_numbers(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> Trace:
     everything = set(wrt) == set(expression.variables)
     tape = expression.tape if everything else Tape((expression.output,), [expression.leaves[name] for name in wrt])
     values = forward(tape, FLOATS, point)
-    arrived = reverse(tape, FLOATS, values, 1.0)
+    adjoints = reverse(tape, FLOATS, values, 1.0)
     return Trace(
         expression,
         point,
         wrt,
         tape,
         values,
-        arrived,
-        accumulate_contributions(tape, values, [*_edge_amounts(tape, values, arrived)]),
+        adjoints,
+        accumulate_contributions(tape, values, [*_edge_amounts(tape, values, adjoints)]),
     )
 
 
-def _edge_amounts(tape: Tape, values: Sequence[float], arrived: Sequence[float | None]) -> Iterator[EdgeAmounts]:
+def _edge_amounts(tape: Tape, values: Sequence[float], adjoints: Sequence[float | None]) -> Iterator[EdgeAmounts]:
     """Yield for every node its contributions to the inputs that take a gradient, by position."""
-    for i, (node, inputs, live) in enumerate(zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True)):
+    for i, (node, inputs, active) in enumerate(zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True)):
         if node.op is None or not tape.is_active[i]:
             yield {}
             continue
-        adjoint, wanted = arrived[i], tuple([k for k, j in enumerate(inputs) if tape.is_active[j]])
-        locals_ = FLOATS.partials(node.op, len(inputs), wanted)(values[i], *[values[j] for j in inputs])
-        given: dict[int, tuple[Any, Any]] = {}
-        for k, local in zip(wanted, locals_, strict=True):
-            if adjoint is None or local is None or k not in live:
-                given[k] = 0.0 if local is None else local, None
+        adjoint, positions = adjoints[i], tuple([k for k, j in enumerate(inputs) if tape.is_active[j]])
+        locals_ = FLOATS.partials(node.op, len(inputs), positions)(values[i], *[values[j] for j in inputs])
+        amounts: dict[int, tuple[Any, Any]] = {}
+        for k, local in zip(positions, locals_, strict=True):
+            if adjoint is None or local is None or k not in active:
+                amounts[k] = 0.0 if local is None else local, None
             else:
-                given[k] = local, local * adjoint
-        yield given
+                amounts[k] = local, local * adjoint
+        yield amounts
 
 
 MAX_SCALARS = 400  # nodes; a drawing of more scalars is not readable
 
 
-def elementwise_trace(found: Trace) -> Trace | None:
+def elementwise_trace(trace_record: Trace) -> Trace | None:
     """Return a trace of the same computation with every array element as a node of its own.
 
     Returns None if there are no arrays, or more than `MAX_SCALARS` nodes.
 
     >>> from autodiff_cli import parse
-    >>> in_scalars(trace(parse("sum(v^2)"), {"v": [1, 2]})).gradient
+    >>> elementwise_trace(trace(parse("sum(v^2)"), {"v": [1, 2]})).gradient
     {'v[0]': 2.0, 'v[1]': 4.0}
     """
-    if found.is_scalar or array_shape(found.value):
+    if trace_record.is_scalar or array_shape(trace_record.value):
         return None
     from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
 
-    formula, index = found.expression, found.tape.index
-    written = {name: element_leaves(name, array_shape(value)) for name, value in found.point.items()}
+    formula, index = trace_record.expression, trace_record.tape.index
+    written = {name: element_leaves(name, array_shape(value)) for name, value in trace_record.point.items()}
     try:
         (output,) = unroll([formula.output], {formula.leaves[name]: written[name] for name in written}, MAX_SCALARS)
     except TooManyOperationsError:
@@ -294,12 +296,12 @@ def elementwise_trace(found: Trace) -> Trace | None:
     point = {
         leaf.text: float(value)
         for name in written
-        for leaf, value in zip(_flatten(written[name]), _flatten(found.point[name]), strict=True)
+        for leaf, value in zip(_flatten(written[name]), _flatten(trace_record.point[name]), strict=True)
         if leaf.text in leaves
     }
-    wrt = [leaf.text for name in found.wrt for leaf in _flatten(written[name]) if leaf.text in leaves]
-    made = trace(type(formula)(output.item(), leaves), point, wrt)
-    return made if len(made.tape) <= MAX_SCALARS else None
+    wrt = [leaf.text for name in trace_record.wrt for leaf in _flatten(written[name]) if leaf.text in leaves]
+    scalar_trace = trace(type(formula)(output.item(), leaves), point, wrt)
+    return scalar_trace if len(scalar_trace.tape) <= MAX_SCALARS else None
 
 
 def _leaves(array: Any) -> Iterator[tuple[str, Node]]:

@@ -117,8 +117,11 @@ class PathNetwork:
 
     def _edges_below(self, i: int) -> Iterator[tuple[Edge, int]]:
         """Yield the edges that end at a node, each with the input that it starts from."""
-        for given in self._trace.contributions[i]:
-            yield Edge(i, given.local, None if given.is_structural_zero else given.local), given.to
+        for contribution in self._trace.contributions[i]:
+            yield (
+                Edge(i, contribution.local, None if contribution.is_structural_zero else contribution.local),
+                contribution.to,
+            )
 
     def _find_best_edge(self, i: int) -> None:
         """Set the next edge of the largest path from a node. All its users must have theirs."""
@@ -138,24 +141,24 @@ class PathNetwork:
         split into smaller classes by the node where they leave that path. The remaining classes hold exactly the paths
         that are not listed, so their sums give the rest.
         """
-        found: list[list[Edge]] = []
+        paths: list[list[Edge]] = []
         classes = [_PathClass(-self._log_weights[start], 0, [], 0, None, 1.0, 0.0)]
-        made = itertools.count(1)
-        while classes and len(found) < limit:
+        counter = itertools.count(1)
+        while classes and len(paths) < limit:
             largest = heappop(classes)
-            found.append(largest.beginning)
-            for remaining in self._split_class(start, largest, found[-1], made):
+            paths.append(largest.beginning)
+            for remaining in self._split_class(start, largest, paths[-1], counter):
                 heappush(classes, remaining)
-        return found, sum((self._sum(start, remaining) for remaining in classes), 0.0)
+        return paths, sum((self._sum(start, remaining) for remaining in classes), 0.0)
 
     def _split_class(
-        self, start: int, divided: _PathClass, edges: list[Edge], made: Iterator[int]
+        self, start: int, divided: _PathClass, edges: list[Edge], counter: Iterator[int]
     ) -> Iterator[_PathClass]:
         """Split the paths of a class, except for the largest, by the node where they leave the largest path.
 
         Args:
             edges: the edges that all paths of the class share; extended in place to the largest path.
-            made: a counter that numbers the classes.
+            counter: a counter that numbers the classes.
         """
         node = edges[-1].user if edges else start
         product, weight = divided.product, divided.log_weight
@@ -164,7 +167,7 @@ class PathNetwork:
                 if edge is not following:
                     size, beyond = weight + self._log_weight(edge), weight + _logarithm(edge.factor)
                     yield _PathClass(
-                        -size, next(made), edges, len(edges), edge, _multiply(product, edge.factor), beyond
+                        -size, next(counter), edges, len(edges), edge, _multiply(product, edge.factor), beyond
                     )
             edges.append(following)
             node = following.user
@@ -173,8 +176,8 @@ class PathNetwork:
     def _sum(self, start: int, remaining: _PathClass) -> float:
         """Return the sum of the products of all paths of a class."""
         node = start if remaining.next_edge is None else remaining.next_edge.user
-        arrived = self._trace.adjoints_or_none[node]
-        return 0.0 if remaining.product is None or arrived is None else remaining.product * arrived
+        adjoint = self._trace.adjoints_or_none[node]
+        return 0.0 if remaining.product is None or adjoint is None else remaining.product * adjoint
 
 
 class _PathClass(NamedTuple):
@@ -327,23 +330,23 @@ def forward_work(trace: Trace, names: Iterable[str]) -> Work:
     bit = {trace.expression.leaves[name]: 1 << k for k, name in enumerate(names)}
     movers: list[int] = []  # for each node, the variables that it depends on, as a bit set
     multiplications = additions = 0
-    for node, inputs, live in zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True):
-        moved = bit.get(node, 0)
+    for node, inputs, active in zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True):
+        variables = bit.get(node, 0)
         products = 0
-        for k in live:
-            moved |= movers[inputs[k]]
+        for k in active:
+            variables |= movers[inputs[k]]
             products += movers[inputs[k]].bit_count()
         multiplications += products
-        additions += products - moved.bit_count() if live else 0
-        movers.append(moved)
+        additions += products - variables.bit_count() if active else 0
+        movers.append(variables)
     return Work(multiplications, additions)
 
 
 def reverse_work(trace: Trace) -> Work:
     """Return the arithmetic of the reverse pass: one product per edge, one sum per further use of a node."""
     tape = trace.tape
-    handed = [inputs[k] for inputs, live in zip(tape.inputs, tape.active_inputs, strict=True) for k in live]
-    return Work(len(handed), len(handed) - len(set(handed)))
+    used_inputs = [inputs[k] for inputs, active in zip(tape.inputs, tape.active_inputs, strict=True) for k in active]
+    return Work(len(used_inputs), len(used_inputs) - len(set(used_inputs)))
 
 
 def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
@@ -360,15 +363,15 @@ def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
 def _contributions(
     trace: Trace, i: int, op: Op, inputs: tuple[int, ...], rates: list[float | None]
 ) -> Iterator[TangentContribution]:
-    live = tuple(k for k in trace.tape.active_inputs[i] if rates[inputs[k]] is not None)
-    locals_ = FLOATS.partials(op, len(inputs), live)(trace.values[i], *[trace.values[j] for j in inputs])
-    for k, local in zip(live, locals_, strict=True):
+    active = tuple(k for k in trace.tape.active_inputs[i] if rates[inputs[k]] is not None)
+    locals_ = FLOATS.partials(op, len(inputs), active)(trace.values[i], *[trace.values[j] for j in inputs])
+    for k, local in zip(active, locals_, strict=True):
         tangent = rates[inputs[k]]
         if local is not None and tangent is not None:
             yield TangentContribution(inputs[k], local, tangent, local * tangent)
 
 
-BYTES_PER_NUMBER = 8  # bytes
+BYTES_PER_NUMBER = 8  # of a double
 
 
 class TapeEntry(NamedTuple):
@@ -438,52 +441,54 @@ def tape_record(trace: Trace) -> TapeRecord:
     operations = [entry.node for entry in entries]
     without = sum(memory[j] for j in saved if trace.tape.nodes[j].op is not None)
     distances = [2**power for power in range(1, max(1, (len(operations) - 1).bit_length()))]
-    tried = [_checkpointing_cost(trace, operations, saved, memory, every) for every in distances]
+    costs = [_checkpointing_cost(trace, operations, saved, memory, every) for every in distances]
     return TapeRecord(
         trace,
         entries,
         sum(entry.bytes for entry in entries),
         sum(memory[i] for i in operations),
         without,
-        [chosen for chosen in tried if chosen.peak < without],
+        [cost for cost in costs if cost.peak < without],
     )
 
 
 def _entries(trace: Trace) -> Iterator[TapeEntry]:
-    read: dict[object, tuple[int, ...]] = {}
-    kept: set[int] = set()
+    positions_by_rule: dict[object, tuple[int, ...]] = {}
+    saved_so_far: set[int] = set()
     tape = trace.tape
     for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
         if node.op is None:
             continue
         shapes = tuple(array_shape(trace.values[j]) for j in inputs) if node.op.is_structural else ()
         key = node.op, len(inputs), tape.active_inputs[i], shapes
-        if key not in read:
-            read[key] = _saved_positions(node.op, len(inputs), tape.active_inputs[i], shapes)
-        places = [inputs[position - 1] if position else i for position in read[key]]
+        if key not in positions_by_rule:
+            positions_by_rule[key] = _saved_positions(node.op, len(inputs), tape.active_inputs[i], shapes)
+        places = [inputs[position - 1] if position else i for position in positions_by_rule[key]]
         saved = tuple(dict.fromkeys(j for j in places if not tape.nodes[j].is_constant))
-        new = [j for j in saved if j not in kept]
-        kept.update(new)
+        new = [j for j in saved if j not in saved_so_far]
+        saved_so_far.update(new)
         yield TapeEntry(
             i, node.op, inputs, saved, sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
         )
 
 
-def _saved_positions(op: Op, count: int, live: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return which values the derivative rule reads for the inputs at `live`: 0 for the output, k + 1 for input k."""
+def _saved_positions(
+    op: Op, count: int, active: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[int, ...]:
+    """Return which values the derivative rule reads for the inputs at `active`: 0 for the output, k + 1 for input k."""
     if op.is_structural:
         passage = op.structural_rule(shapes)
         places = (passage.output, *passage.inputs)
-        roots = [graph for k in live if (graph := passage.vjp_graphs[k]) is not None]
+        roots = [graph for k in active if (graph := passage.vjp_graphs[k]) is not None]
     else:
         rule = op.derivative_rule(count)
         places = (rule.output, *rule.inputs)
-        partials = [rule.partials[k] for k in live]
+        partials = [rule.partials[k] for k in active]
         roots = [node for partial in partials for node in (partial.local, partial.mask) if node is not None]
         if op.textbook_slope is not None:
             roots = [as_node(op.textbook_slope(*places))]
-    read = _values_read(roots)
-    return tuple(k for k, place in enumerate(places) if place in read)
+    leaves_read = _values_read(roots)
+    return tuple(k for k, leaf in enumerate(places) if leaf in leaves_read)
 
 
 def _values_read(roots: list[Node]) -> set[Node]:
@@ -556,9 +561,9 @@ def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
         elif counts[group] > 1:
             places[group] = len(found)
             found.append(Frame(_group_label(trace, group), outer, []))
-        place = places[group]
-        if place is not None:
-            found[place].members.extend(members)
+        position = places[group]
+        if position is not None:
+            found[position].members.extend(members)
     return [frame._replace(members=sorted(frame.members)) for frame in found]
 
 
@@ -577,13 +582,15 @@ class FoldedFrames(NamedTuple):
 def fold_frames(frames: Sequence[Frame], output: int) -> FoldedFrames:
     """Fold all frames except for those that contain the output."""
     around: list[int] = []  # the positions of the frames that contain the output, inner ones first
-    place = next((k for k, frame in enumerate(frames) if output in frame.members), None)
-    while place is not None:
-        around.append(place)
-        place = frames[place].outer
+    position = next((k for k, frame in enumerate(frames) if output in frame.members), None)
+    while position is not None:
+        around.append(position)
+        position = frames[position].outer
     left: dict[int | None, int | None] = {None: None}
-    left |= {k: place for place, k in enumerate(reversed(around))}
-    kept = [frames[k]._replace(outer=left[frames[k].outer], members=[*frames[k].members]) for k in reversed(around)]
+    left |= {k: position for position, k in enumerate(reversed(around))}
+    open_frames = [
+        frames[k]._replace(outer=left[frames[k].outer], members=[*frames[k].members]) for k in reversed(around)
+    ]
     folds: list[Frame] = []
     fold_of: dict[int, Frame] = {}
     for k, frame in enumerate(frames):
@@ -595,11 +602,11 @@ def fold_frames(frames: Sequence[Frame], output: int) -> FoldedFrames:
         elif frame.outer is not None:
             fold_of[k] = fold_of[frame.outer]
         fold_of[k].members.extend(frame.members)
-    for whole in folds:
-        whole.members.sort()
-        if whole.outer is not None:
-            kept[whole.outer].members.append(whole.members[-1])
-    return FoldedFrames(kept, folds)
+    for folded in folds:
+        folded.members.sort()
+        if folded.outer is not None:
+            open_frames[folded.outer].members.append(folded.members[-1])
+    return FoldedFrames(open_frames, folds)
 
 
 def frame_derivatives(trace: Trace, members: Iterable[int]) -> dict[int, float | None]:
@@ -619,9 +626,9 @@ def frame_derivatives(trace: Trace, members: Iterable[int]) -> dict[int, float |
     for i in downwards:
         entering.update(j for j in trace.tape.inputs[i] if j not in inside)
         if i in slopes and trace.is_scalar:
-            for given in trace.contributions[i]:
-                if not given.is_structural_zero:
-                    slopes[given.to] = slopes.get(given.to, 0.0) + given.local * slopes[i]
+            for contribution in trace.contributions[i]:
+                if not contribution.is_structural_zero:
+                    slopes[contribution.to] = slopes.get(contribution.to, 0.0) + contribution.local * slopes[i]
     has_rate = trace.is_scalar
     return {j: slopes.get(j, 0.0) if has_rate and trace.tape.is_active[j] else None for j in sorted(entering)}
 
@@ -632,18 +639,18 @@ def _innermost_groups(trace: Trace) -> list[Group | None]:
     if source is None:
         return [None] * len(trace.tape)
     nodes = trace.tape.nodes
-    found = [None if node.is_input else source.group(node) for node in nodes]
+    innermost = [None if node.is_input else source.group(node) for node in nodes]
     users: dict[int, set[Group | None]] = {
-        i: set() for i, node in enumerate(nodes) if node.is_constant and found[i] is None
+        i: set() for i, node in enumerate(nodes) if node.is_constant and innermost[i] is None
     }
     for i, inputs in enumerate(trace.tape.inputs):
         for j in inputs:
             if j in users:
-                users[j].add(found[i])
+                users[j].add(innermost[i])
     for i, groups in users.items():
         if len(groups) == 1:
-            (found[i],) = groups
-    return found
+            (innermost[i],) = groups
+    return innermost
 
 
 def _enclosing_groups(group: Group | None, known: Iterable[Group]) -> Iterator[Group]:

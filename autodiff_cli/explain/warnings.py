@@ -48,7 +48,11 @@ def element_contexts(trace: Trace, i: int) -> Iterator[ElementContext]:
     """Yield the elements of an elementwise operation at which a warning may be due."""
     op, numbers = trace.tape.nodes[i].op, _input_values(trace, i)
     assert op is not None
-    slopes = {given.position: given.local for given in trace.contributions[i] if not given.is_structural_zero}
+    slopes = {
+        contribution.position: contribution.local
+        for contribution in trace.contributions[i]
+        if not contribution.is_structural_zero
+    }
     if isinstance(trace.values[i], float):
         yield ElementContext(i, op, numbers, trace.values[i], trace.adjoints_or_none[i], slopes, ())
         return
@@ -56,13 +60,21 @@ def element_contexts(trace: Trace, i: int) -> Iterator[ElementContext]:
 
     shape = trace.values[i].shape
 
-    def at(number: Any, place: Index) -> float:
-        return float(np.broadcast_to(number, shape)[place])
+    def at(number: Any, element_index: Index) -> float:
+        return float(np.broadcast_to(number, shape)[element_index])
 
-    for place in _suspect_elements(trace, i, op, slopes.values()):
-        adjoint = None if trace.adjoints_or_none[i] is None else at(trace.adjoints_or_none[i], place)
-        here = {k: at(local, place) for k, local in slopes.items()}
-        yield ElementContext(i, op, [at(x, place) for x in numbers], at(trace.values[i], place), adjoint, here, place)
+    for element_index in _suspect_elements(trace, i, op, slopes.values()):
+        adjoint = None if trace.adjoints_or_none[i] is None else at(trace.adjoints_or_none[i], element_index)
+        local_slopes = {k: at(local, element_index) for k, local in slopes.items()}
+        yield ElementContext(
+            i,
+            op,
+            [at(x, element_index) for x in numbers],
+            at(trace.values[i], element_index),
+            adjoint,
+            local_slopes,
+            element_index,
+        )
 
 
 def _suspect_elements(trace: Trace, i: int, op: Op, slopes: Iterable[Any]) -> Iterator[Index]:
@@ -82,7 +94,7 @@ def _suspect_elements(trace: Trace, i: int, op: Op, slopes: Iterable[Any]) -> It
                 holds = np.asarray(predicate(*inputs)) != 0
                 suspect |= ~holds if which == "domain" else holds
     suspect &= ~trace.absent.get(i, np.False_)
-    return (tuple(map(int, place)) for place in np.argwhere(suspect))
+    return (tuple(map(int, element_index)) for element_index in np.argwhere(suspect))
 
 
 def is_kink_of_arrays(trace: Trace, i: int) -> bool:
@@ -112,20 +124,20 @@ def contributing_nodes(trace: Trace) -> list[bool]:
     from it even though no derivative passes (`0*log(x)`, `relu(log(x))`).
     """
     tape = trace.tape
-    taken = [adjoint is not None for adjoint in trace.adjoints_or_none]
+    contributes = [adjoint is not None for adjoint in trace.adjoints_or_none]
     for i in range(len(tape) - 1, -1, -1):
         op, inputs = tape.nodes[i].op, tape.inputs[i]
-        if op is None or not taken[i]:
+        if op is None or not contributes[i]:
             continue
         if not all(tape.is_active[j] for j in inputs):
             for j, is_chosen in zip(inputs, _selected_inputs(trace, i, op), strict=True):
                 if not tape.is_active[j]:
-                    taken[j] = taken[j] or is_chosen
+                    contributes[j] = contributes[j] or is_chosen
         if _has_nan(trace.values[i]):
             undefined = [j for j in inputs if _has_nan(trace.values[j])]
-            for j in undefined if not any(taken[j] for j in undefined) else ():
-                taken[j] = True
-    return taken
+            for j in undefined if not any(contributes[j] for j in undefined) else ():
+                contributes[j] = True
+    return contributes
 
 
 def _has_nan(number: Any) -> bool:
@@ -145,8 +157,8 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
     point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], values, strict=True))
     tape = Tape([*masks.values()])
     holds = _evaluate_tape(tape, point)
-    found = {k: any_true(holds[place]) for k, place in zip(masks, tape.outputs, strict=True)}
-    return [found.get(k, True) for k in range(len(rule.inputs))]
+    is_selected = {k: any_true(holds[position]) for k, position in zip(masks, tape.outputs, strict=True)}
+    return [is_selected.get(k, True) for k in range(len(rule.inputs))]
 
 
 def _evaluate_tape(tape: Tape, point: Mapping[str, Any]) -> list[Any]:
@@ -165,9 +177,9 @@ def _input_values(trace: Trace, i: int) -> list[Any]:
 
 Reason: TypeAlias = tuple[str, str]  # kind, and why
 
-FLOAT_DIGITS = 16
-LARGE_FLOAT = 2.0**43  # from here on, every float times 1024 is an integer
-MAX_MAGNIFICATION = 1e6  # by how much rounding may be magnified before a warning
+FLOAT_DIGITS = 16  # significant decimal digits of a double, about
+LARGE_FLOAT = 2.0**43  # every double from here up is a multiple of 1/1024
+MAX_MAGNIFICATION = 1e6  # of rounding errors before a warning: 10 of 16 digits are left
 
 
 def find_warnings(trace: Trace) -> list[NodeWarning]:
@@ -175,35 +187,35 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
 
     An array gets one warning of each kind, for its first such element.
     """
-    taken = contributing_nodes(trace)
+    contributes = contributing_nodes(trace)
     worst = _worst_severities(trace)
-    found: list[NodeWarning] = []
+    warnings: list[NodeWarning] = []
     for i, node in enumerate(trace.tape.nodes):
-        if not taken[i]:
+        if not contributes[i]:
             continue
-        here: dict[str, str] = {}  # by kind; the first message of a kind is kept
+        messages: dict[str, str] = {}  # by kind; the first message of a kind is kept
         adjoint = trace.adjoints_or_none[i]
         if adjoint is not None and _severity(adjoint) > worst[i]:
             kind, reason = _sum_reason(adjoint)
-            here[kind] = f"{_location(trace, i)}: {reason}"
+            messages[kind] = f"{_location(trace, i)}: {reason}"
         if node.op is not None and node.op.is_structural:
             if adjoint is not None and is_kink_of_arrays(trace, i):
-                here["kink"] = f"{_location(trace, i)}: {node.op.kink_note}"
+                messages["kink"] = f"{_location(trace, i)}: {node.op.kink_note}"
         elif node.op is not None:
             for spot in element_contexts(trace, i):
                 for kind, reason in _element_reasons(trace, spot):
-                    if kind not in here:
-                        here[kind] = f"{_location(trace, i, spot)}: {reason}"
-        found.extend(NodeWarning(i, kind, message) for kind, message in here.items())
-    return [*found, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
+                    if kind not in messages:
+                        messages[kind] = f"{_location(trace, i, spot)}: {reason}"
+        warnings.extend(NodeWarning(i, kind, message) for kind, message in messages.items())
+    return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
 
 def _worst_severities(trace: Trace) -> list[int]:
     """Return for every node the severity of the worst contribution to its adjoint."""
     worst = [0] * len(trace.tape)
-    for several in trace.contributions:
-        for given in several:
-            worst[given.to] = max(worst[given.to], _severity(given.amount))
+    for contributions in trace.contributions:
+        for contribution in contributions:
+            worst[contribution.to] = max(worst[contribution.to], _severity(contribution.amount))
     return worst
 
 
@@ -212,23 +224,25 @@ def _cancellation_warnings(trace: Trace) -> Iterator[NodeWarning]:
 
     Rounding a number changes the value by the rounding error times the adjoint of that number.
     """
-    spoilt = sum(
+    total_error = sum(
         abs(trace.values[i] * adjoint)
         for i, adjoint in enumerate(trace.adjoints_or_none)
         if adjoint and not _is_exact(trace.values[i], is_computed=bool(trace.tape.inputs[i]))
     )
     size = abs(trace.value)
-    if not MAX_MAGNIFICATION * size < spoilt < math.inf:
+    if not MAX_MAGNIFICATION * size < total_error < math.inf:
         return
-    lost = min(FLOAT_DIGITS, round(math.log10(spoilt) - math.log10(size))) if size else FLOAT_DIGITS
+    lost = min(FLOAT_DIGITS, round(math.log10(total_error) - math.log10(size))) if size else FLOAT_DIGITS
     worst, magnified = trace.tape.outputs[0], 0.0
     for i, adjoint in enumerate(trace.adjoints_or_none):
         if adjoint:
-            handed = [given for given in trace.contributions[i] if not given.is_structural_zero]
-            weight = sum(abs(trace.values[given.to] * given.amount) for given in handed)
-            kept = abs(trace.values[i] * adjoint)
-            if weight > spoilt / MAX_MAGNIFICATION and weight > magnified * kept:
-                worst, magnified = i, weight / kept if kept else math.inf
+            contributions = [
+                contribution for contribution in trace.contributions[i] if not contribution.is_structural_zero
+            ]
+            weight = sum(abs(trace.values[contribution.to] * contribution.amount) for contribution in contributions)
+            own_error = abs(trace.values[i] * adjoint)
+            if weight > total_error / MAX_MAGNIFICATION and weight > magnified * own_error:
+                worst, magnified = i, weight / own_error if own_error else math.inf
     message = f"cancellation: rounding its inputs can destroy {lost} of the {FLOAT_DIGITS} digits of the value"
     yield NodeWarning(worst, "precision", f"{_location(trace, worst)}: {message}")
 
@@ -346,10 +360,10 @@ def _format_number(x: float) -> str:
 def _location(trace: Trace, i: int, spot: ElementContext | None = None) -> str:
     """Return the location of a warning: sub-expression, column in the text, input values, index of the element."""
     source = trace.expression.source
-    place = None if source is None else source.line_and_column(trace.tape.nodes[i])
+    position = None if source is None else source.line_and_column(trace.tape.nodes[i])
     words = trace.labels[i]
-    if place is not None:
-        line, column = place
+    if position is not None:
+        line, column = position
         words += f" (column {column})" if "\n" not in trace.expression.text else f" (line {line}, column {column})"
     inputs = trace.tape.inputs[i]
     values = [trace.values[j] for j in inputs] if spot is None else spot.inputs

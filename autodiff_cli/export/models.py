@@ -49,6 +49,9 @@ _REDUCTION_OPS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd"
             "smallest": "ReduceMin", "norm": "ReduceL2", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
 
 
+# --- ONNX
+
+
 def onnx_model(
     output: Node, shapes: Mapping[str, Shape], values: Mapping[str, Any], columns: Sequence[str], name: str
 ) -> bytes:
@@ -405,6 +408,8 @@ _COMPOSED_OPS: dict[str, Callable[[_OnnxGraph, list[str]], str]] = {
     "broadcast_like": lambda g, x: x[0],
 }
 
+
+# --- Predictions
 
 MAX_SOURCE_PARAMETERS = 20_000  # numbers that source code spells out; compilers and editors are slow with more
 

@@ -473,7 +473,11 @@ class SourceLayout:
 
 
 def layout_source(
-    program: ExportProgram, library: Library, names: NamingRules, place: ElementNotation, reserved: frozenset[str]
+    program: ExportProgram,
+    library: Library,
+    names: NamingRules,
+    write_element: ElementNotation,
+    reserved: frozenset[str],
 ) -> SourceLayout:
     """Write the graphs of a program as lines of a language.
 
@@ -481,7 +485,7 @@ def layout_source(
         program: the program.
         library: the library of the language.
         names: the names that the language allows.
-        place: how the language writes an element of a variable.
+        write_element: writes an element of a variable.
         reserved: names that the function uses itself.
 
     Raises:
@@ -504,7 +508,7 @@ def layout_source(
     if program.has_gradient and roots[0].op is not None and not draft.results[0].is_condition:
         line_names.setdefault(roots[0], VALUE_NAME)
     leaves = {
-        leaf: Fragment(place(variable, legal[variable.name], k))
+        leaf: Fragment(write_element(variable, legal[variable.name], k))
         for variable in program.variables
         for k, leaf in enumerate(variable.leaves)
     }

@@ -27,6 +27,8 @@ from autodiff_cli.export.program import (
 from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
 from autodiff_cli.version import __version__
 
+# --- Python with `math` alone
+
 INDENT = "    "
 WIDTH = SOURCE_FORMAT.line_width
 
@@ -143,6 +145,8 @@ def wrap_expression(start: str, text: str) -> list[str]:
     return [f"{start}(", *(f"{INDENT}{part}" for part in wrap_statement(text, "", WIDTH - 8)), ")"]
 
 
+# --- NumPy
+
 NUMPY_NAMES = NamingRules(PYTHON_NAMES.keywords | {"np"}, PYTHON_NAMES.is_legal)
 _NUMPY_RESERVED = frozenset({"gradient", "hessian", "zeros"})
 
@@ -190,6 +194,8 @@ def _numpy_results(program: ExportProgram, layout: SourceLayout) -> Iterator[str
         names.append("hessian")
     yield f"return {', '.join(names)}"
 
+
+# --- JAX and PyTorch
 
 JAX_NAMES = NamingRules(PYTHON_NAMES.keywords | {"jax", "jnp"}, PYTHON_NAMES.is_legal)
 TORCH_NAMES = NamingRules(PYTHON_NAMES.keywords | {"torch"}, PYTHON_NAMES.is_legal)

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
 
 
-def directional_derivative(expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> tuple[Any, Any]:
+def directional_derivative(expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the value at a point, and the derivative along the direction `rates`, by forward mode."""
-    point = DirectionalPoint(expression, rates, place)
+    point = DirectionalPoint(expression, rates, values)
     value, slope = expression.evaluate([expression.output, point.derivative()], point.values, point.shapes)
     return value, slope
 
@@ -49,7 +49,7 @@ def directional_derivative(expression: Formula, rates: Mapping[str, Any], place:
 def hessian_vector_product(
     expression: Formula,
     rates: Mapping[str, Any],
-    place: Mapping[str, Any],
+    values: Mapping[str, Any],
     wrt: Iterable[str] | None = None,
     is_sparse: bool = False,
 ) -> list[Any]:
@@ -58,7 +58,7 @@ def hessian_vector_product(
     Args:
         expression: the formula.
         rates: the direction, by variable.
-        place: the values of all variables.
+        values: the values of all variables.
         wrt: the variables of the result; by default all.
         is_sparse: whether components that are 0 are left out, so that an infinite slope there does not give nan. It
             takes about 1.5 times as long.
@@ -69,41 +69,43 @@ def hessian_vector_product(
     Raises:
         ExpressionError: if the output is an array.
     """
-    point = DirectionalPoint(expression, rates, place)
+    point = DirectionalPoint(expression, rates, values)
     product = point.hessian_product(expression.variables if wrt is None else wrt, is_sparse)
     return expression.evaluate(product, point.values, point.shapes)
 
 
-def hessian(expression: Formula, place: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Array:
+def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Array:
     """Return the matrix of second derivatives, of shape (n, n) for variables with n elements in total.
 
     For a batch of points, the axes of the batch come first.
 
     Args:
         expression: the formula.
-        place: the values of all variables.
+        values: the values of all variables.
         wrt: the variables to differentiate by; by default all.
     """
     names = expression.variables if wrt is None else tuple(wrt)
     if not names:
         return np.zeros((0, 0))
-    basis = basis_directions(expression, place, names)
-    rows = _concatenate(hessian_vector_product(expression, basis, place, names), expression, place)
+    basis = basis_directions(expression, values, names)
+    rows = _concatenate(hessian_vector_product(expression, basis, values, names), expression, values)
     if np.isnan(rows).any():  # possibly 0 times an infinite slope
-        rows = _concatenate(hessian_vector_product(expression, basis, place, names, is_sparse=True), expression, place)
+        rows = _concatenate(
+            hessian_vector_product(expression, basis, values, names, is_sparse=True), expression, values
+        )
     matrix = np.moveaxis(rows, 0, -2)
     return np.asarray((matrix + matrix.swapaxes(-1, -2)) / 2)
 
 
-def jacobian(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
+def jacobian(expression: Formula, values: Mapping[str, Any]) -> dict[str, Array]:
     """Return the derivatives of the output with respect to each variable, by name.
 
     Each has the shape of the output followed by that of the variable. For a batch of points, the axes of the batch come
     first.
     """
-    sizes = expression.value_shapes(place)
-    rows = _element_derivatives(expression, expression.output, place, expression.variables)
-    shape, batch = _output_shape(expression, expression.output, sizes), _batch_shape(expression, place)
+    sizes = expression.value_shapes(values)
+    rows = _element_derivatives(expression, expression.output, values, expression.variables)
+    shape, batch = _output_shape(expression, expression.output, sizes), _batch_shape(expression, values)
     return {
         name: np.moveaxis(slopes, 0, len(batch)).reshape(batch + shape + sizes.get(name, ()))
         for name, slopes in zip(expression.variables, rows, strict=True)
@@ -111,14 +113,14 @@ def jacobian(expression: Formula, place: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _element_derivatives(
-    expression: Formula, output: Node, place: Mapping[str, Any], names: Iterable[str]
+    expression: Formula, output: Node, values: Mapping[str, Any], names: Iterable[str]
 ) -> list[Array]:
     """Return the derivatives of all elements of a graph with respect to each variable, by reverse mode in one batch.
 
     The axes of each array are the element, the batch of points, and the shape of the variable. Row k of the batch has
     the adjoint 1 at element k; all other elements are masked out, so they contribute exactly 0.
     """
-    sizes = expression.value_shapes(place)
+    sizes = expression.value_shapes(values)
     shape = _output_shape(expression, output, sizes)
     seed, count = variable("adjoint of an element"), math.prod(shape)  # no variable of a text can have this name
     leaves = [expression.leaves[name] for name in names]
@@ -126,8 +128,8 @@ def _element_derivatives(
     with expression.locate_errors():
         start = Partial(seed, not_equal(seed, 0), is_masked=True)
         slopes = gradient_nodes(share([output])[0], leaves, seeded, start)
-    basis = np.eye(count).reshape(count, *(1 for _ in _batch_shape(expression, place)), *shape)
-    return [np.asarray(slope) for slope in expression.evaluate(slopes, {**place, seed.text: basis}, seeded)]
+    basis = np.eye(count).reshape(count, *(1 for _ in _batch_shape(expression, values)), *shape)
+    return [np.asarray(slope) for slope in expression.evaluate(slopes, {**values, seed.text: basis}, seeded)]
 
 
 def _output_shape(expression: Formula, output: Node, sizes: Mapping[str, Shape]) -> Shape:
@@ -136,21 +138,21 @@ def _output_shape(expression: Formula, output: Node, sizes: Mapping[str, Shape])
         return infer_shapes(tape, sizes)[tape.outputs[0]]
 
 
-def _batch_shape(expression: Formula, place: Mapping[str, Any]) -> Shape:
+def _batch_shape(expression: Formula, values: Mapping[str, Any]) -> Shape:
     """Return the shape of a batch of points; () for one point."""
-    sizes = expression.value_shapes(place)
-    batch_ranks = {name: np.ndim(value) - len(sizes.get(name, ())) for name, value in place.items()}
-    return np.broadcast_shapes(*(np.shape(value)[: batch_ranks[name]] for name, value in place.items()))
+    sizes = expression.value_shapes(values)
+    batch_ranks = {name: np.ndim(value) - len(sizes.get(name, ())) for name, value in values.items()}
+    return np.broadcast_shapes(*(np.shape(value)[: batch_ranks[name]] for name, value in values.items()))
 
 
-def _concatenate(slopes: Sequence[Any], expression: Formula, place: Mapping[str, Any]) -> Array:
+def _concatenate(slopes: Sequence[Any], expression: Formula, values: Mapping[str, Any]) -> Array:
     """Return the derivatives with respect to all variables in one array: rows, the batch, then all elements."""
-    leading = 1 + len(_batch_shape(expression, place))
+    leading = 1 + len(_batch_shape(expression, values))
     flat = [np.reshape(x, (*x.shape[:leading], math.prod(x.shape[leading:]))) for x in map(np.asarray, slopes)]
     return np.concatenate(flat, axis=-1)
 
 
-def derivatives_with_arrays(formula: Formula, name: str, order: int, place: Mapping[str, Any]) -> list[float]:
+def derivatives_with_arrays(formula: Formula, name: str, order: int, values: Mapping[str, Any]) -> list[float]:
     """Return the value at a point and the derivatives up to `order`, for a formula with arrays.
 
     They are computed by the Taylor series of the formula with its arrays unrolled into elements.
@@ -159,15 +161,15 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, place: Mapp
         formula: the formula.
         name: the variable to differentiate by, a number.
         order: the highest order.
-        place: the values of all variables.
+        values: the values of all variables.
 
     Raises:
         ExpressionError: if `name` or the output is an array, for a batch of points, and for arrays that are too large.
     """
-    sizes = formula.value_shapes_of_scalar_output(place)
+    sizes = formula.value_shapes_of_scalar_output(values)
     if name in sizes:
         raise ExpressionError(f"`{name}` is an array; derivatives of higher order need a variable that is a number")
-    if any(np.shape(value) != sizes.get(variable_name, ()) for variable_name, value in place.items()):
+    if any(np.shape(value) != sizes.get(variable_name, ()) for variable_name, value in values.items()):
         raise ExpressionError("derivatives of higher order are computed at one point, not for a batch of points")
     unrolled = {
         variable_name: element_leaves(variable_name, sizes.get(variable_name, ()))
@@ -182,7 +184,7 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, place: Mapp
     point = {
         leaf.text: float(number)
         for variable_name, leaves in unrolled.items()
-        for leaf, number in zip(leaves.reshape(-1).tolist(), np.ravel(place[variable_name]), strict=True)
+        for leaf, number in zip(leaves.reshape(-1).tolist(), np.ravel(values[variable_name]), strict=True)
     }
     along = unrolled[name].item()
     return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
@@ -198,9 +200,9 @@ class DirectionalPoint:
         shapes: the shapes of the leaves that are arrays, by name.
     """
 
-    def __init__(self, expression: Formula, rates: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+    def __init__(self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         names = {name: f"rate of {name}" for name in rates}
-        sizes = expression.value_shapes(place)
+        sizes = expression.value_shapes(values)
         for name, rate in rates.items():
             shape, rate_shape = sizes.get(name, ()), np.shape(rate)
             if rate_shape[len(rate_shape) - len(shape) :] != shape:
@@ -209,7 +211,7 @@ class DirectionalPoint:
         self._expression = expression
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
         self.leaves = {**expression.leaves, **{rate.text: rate for rate in self.seeds.values()}}
-        self.values = {**place, **{rate: rates[name] for name, rate in names.items()}}
+        self.values = {**values, **{rate: rates[name] for name, rate in names.items()}}
         self.shapes: dict[str, Shape] = sizes | {rate: sizes[name] for name, rate in names.items() if name in sizes}
 
     def derivative(self) -> Node:
@@ -230,12 +232,12 @@ class DirectionalPoint:
             return gradient_nodes(share([along])[0], [expression.leaves[name] for name in wrt], self.shapes)
 
 
-def basis_directions(expression: Formula, place: Mapping[str, Any], names: Iterable[str]) -> dict[str, Array]:
+def basis_directions(expression: Formula, values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Array]:
     """Return the unit directions of all elements of some variables, by name.
 
     They are a batch, whose axis comes before the axes of a batch of points.
     """
-    sizes, batch = expression.value_shapes(place), _batch_shape(expression, place)
+    sizes, batch = expression.value_shapes(values), _batch_shape(expression, values)
     counts = {name: math.prod(sizes.get(name, ())) for name in names}
     total = sum(counts.values())
     starts = dict(zip(counts, _offsets(counts.values()), strict=True))
@@ -276,10 +278,13 @@ class Range:
 
 def grid(ranges: Mapping[str, Range]) -> Iterator[dict[str, Array]]:
     """Yield all combinations of the numbers in ranges, in blocks; the last range varies fastest."""
-    shape = [chosen.count for chosen in ranges.values()]
+    shape = [range_.count for range_ in ranges.values()]
     for part in block_slices(math.prod(shape), BLOCK_ROWS):
-        places = np.unravel_index(np.arange(part.start, part.stop), shape)
-        yield {name: chosen.at(place) for (name, chosen), place in zip(ranges.items(), places, strict=True)}
+        positions_by_range = np.unravel_index(np.arange(part.start, part.stop), shape)
+        yield {
+            name: range_.at(positions)
+            for (name, range_), positions in zip(ranges.items(), positions_by_range, strict=True)
+        }
 
 
 class BatchedGradient:
@@ -309,8 +314,8 @@ class BatchedGradient:
             # In `sum(v*x)`, where an array is required, the other factor may be the array.
             if name in expression.shapes or (name in expression.arrays and not beside_arrays):
                 raise ExpressionError(f"`{name}` is an array, but each point has one number for it")
-        place = expression.at({**fixed, **dict.fromkeys(columns, 0.0)})
-        sizes = expression.value_shapes_of_scalar_output(place)
+        values = expression.at({**fixed, **dict.fromkeys(columns, 0.0)})
+        sizes = expression.value_shapes_of_scalar_output(values)
         for name in wrt:
             if sizes.get(name):
                 raise ExpressionError(f"`{name}` is an array: choose variables that are numbers with --wrt")
@@ -318,7 +323,7 @@ class BatchedGradient:
             output = share([expression.output])[0]
             slopes = gradient_nodes(output, [expression.leaves[name] for name in wrt], sizes)
         self._graphs = RowGraphs([output, *slopes], {*self.columns}, sizes)
-        self._point = {name: place[name] for name in fixed}
+        self._point = {name: values[name] for name in fixed}
 
     @cached_property
     def _kernel(self) -> RowKernel:

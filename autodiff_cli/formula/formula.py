@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
-from autodiff_cli.autodiff.sweeps import ForwardSweep, ReverseSweep, tangents
+from autodiff_cli.autodiff.sweeps import ForwardPass, ReversePass, tangents
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
     Point: TypeAlias = Mapping[str, ArrayLike]
     Result: TypeAlias = float | NDArray[np.float64]
+
+
+# --- Evaluation
 
 
 class Evaluation:
@@ -117,25 +120,25 @@ class Evaluation:
                     f"the expression has no variable `{name}`", suggestion=suggest(name, self.leaves)
                 )
 
-    def is_scalar_point(self, place: Mapping[str, Any]) -> bool:
+    def is_scalar_point(self, point_values: Mapping[str, Any]) -> bool:
         """Whether a point has only floats, and the graph needs only floats."""
-        return self.is_scalar and all(isinstance(value, float) for value in place.values())
+        return self.is_scalar and all(isinstance(value, float) for value in point_values.values())
 
-    def value_shapes(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+    def value_shapes(self, point_values: Mapping[str, Any]) -> dict[str, Shape]:
         """Return the shapes of the variables that are arrays at a point: the declared shapes, else those of the values.
 
         A variable may be a number or an array where an elementwise operation combines it with an array, as it does `b`
         in `W @ x + b`. An array for such a variable is one point if its shape fits, else a batch.
 
         Args:
-            place: the values by name, from `at`.
+            point_values: the values by name, from `at`.
 
         Raises:
             ExpressionError: for a value that does not have the declared shape, and for an empty array.
         """
         if self.is_scalar:
             return {}
-        value_shapes = {name: array.shape for name, array in place.items() if not isinstance(array, float)}
+        value_shapes = {name: array.shape for name, array in point_values.items() if not isinstance(array, float)}
         for name in self.arrays & value_shapes.keys():
             if 0 in value_shapes[name]:
                 raise ExpressionError(f"`{name}` is empty: an array cannot have a dimension of length 0")
@@ -181,13 +184,13 @@ class Evaluation:
         declared = {**self.shapes, **known}
         return {**declared, **example_shapes(self.output, declared, names)}
 
-    def value_shapes_of_scalar_output(self, place: Mapping[str, Any]) -> dict[str, Shape]:
+    def value_shapes_of_scalar_output(self, point_values: Mapping[str, Any]) -> dict[str, Shape]:
         """Return the shapes of the variables that are arrays at a point, where the output must be a number.
 
         Raises:
             ExpressionError: if the output is an array, which has no gradient, and as `value_shapes` does.
         """
-        sizes = self.value_shapes(place)
+        sizes = self.value_shapes(point_values)
         self.check_scalar_output(sizes)
         return sizes
 
@@ -224,14 +227,14 @@ class Evaluation:
             )
 
     def evaluate(
-        self, outputs: Sequence[Node], place: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None
+        self, outputs: Sequence[Node], point_values: Mapping[str, Any], sizes: Mapping[str, Shape] | None = None
     ) -> list[Any]:
         """Evaluate graphs over the leaves at a point with arrays.
 
         Args:
             outputs: the graphs.
-            place: the values by name, from `at`.
-            sizes: the shapes of the variables that are arrays; by default `value_shapes(place)`.
+            point_values: the values by name, from `at`.
+            sizes: the shapes of the variables that are arrays; by default `value_shapes(point_values)`.
 
         Returns:
             A float or an array for each graph.
@@ -239,7 +242,7 @@ class Evaluation:
         from autodiff_cli.backends.evaluation import evaluate
 
         with self.locate_errors():
-            values = evaluate(outputs, place, self.value_shapes(place) if sizes is None else sizes)
+            values = evaluate(outputs, point_values, self.value_shapes(point_values) if sizes is None else sizes)
         return [array if array.ndim else float(array) for array in values]
 
     @contextlib.contextmanager
@@ -287,6 +290,9 @@ def as_number(value: Any) -> Any:
 
     array = as_float_array(value)
     return array if array.ndim else float(array)
+
+
+# --- Derivatives
 
 
 class FirstDerivatives:
@@ -450,11 +456,11 @@ class Formula(Evaluation):
         >>> f(x=3, y=4), f({"x": 6, "y": 8})
         (5.0, 10.0)
         """
-        place = self.at(point, **values)
-        if self.is_scalar_point(place):
-            value: Result = self._forward(place)[-1]
+        point_values = self.at(point, **values)
+        if self.is_scalar_point(point_values):
+            value: Result = self._forward(point_values)[-1]
         else:
-            value = self.evaluate([self.output], place)[0]
+            value = self.evaluate([self.output], point_values)[0]
         return value
 
     value = __call__
@@ -478,14 +484,14 @@ class Formula(Evaluation):
         >>> parse("x*y").value_and_grad({"x": 2, "y": 3})
         (6.0, {'x': 3.0, 'y': 2.0})
         """
-        place = self.at(point, **values)
-        if not self.is_scalar_point(place):
+        point_values = self.at(point, **values)
+        if not self.is_scalar_point(point_values):
             value, *slopes = self.evaluate(
-                [self.output, *self._gradient(self.value_shapes_of_scalar_output(place))], place
+                [self.output, *self._gradient(self.value_shapes_of_scalar_output(point_values))], point_values
             )
             return value, dict(zip(self.variables, slopes, strict=True))
         tape = self.tape
-        numbers = self._forward(place)
+        numbers = self._forward(point_values)
         adjoints = self._reverse(numbers, 1.0)
         derivatives = (adjoints[tape.index[leaf]] if leaf in tape.index else None for leaf in self.leaves.values())
         slopes = [0.0 if slope is None else slope for slope in derivatives]
@@ -506,15 +512,15 @@ class Formula(Evaluation):
         >>> parse("x*y").jvp({"x": 1, "y": 10}, x=2, y=3)
         (6.0, 23.0)
         """
-        place = self.at(point, **values)
+        point_values = self.at(point, **values)
         rates = self._rates(direction)
-        if self.is_scalar_point(place) and self.is_scalar_point(rates):
-            numbers = self._forward(place)
+        if self.is_scalar_point(point_values) and self.is_scalar_point(rates):
+            numbers = self._forward(point_values)
             rate = tangents(self.tape, FLOATS, numbers, rates)[-1]
             return numbers[-1], 0.0 if rate is None else rate
         from autodiff_cli.formula.array_derivatives import directional_derivative
 
-        return directional_derivative(self, rates, place)
+        return directional_derivative(self, rates, point_values)
 
     def hvp(
         self, direction: Mapping[str, ArrayLike], point: Point | None = None, /, **values: ArrayLike
@@ -533,8 +539,10 @@ class Formula(Evaluation):
         """
         from autodiff_cli.formula.array_derivatives import hessian_vector_product
 
-        place = self.at(point, **values)
-        return dict(zip(self.variables, hessian_vector_product(self, self._rates(direction), place), strict=True))
+        point_values = self.at(point, **values)
+        return dict(
+            zip(self.variables, hessian_vector_product(self, self._rates(direction), point_values), strict=True)
+        )
 
     def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:
         """Return the matrix of second derivatives, of shape (n, n), in the order of `variables`.
@@ -580,13 +588,13 @@ class Formula(Evaluation):
 
         name = canonical_name(name)
         self.check_names([name])
-        place = self.at(point, **values)
-        if not self.is_scalar_point(place):
+        point_values = self.at(point, **values)
+        if not self.is_scalar_point(point_values):
             from autodiff_cli.formula.array_derivatives import derivatives_with_arrays
 
-            return derivatives_with_arrays(self, name, order, place)
+            return derivatives_with_arrays(self, name, order, point_values)
         leaf = self.leaves[name]
-        return derivatives(Tape((self.output,), [leaf]), leaf, FLOATS, place, order)
+        return derivatives(Tape((self.output,), [leaf]), leaf, FLOATS, point_values, order)
 
     def with_output(self, output: Node) -> Self:
         """Return another node of the text, such as a named intermediate (see `bound`), as a formula of all variables.
@@ -634,12 +642,12 @@ class Formula(Evaluation):
         return derived
 
     @cached_property
-    def _forward(self) -> ForwardSweep[float]:
-        return ForwardSweep(self.tape, FLOATS)
+    def _forward(self) -> ForwardPass[float]:
+        return ForwardPass(self.tape, FLOATS)
 
     @cached_property
-    def _reverse(self) -> ReverseSweep[float]:
-        return ReverseSweep(self.tape, FLOATS)
+    def _reverse(self) -> ReversePass[float]:
+        return ReversePass(self.tape, FLOATS)
 
     @cached_property
     def _first_derivatives(self) -> FirstDerivatives:

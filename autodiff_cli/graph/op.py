@@ -181,9 +181,8 @@ class Op:
 
     # structural operations
     array_inputs: tuple[int, ...] | None = None  # the positions of inputs that must be arrays; None for all
-    returns_array: Callable[..., bool] | None = (
-        None  # whether the output is an array, given shapes of which some may be unknown
-    )
+    # whether the output is an array, given the shapes of the inputs, of which some may be unknown (None)
+    returns_array: Callable[..., bool] | None = None
     shape_only_inputs: tuple[int, ...] = ()  # the positions of inputs whose shape matters but not their values
     keeps_all_elements: bool = False  # whether the output contains all elements of the first input
 

@@ -345,7 +345,7 @@ def activation_op(call: LayerCall, lexemes: Lexemes) -> Op | None:
     op = _activation_named(name)
     if op is None:
         close = suggest(name, filter(_activation_named, ops.function_names()), allow_prefix=False)
-        words = f"`{name}` is not an activation: that is a built-in function of one argument, applied to each element"
+        words = f"`{name}` is not an activation: use a built-in function of one argument that applies to each element"
         raise lexemes.error(words, call.activation, close)
     return op
 

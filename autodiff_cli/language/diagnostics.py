@@ -265,7 +265,7 @@ def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Mes
         quoted = character * 2 if character == "&" and doubled else character
         return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-        return f"the character U+{ord(character):04X} cannot stand in an expression", None
+        return f"the character U+{ord(character):04X} is not allowed in an expression", None
     if character in "⁺⁻⁼⁽⁾ⁱⁿ":
         return "only integers can be written as superscripts", "^"
     plain = unicodedata.normalize("NFKC", character).replace("⁄", "/")
@@ -439,10 +439,10 @@ def _missing_operator(
         and unexpected.text.startswith("_")
         and unexpected.text.strip("_0123456789") == ""
     ):
-        return "digits are written without separators", last.text + unexpected.text.replace("_", "")
+        return "digits cannot have separators", last.text + unexpected.text.replace("_", "")
     if last.type == "NUMBER" and unexpected.type == "NUMBER":
         if adjacent:
-            return "a number has one decimal point", None
+            return "a number has only one decimal point", None
         row = _array_literal(text, opening, before) if opening is None else None
         return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(unexpected)}", row
     product = f"{quote_operand_before(text, before)}*{operand}"

@@ -263,7 +263,7 @@ def canonical_name(name: str) -> str:
     ('Temp [°C]', 'pi')
     """
     if not isinstance(name, str):
-        raise TypeError(f"a name is a text, not {type(name).__name__}")
+        raise TypeError(f"a name must be text, not {type(name).__name__}")
     if name[:1] == BACKTICK == name[-1:] and len(name) > 2:
         name = name[1:-1]
     if not name.isprintable():

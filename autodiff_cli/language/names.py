@@ -18,7 +18,6 @@ from typing import NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
-from autodiff_cli.language.diagnostics import DERIVATIVE_FUNCTIONS, DERIVATIVE_MESSAGE, translate_call
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, LAYER_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
 from autodiff_cli.language.parser import (
@@ -307,7 +306,7 @@ class _Resolver:
         shape = word[1:].strip()
         start = self.lexemes.start(number) + word.index(shape, 1)
         if shape.startswith("="):
-            raise self.lexemes.error("`:=` is not in the language; a value is bound with `=`", number, "=")
+            raise self.lexemes.error("`:=` is not in the language; use `=` to bind a value", number, "=")
         match = re.fullmatch(_SHAPE_PATTERN, shape)
         if match is None:
             words = f"a shape is one or two integers, as in `{name}: 3` and `{name}: 2x3`"
@@ -476,7 +475,7 @@ def arity_text(accepted: list[tuple[int, int | None]]) -> str:
     least = min(least for least, _ in accepted)
     limits = [most for _, most in accepted if most is not None]
     if len(limits) < len(accepted):
-        return f"takes {least} argument or more" if least == 1 else f"takes {least} arguments or more"
+        return f"takes at least {least} argument{'s' if least != 1 else ''}"
     counts = [str(n) for n in range(least, max(limits) + 1)]
     return f"takes {' or '.join(counts)} argument{'s' if counts != ['1'] else ''}"
 
@@ -520,6 +519,8 @@ def unknown_function_error(names: ResolvedNames, name: str, number: int, is_valu
     Args:
         is_value: whether the name has a value there, as a variable or by a binding.
     """
+    from autodiff_cli.language.diagnostics import DERIVATIVE_FUNCTIONS, DERIVATIVE_MESSAGE, translate_call
+
     lexemes, binder = names.lexemes, names.binding_statements.get(name)
     if binder is not None and binder.parameters is not None:
         assert binder.name is not None

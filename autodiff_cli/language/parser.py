@@ -281,7 +281,7 @@ def parse(text: str) -> ParsedText:
     """
     tables = grammar_tables()
     if not isinstance(text, str):
-        raise TypeError(f"an expression is a text, not {type(text).__name__}")
+        raise TypeError(f"an expression must be text, not {type(text).__name__}")
     if len(text) > MAX_TEXT_LENGTH:
         message = (
             f"the text is longer than the limit of {MAX_TEXT_LENGTH:,} characters; "

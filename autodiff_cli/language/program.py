@@ -39,21 +39,13 @@ if TYPE_CHECKING:
     from autodiff_cli.language.arrays import AssumedInput, LayerBuilder, LayerParameter
 
 
-# Instructions that the functions of one text may expand to. Nested calls double with each level, so a short text could
-# otherwise fill the memory.
-MAX_STEPS = 2_000_000
+# --- Source positions
 
-_INFIX = {op.symbol: op for op in ops.all_ops() if op.symbol and op.min_inputs == 2}
-_INFIX |= {spelling: _INFIX[symbol] for spelling, symbol in OPERATOR_ALIASES.items()}
-_NEG, _NOT, _AND, _POW = (get_op(name) for name in ("neg", "not", "and", "pow"))
-_PREFIX = {"-": _NEG, "−": _NEG, "not": _NOT}
-_SUPERSCRIPT_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", "⁺⁻")
-
-
+_AND = get_op("and")
 _LINE_BREAK = re.compile(r"(?:\s|#.*)+")
 
 
-@dataclass(slots=True, eq=False)  # not frozen: a text may have a million of them, and freezing makes them slow
+@dataclass(slots=True, eq=False)  # not frozen, which would be slow: a text may have a million groups
 class Group:
     """Nodes that belong together: a named intermediate, a call of a function of the text, or a layer of a network.
 
@@ -181,6 +173,19 @@ def _with_operands(code: Code) -> Iterator[tuple[Instruction, int, tuple[int, ..
 
 def _on_one_line(text: str) -> str:
     return _LINE_BREAK.sub(" ", text)
+
+
+# --- Building the graph
+
+# Instructions that the functions of one text may expand to. Nested calls double with each level, so a short text could
+# otherwise fill the memory.
+MAX_STEPS = 2_000_000
+
+_INFIX = {op.symbol: op for op in ops.all_ops() if op.symbol and op.min_inputs == 2}
+_INFIX |= {spelling: _INFIX[symbol] for spelling, symbol in OPERATOR_ALIASES.items()}
+_NEG, _NOT, _POW = (get_op(name) for name in ("neg", "not", "pow"))
+_PREFIX = {"-": _NEG, "−": _NEG, "not": _NOT}
+_SUPERSCRIPT_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", "⁺⁻")
 
 
 @dataclass(slots=True)
@@ -498,6 +503,9 @@ class _ActionCache(dict[Instruction, Any]):
         return action
 
 
+# --- Shapes
+
+
 def check_shapes(names: ResolvedNames, graph: Graph) -> frozenset[str]:
     """Check that the shapes in a graph are compatible, as far as they are known.
 
@@ -546,6 +554,9 @@ def _check_layers(names: ResolvedNames, graph: Graph, arrays: frozenset[str]) ->
         if shapes.infer(x) != shape:
             unknown = [node.text for node in topological_order((x,)) if node.text in arrays]
             raise unknown_length_error(names.lexemes, call, place, unknown)
+
+
+# --- Programs
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,14 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.numbers import gamma_functions, special_functions
-from autodiff_cli.numbers.float_functions import FAR_LEFT, MISH_LINEAR_FROM, SQRT_HALF, SQRT_HALF_ERROR, SQRT_TWO_PI
+from autodiff_cli.numbers.float_functions import (
+    FAR_LEFT,
+    MISH_LINEAR_FROM,
+    SQRT_HALF,
+    SQRT_HALF_ERROR,
+    SQRT_TWO_PI,
+    erfinv,
+)
 from autodiff_cli.numbers.special_functions import sinc_derivative
 from autodiff_cli.version import __version__
 
@@ -398,7 +405,7 @@ def _softplus(x: Array) -> Array:
 
 # fmt: off
 ACTIVATIONS: dict[str, Callable[..., Any]] = {
-    "erf": Elementwise(math.erf), "erfc": _erfc,
+    "erf": Elementwise(math.erf), "erfc": _erfc, "erfinv": Elementwise(erfinv),
     "exp_minus_square": _exp_minus_square, "exp_minus_half_square": _exp_minus_half_square, "exp_square": _exp_square,
     "normal_pdf": _normal_pdf, "normal_cdf": _normal_cdf,
     "sigmoid": _sigmoid, "sigmoid_slope": _sigmoid_slope, "logit": _logit,
@@ -417,5 +424,5 @@ _FLOAT_FUNCTIONS: dict[str, Any] = (
 SPECIAL: dict[str, Any] = {
     name: Elementwise(function)
     for name, function in _FLOAT_FUNCTIONS.items()
-    if name not in ("exp_square", "sinc", "sinc_derivative")  # vectorized above
+    if name not in ("sinc", "sinc_derivative")  # vectorized above
 }

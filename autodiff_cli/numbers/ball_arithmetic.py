@@ -194,11 +194,11 @@ def log10_size(x: Number) -> float:
         return float((abs(as_ball(x).mid()).log() / arb(10).log()).mid())
 
 
-def log10_relative_size(x: Number, beside: Number) -> float:
-    """Return the decimal logarithm of |x / beside|; infinite if `beside` is 0, -inf if `x` is 0."""
+def log10_relative_size(x: Number, reference: Number) -> float:
+    """Return the decimal logarithm of |x / reference|; infinite if `reference` is 0, -inf if `x` is 0."""
     if is_zero(x):
         return -math.inf
-    return math.inf if is_zero(beside) else log10_size(as_ball(x).mid() / as_ball(beside).mid())
+    return math.inf if is_zero(reference) else log10_size(as_ball(x).mid() / as_ball(reference).mid())
 
 
 def accurate_bits(x: Number) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from math import copysign, inf, nan
+from math import copysign, inf, nan, pi
 
 Function = Callable[[float], float]
 
@@ -326,7 +326,31 @@ ELEMENTARY: dict[str, Callable[..., float]] = {
 # fmt: on
 
 
-# --- The normal distribution ---
+# --- Error functions and the normal distribution ---
+
+
+def exp_square(x: float) -> float:
+    """exp(x²), corrected for the rounding error of the square."""
+    z = exp(x * x)
+    return z + z * product_error(x, x) if z < inf else z
+
+
+def erfinv(x: float) -> float:
+    """The inverse of erf on [-1, 1]: Winitzki's approximation, then Halley's method for erf, or for erfc where that is
+    more accurate."""
+    size = abs(x)
+    if not size < 1:
+        return copysign(inf, x) if size == 1 else nan
+    if size < 1e-8:
+        return math.sqrt(pi) / 2 * x
+    half = math.log1p(-size * size) / 2
+    middle = 2 / (pi * 0.147) + half
+    y = math.sqrt(-2 * half / 0.147 / (math.sqrt(middle * middle - 2 * half / 0.147) + middle))
+    for _ in range(3):
+        excess = math.erf(y) - size if size < 0.5 else 1 - size - math.erfc(y)
+        step = excess * exp_square(y) * math.sqrt(pi) / 2
+        y -= step / (1 + y * step)
+    return copysign(y, x)
 
 
 def exp_minus_square(x: float) -> float:
@@ -471,7 +495,7 @@ def softsign(x: float) -> float:
 
 # fmt: off
 ACTIVATIONS: dict[str, Callable[..., float]] = {
-    "erf": math.erf, "erfc": math.erfc,
+    "erf": math.erf, "erfc": math.erfc, "erfinv": erfinv, "exp_square": exp_square,
     "exp_minus_square": exp_minus_square, "exp_minus_half_square": exp_minus_half_square,
     "normal_pdf": normal_pdf, "normal_cdf": normal_cdf,
     "sigmoid": sigmoid, "sigmoid_slope": sigmoid_slope, "logit": logit,

@@ -13,8 +13,16 @@ from collections.abc import Callable
 from functools import cache
 from math import copysign, inf, nan, pi
 
-from autodiff_cli.numbers.float_functions import divide, exp, is_derivative_order, is_odd, log, power, ratio_series
-from autodiff_cli.numbers.special_functions import erfinv
+from autodiff_cli.numbers.float_functions import (
+    divide,
+    erfinv,
+    exp,
+    is_derivative_order,
+    is_odd,
+    log,
+    power,
+    ratio_series,
+)
 
 # The Bernoulli numbers B_2, B_4, … B_20, for expansions at large arguments.
 BERNOULLI = (
@@ -53,7 +61,7 @@ def sin_pi(x: float) -> float:
 def rising_factorial(x: float, count: float) -> float:
     """The product x·(x + 1)·… with `count` factors.
 
-    >>> rising(1.0, 5.0)
+    >>> rising_factorial(1.0, 5.0)
     120.0
     """
     product = 1.0
@@ -229,12 +237,12 @@ def _hurwitz_sum(n: float, x: float) -> float:
     return total + _scaled_power(n - 1, x) + _scaled_power(n, x) * _euler_maclaurin(n, x, inf)
 
 
-def digamma_difference(a: float, b: float) -> float:
+def digamma_diff(a: float, b: float) -> float:
     """digamma(a) - digamma(a + b)."""
-    return polygamma_difference(0.0, a, b)
+    return polygamma_diff(0.0, a, b)
 
 
-def polygamma_difference(n: float, a: float, b: float) -> float:
+def polygamma_diff(n: float, a: float, b: float) -> float:
     """polygamma(n, a) - polygamma(n, a + b), accurate also where b is small compared to a.
 
     It uses the sums for polygamma with each term y^-p replaced by the difference y^-p - (y + b)^-p. Below 0 it uses the
@@ -277,11 +285,9 @@ def _reflected_difference(n: float, a: float, b: float) -> float:
         wave = pi / math.sin(place)
         return polygamma(1.0, a) + polygamma(1.0, beyond) - wave * wave
     if n == 0:
-        return -polygamma_difference(0.0, beyond, b) - pi * (sin_pi(b) / math.sin(start)) / math.sin(
-            place
-        ) * _parity_sign(b)
+        return -polygamma_diff(0.0, beyond, b) - pi * (sin_pi(b) / math.sin(start)) / math.sin(place) * _parity_sign(b)
     wave = pi / math.sin(start) / math.sin(place)
-    return polygamma_difference(1.0, beyond, b) + wave * sin_pi(b) * math.sin(start + place) * _parity_sign(b) * wave
+    return polygamma_diff(1.0, beyond, b) + wave * sin_pi(b) * math.sin(start + place) * _parity_sign(b) * wave
 
 
 def _difference_series(n: float, a: float, b: float) -> float:
@@ -344,7 +350,7 @@ def beta_slope(a: float, b: float) -> float:
         # beta is 0 and digamma infinite here; the derivative of 1/gamma at its zero -m is (-1)^m·m!
         order = -(a + b)
         return gamma(a) * gamma(b) * gamma(order + 1) * (-1.0 if is_odd(order) else 1.0)
-    return beta(a, b) * digamma_difference(a, b)
+    return beta(a, b) * digamma_diff(a, b)
 
 
 # --- The derivative of the incomplete gamma functions ---
@@ -385,7 +391,7 @@ def log1p_remainder(x: float, a: float) -> float:
 # fmt: off
 GAMMA: dict[str, Callable[..., float]] = {
     "gamma": gamma, "lgamma": lgamma, "digamma": digamma, "polygamma": polygamma,
-    "digamma_difference": digamma_difference, "polygamma_difference": polygamma_difference,
+    "digamma_diff": digamma_diff, "polygamma_diff": polygamma_diff,
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
 }
 # fmt: on

@@ -63,7 +63,7 @@ class _Value(NamedTuple):
 def llvm_program(function: Callable[..., float]) -> str:
     """Return LLVM assembly for `rows(result, count, arguments…)`, which applies a function of floats to each element.
 
-    >>> print(program(math.erf).partition("define")[0])
+    >>> print(llvm_program(math.erf).partition("define")[0])
     declare double @erf(double)
     <BLANKLINE>
     <BLANKLINE>
@@ -183,9 +183,9 @@ class _FunctionWriter:
                 for target, number in zip(targets, [*map(self._number, values)], strict=True):
                     self._store(cast(ast.Name, target).id, _Value(number))
             case ast.Assign(targets=targets, value=value):
-                found = _Value(self._number(value))
+                number_value = _Value(self._number(value))
                 for target in targets:
-                    self._store(cast(ast.Name, target).id, found)
+                    self._store(cast(ast.Name, target).id, number_value)
             case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
                 changed = self._emit(f"{_ARITHMETIC[type(operator)]} double {self._load(name)}, {self._number(value)}")
                 self._store(name, _Value(changed))

@@ -16,6 +16,7 @@ from autodiff_cli.numbers.float_functions import (
     cosh,
     divide,
     exp,
+    exp_square,
     is_derivative_order,
     is_odd,
     product_error,
@@ -25,13 +26,7 @@ from autodiff_cli.numbers.float_functions import (
     sinh,
 )
 
-# --- Error functions ---
-
-
-def exp_square(x: float) -> float:
-    """exp(x²), corrected for the rounding error of the square."""
-    z = exp(x * x)
-    return z + z * product_error(x, x) if z < inf else z
+# --- The imaginary error function ---
 
 
 def erfi(x: float) -> float:
@@ -50,24 +45,6 @@ def erfi(x: float) -> float:
     if abs(x) > 1:
         total += product_error(x, x) * (math.exp(x * x) - total) / (2 * x * x)
     return 2 / math.sqrt(pi) * x * total
-
-
-def erfinv(x: float) -> float:
-    """The inverse of erf on [-1, 1]: Winitzki's approximation, then Halley's method for erf, or for erfc where that is
-    more accurate."""
-    size = abs(x)
-    if not size < 1:
-        return copysign(inf, x) if size == 1 else nan
-    if size < 1e-8:
-        return math.sqrt(pi) / 2 * x
-    half = math.log1p(-size * size) / 2
-    middle = 2 / (pi * 0.147) + half
-    y = math.sqrt(-2 * half / 0.147 / (math.sqrt(middle * middle - 2 * half / 0.147) + middle))
-    for _ in range(3):
-        excess = math.erf(y) - size if size < 0.5 else 1 - size - math.erfc(y)
-        step = excess * exp_square(y) * math.sqrt(pi) / 2
-        y -= step / (1 + y * step)
-    return copysign(y, x)
 
 
 # --- exp(x)/x, sinc, sinhc and their derivatives ---
@@ -241,7 +218,7 @@ def branch_series() -> list[float]:
 
 # fmt: off
 SPECIAL: dict[str, Callable[..., float]] = {
-    "exp_square": exp_square, "erfi": erfi, "erfinv": erfinv,
+    "erfi": erfi,
     "exp_over_x": exp_over_x, "cosh_over_x": cosh_over_x,
     "sinc": sinc, "sinc_derivative": sinc_derivative, "sinhc": sinhc, "sinhc_derivative": sinhc_derivative,
     "lambertw": lambertw, "lambertw_plus_1": lambertw_plus_1, "lambertw_slope": lambertw_slope,

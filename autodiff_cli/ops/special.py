@@ -203,18 +203,18 @@ polygamma = elementary(
 )  # fmt: skip
 
 # Differences of two polygammas, computed accurately also where b is small compared to a.
-polygamma_difference: Op = helper(
-    "polygamma_difference",
-    lambda z, n, a, b: (_unknown_slope(z), polygamma_difference(n + 1, a, b), -polygamma(n + 1, a + b)),
+polygamma_diff: Op = helper(
+    "polygamma_diff",
+    lambda z, n, a, b: (_unknown_slope(z), polygamma_diff(n + 1, a, b), -polygamma(n + 1, a + b)),
     lambda n, a, b: polygamma(n, a) - polygamma(n, a + b),
 )
-digamma_difference = helper(
-    "digamma_difference",
-    lambda z, a, b: (polygamma_difference(1, a, b), -polygamma(1, a + b)),
+digamma_diff = helper(
+    "digamma_diff",
+    lambda z, a, b: (polygamma_diff(1, a, b), -polygamma(1, a + b)),
     lambda a, b: digamma(a) - digamma(a + b),
 )
 # The tables of numbers return its finite value also where beta is 0 and digamma infinite.
-beta_slope = helper("beta_slope", None, lambda a, b: beta(a, b) * digamma_difference(a, b))
+beta_slope = helper("beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b))
 
 beta: Op = elementary(
     "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),

@@ -118,7 +118,7 @@ class BoxContent(NamedTuple):
 
 
 class DrawingState(NamedTuple):
-    """What a drawing shows at one step.
+    """The numbers and highlights that a drawing shows at one step.
 
     Attributes:
         has_value: whether the value of a node is computed yet.

@@ -93,7 +93,7 @@ MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutSettings:
+class BoxLayoutSettings:
     """Distances in terminal columns, and parameters of the ordering of layers."""
 
     sweeps: int = 6  # passes over the layers in both directions; more hardly reduce crossings
@@ -103,7 +103,7 @@ class LayoutSettings:
     after_tracks: int = 2  # columns between the last track and the next box, for the arrow head
 
 
-_SETTINGS = LayoutSettings()
+_SETTINGS = BoxLayoutSettings()
 
 
 class TooManyItemsError(ValueError):

@@ -130,27 +130,27 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     if view.hide_constants:
         constants = _constant_nodes(trace)
         shown = [is_shown and not is_constant for is_shown, is_constant in zip(shown, constants, strict=True)]
-    chosen = [i for i, is_shown in enumerate(shown) if is_shown]
+    selected = [i for i, is_shown in enumerate(shown) if is_shown]
     boxes = [
         Box(i, *_label_and_title(trace, i), _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
-        for i in chosen
+        for i in selected
     ]
     arrows = [
         Arrow(j, i, local, highlighted[i] and highlighted[j])
-        for i in chosen
+        for i in selected
         for j, local in _inputs_with_locals(trace, i)
         if shown[j]
     ]
     around = frames(trace, shown)
-    drawn = Drawing(trace, boxes, arrows, [frame._replace(label=safe_label(frame.label)) for frame in around])
+    drawing = Drawing(trace, boxes, arrows, [frame._replace(label=safe_label(frame.label)) for frame in around])
     if view.fold:
-        drawn = _fold_frames(drawn)
-    return _drop_call_names(drawn) if view.find is None else _matching_part(drawn, view.find)
+        drawing = _fold_frames(drawing)
+    return _drop_call_names(drawing) if view.find is None else _matching_part(drawing, view.find)
 
 
-def searchable_names(drawn: Drawing) -> set[str]:
+def searchable_names(drawing: Drawing) -> set[str]:
     """Return the labels and operation names that `View.find` can match."""
-    return {name for box in drawn.boxes for name in (box.label, *_operation_names(drawn.trace, box))}
+    return {name for box in drawing.boxes for name in (box.label, *_operation_names(drawing.trace, box))}
 
 
 def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]:
@@ -177,10 +177,10 @@ def safe_label(text: str) -> str:
     return single_line(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
-def to_mermaid(drawn: Drawing, show: NumberFormat) -> str:
+def to_mermaid(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a Mermaid flowchart."""
     written = ["flowchart LR"]
-    boxes = {box.id: box for box in drawn.boxes}
+    boxes = {box.id: box for box in drawing.boxes}
 
     def node(i: int) -> str:
         opening, closing = _MERMAID_SHAPES[boxes[i].role]
@@ -188,15 +188,15 @@ def to_mermaid(drawn: Drawing, show: NumberFormat) -> str:
         kind = "highlighted" if boxes[i].is_highlighted else boxes[i].role.value
         return f'n{i}{opening}"{text}"{closing}:::{kind}'
 
-    framed = {i for frame in drawn.frames for i in frame.members}
-    written += [f"  {node(box.id)}" for box in drawn.boxes if box.id not in framed]
-    for indent, k, is_start in _frame_outline(drawn.frames):
+    framed = {i for frame in drawing.frames for i in frame.members}
+    written += [f"  {node(box.id)}" for box in drawing.boxes if box.id not in framed]
+    for indent, k, is_start in _frame_outline(drawing.frames):
         if is_start:
-            written.append(f'{indent}subgraph g{k}["{_mermaid_text(drawn.frames[k].label)}"]')
-            written += [f"{indent}  {node(i)}" for i in drawn.frames[k].members]
+            written.append(f'{indent}subgraph g{k}["{_mermaid_text(drawing.frames[k].label)}"]')
+            written += [f"{indent}  {node(i)}" for i in drawing.frames[k].members]
         else:
             written.append(f"{indent}end")
-    for arrow in drawn.arrows:
+    for arrow in drawing.arrows:
         line = "==>" if arrow.is_highlighted else "-->"
         label = "" if arrow.local is None else f'|"{_mermaid_text(show(arrow.local))}"|'
         written.append(f"  n{arrow.source} {line}{label} n{arrow.target}")
@@ -204,28 +204,28 @@ def to_mermaid(drawn: Drawing, show: NumberFormat) -> str:
     return "\n".join(written) + "\n"
 
 
-def to_dot(drawn: Drawing, show: NumberFormat) -> str:
+def to_dot(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a DOT graph for Graphviz."""
     written = [
         "digraph autodiff {",
-        f"  label={_dot_string(safe_label(drawn.trace.expression.text))};",
+        f"  label={_dot_string(safe_label(drawing.trace.expression.text))};",
         '  rankdir=LR; bgcolor="transparent";',
         '  node [fontname="sans-serif", fontsize=11, style=filled];',
         '  edge [fontname="sans-serif", fontsize=10];',
     ]
-    for box in drawn.boxes:
+    for box in drawing.boxes:
         text = _dot_string(*box_lines(box, show))
         strong = ", penwidth=3" if box.is_highlighted else ""
         written.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
-    for indent, k, is_start in _frame_outline(drawn.frames):
+    for indent, k, is_start in _frame_outline(drawing.frames):
         if is_start:
             written.append(
-                f"{indent}subgraph cluster_{k} {{ label={_dot_string(drawn.frames[k].label)}; style=rounded;"
+                f"{indent}subgraph cluster_{k} {{ label={_dot_string(drawing.frames[k].label)}; style=rounded;"
             )
-            written.append(f"{indent}  {' '.join(f'n{i};' for i in drawn.frames[k].members)}")
+            written.append(f"{indent}  {' '.join(f'n{i};' for i in drawing.frames[k].members)}")
         else:
             written.append(f"{indent}}}")
-    for arrow in drawn.arrows:
+    for arrow in drawing.arrows:
         local = [] if arrow.local is None else [f"label={_dot_string(show(arrow.local))}"]
         if arrow.is_highlighted:
             local.append("penwidth=3")
@@ -271,36 +271,36 @@ def _constant_nodes(trace: Trace) -> list[bool]:
     return is_constant
 
 
-def _fold_frames(drawn: Drawing) -> Drawing:
+def _fold_frames(drawing: Drawing) -> Drawing:
     """Return the drawing with every frame that does not contain the output as one node."""
-    trace = drawn.trace
-    left, folds = fold_frames(drawn.frames, trace.tape.outputs[0])
-    hidden = {i for whole in folds for i in whole.members}
-    last = {whole.members[-1]: whole for whole in folds}
+    trace = drawing.trace
+    remaining, folds = fold_frames(drawing.frames, trace.tape.outputs[0])
+    hidden = {i for folded in folds for i in folded.members}
+    last = {folded.members[-1]: folded for folded in folds}
     boxes = {
         box.id: box._replace(
             label=last[box.id].label, title=last[box.id].label, role=Role.FOLDED, node_count=len(last[box.id].members)
         )
         if box.id in last
         else box
-        for box in drawn.boxes
+        for box in drawing.boxes
         if box.id in last or box.id not in hidden
     }
-    arrows = [arrow for arrow in drawn.arrows if arrow.target not in hidden]
+    arrows = [arrow for arrow in drawing.arrows if arrow.target not in hidden]
     arrows += [
         Arrow(j, i, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
-        for i, whole in last.items()
-        for j, rate in frame_derivatives(trace, whole.members).items()
+        for i, folded in last.items()
+        for j, rate in frame_derivatives(trace, folded.members).items()
         if j in boxes
     ]
     arrows.sort(key=lambda arrow: arrow.target)
-    return Drawing(trace, [*boxes.values()], arrows, left)
+    return Drawing(trace, [*boxes.values()], arrows, remaining)
 
 
-def _drop_call_names(drawn: Drawing) -> Drawing:
+def _drop_call_names(drawing: Drawing) -> Drawing:
     """Remove the call from the labels of nodes that stand in the frame of this call."""
-    naming = drawn.trace.naming
-    known = {i for frame in drawn.frames for i in frame.members if safe_label(naming.calls[i]) == frame.label}
+    naming = drawing.trace.naming
+    known = {i for frame in drawing.frames for i in frame.members if safe_label(naming.calls[i]) == frame.label}
     boxes = [
         box._replace(
             label=safe_label(naming.label_in_call(box.id)),
@@ -308,25 +308,27 @@ def _drop_call_names(drawn: Drawing) -> Drawing:
         )
         if box.id in known and box.role is not Role.FOLDED
         else box
-        for box in drawn.boxes
+        for box in drawing.boxes
     ]
-    return drawn._replace(boxes=boxes)
+    return drawing._replace(boxes=boxes)
 
 
-def _matching_part(drawn: Drawing, text: str) -> Drawing:
+def _matching_part(drawing: Drawing, text: str) -> Drawing:
     """Return the nodes that match a text, highlighted, and their neighbours, without frames."""
-    hits = _matching_nodes(drawn, text.casefold())
-    arrows = [arrow for arrow in drawn.arrows if arrow.source in hits or arrow.target in hits]
+    hits = _matching_nodes(drawing, text.casefold())
+    arrows = [arrow for arrow in drawing.arrows if arrow.source in hits or arrow.target in hits]
     near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
-    boxes = [box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawn.boxes if box.id in near]
-    return Drawing(drawn.trace, boxes, arrows, [])
+    boxes = [
+        box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawing.boxes if box.id in near
+    ]
+    return Drawing(drawing.trace, boxes, arrows, [])
 
 
-def _matching_nodes(drawn: Drawing, text: str) -> set[int]:
+def _matching_nodes(drawing: Drawing, text: str) -> set[int]:
     """Return the nodes whose operation name contains a text, and the first nodes on each path whose label does."""
-    labelled = {box.id for box in drawn.boxes if text in box.label.casefold()}
-    later = {arrow.target for arrow in drawn.arrows if arrow.source in labelled}
-    named = {box.id for box in drawn.boxes if any(text in name for name in _operation_names(drawn.trace, box))}
+    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
+    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
+    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
     return labelled - later | named
 
 
@@ -417,11 +419,11 @@ _FRAMES_LEGEND = "dotted frame: a named intermediate, a call or a layer; double 
 _COPIES_LEGEND = "faint: a duplicate of a node that is drawn elsewhere"
 
 
-def to_svg(drawn: Drawing, show: NumberFormat) -> str:
+def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a self-contained SVG image. Raises GraphTooLargeError for too many nodes."""
-    size, shapes, has_copies = graph_shapes(drawn, show)
-    heading = _heading(drawn, show)
-    has_groups = bool(drawn.frames) or any(box.role is Role.FOLDED for box in drawn.boxes)
+    size, shapes, has_copies = graph_shapes(drawing, show)
+    heading = _heading(drawing, show)
+    has_groups = bool(drawing.frames) or any(box.role is Role.FOLDED for box in drawing.boxes)
     legend = [*_LEGEND, *([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
     width = (
         max(size.width, *(display_width(line) * SVG.character_width for line in (*heading, *legend))) + 2 * SVG.margin
@@ -432,7 +434,7 @@ def to_svg(drawn: Drawing, show: NumberFormat) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="autodiff" role="img" width="{width:.0f}" '
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
         f"<title>{escape(heading[0])}</title>",
-        f"<desc>{escape(_description(drawn, show))}</desc>",
+        f"<desc>{escape(_description(drawing, show))}</desc>",
         f"<style>{SVG_STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
         *_text_shapes(heading, Point(SVG.margin, SVG.margin + SVG.line_height / 2), "heading"),
@@ -453,7 +455,7 @@ class GraphShapes(NamedTuple):
     has_copies: bool
 
 
-def graph_shapes(drawn: Drawing, show: NumberFormat, min_number_width: int = 0) -> GraphShapes:
+def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0) -> GraphShapes:
     """Lay out a drawing and return its frames, edges and nodes as SVG shapes.
 
     Args:
@@ -462,19 +464,19 @@ def graph_shapes(drawn: Drawing, show: NumberFormat, min_number_width: int = 0) 
     Raises:
         GraphTooLargeError: for too many nodes.
     """
-    texts = [[_shorten(line) for line in box_lines(box, show, brief=True)] for box in drawn.boxes]
+    texts = [[_shorten(line) for line in box_lines(box, show, brief=True)] for box in drawing.boxes]
     padded = [
         [_shorten(line) for line in box_lines(box, lambda x: show(x).ljust(min_number_width), brief=True)]
-        for box in drawn.boxes
+        for box in drawing.boxes
     ]
-    sizes = [_box_size(box.role, lines) for box, lines in zip(drawn.boxes, padded, strict=True)]
-    position = {box.id: k for k, box in enumerate(drawn.boxes)}
+    sizes = [_box_size(box.role, lines) for box, lines in zip(drawing.boxes, padded, strict=True)]
+    position = {box.id: k for k, box in enumerate(drawing.boxes)}
     placed, there = _best_layout(
         sizes,
-        [(position[arrow.source], position[arrow.target]) for arrow in drawn.arrows],
+        [(position[arrow.source], position[arrow.target]) for arrow in drawing.arrows],
         [
             None if arrow.local is None else _label_size(_local_text(arrow.local, show).ljust(min_number_width))
-            for arrow in drawn.arrows
+            for arrow in drawing.arrows
         ],
         [
             FrameSpec(
@@ -482,14 +484,14 @@ def graph_shapes(drawn: Drawing, show: NumberFormat, min_number_width: int = 0) 
                 frame.outer,
                 display_width(_shorten(frame.label)) * SVG.small_character_width + TITLE_HEIGHT,
             )
-            for frame in drawn.frames
+            for frame in drawing.frames
         ],
     )
-    shapes = [_frame_shape(frame, place) for frame, place in zip(drawn.frames, placed.frames, strict=True)]
-    shapes += [_edge_shape(arrow, route, show) for arrow, route in zip(drawn.arrows, placed.routes, strict=True)]
+    shapes = [_frame_shape(frame, place) for frame, place in zip(drawing.frames, placed.frames, strict=True)]
+    shapes += [_edge_shape(arrow, route, show) for arrow, route in zip(drawing.arrows, placed.routes, strict=True)]
     for at, (k, centre) in enumerate(zip(there, placed.centres, strict=True)):
-        shapes.append(_node_shape(drawn.boxes[k], centre, sizes[k], texts[k], is_copy=at >= len(drawn.boxes)))
-    return GraphShapes(placed.size, shapes, len(there) > len(drawn.boxes))
+        shapes.append(_node_shape(drawing.boxes[k], centre, sizes[k], texts[k], is_copy=at >= len(drawing.boxes)))
+    return GraphShapes(placed.size, shapes, len(there) > len(drawing.boxes))
 
 
 def _best_layout(
@@ -519,18 +521,18 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
     )
 
 
-def _heading(drawn: Drawing, show: NumberFormat) -> list[str]:
-    trace = drawn.trace
+def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
+    trace = drawing.trace
     slopes = ", ".join(f"d/d{name} = {show(slope)}" for name, slope in trace.gradient.items())
     result = f"value = {show(trace.value)}{'; ' if slopes else ''}{slopes}"
     return [shorten_middle(safe_label(text), SVG.max_title_length) for text in (trace.expression.text, result)]
 
 
-def _description(drawn: Drawing, show: NumberFormat) -> str:
+def _description(drawing: Drawing, show: NumberFormat) -> str:
     """Return the drawing in words, node by node, for people who cannot see it."""
-    size = f"A graph of {pluralize(len(drawn.boxes), 'node')} and {pluralize(len(drawn.arrows), 'edge')}"
-    nodes = [f"{box.role.value} {', '.join(box_lines(box, show))}" for box in drawn.boxes]
-    frames_text = f" In frames: {'; '.join(frame.label for frame in drawn.frames)}." if drawn.frames else ""
+    size = f"A graph of {pluralize(len(drawing.boxes), 'node')} and {pluralize(len(drawing.arrows), 'edge')}"
+    nodes = [f"{box.role.value} {', '.join(box_lines(box, show))}" for box in drawing.boxes]
+    frames_text = f" In frames: {'; '.join(frame.label for frame in drawing.frames)}." if drawing.frames else ""
     return f"{size}, from the inputs to the output. {'; '.join(nodes)}.{frames_text}"
 
 

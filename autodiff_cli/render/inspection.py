@@ -82,7 +82,7 @@ def _write_derivatives(paper: Paper, description: Description, longest: int | No
             continue
         has_bindings = ";" in text
         if description.op.is_structural:
-            left_side = f"adjoint of {name} increases by:" if has_bindings else f"adjoint of {name} +="
+            left_side = f"adjoint of {name} grows by:" if has_bindings else f"adjoint of {name} +="
         else:
             left_side = f"d/d{name}:" if has_bindings else f"d/d{name} ="
         paper.line(f"  {left_side} {shorten_middle(text, longest)}")

@@ -1,34 +1,33 @@
-"""The evaluator of the page: a formula and its two passes, printed in JavaScript.
+"""JavaScript that is generated for the page: the evaluator of a formula, and the steps of gradient methods.
 
-No derivative rule is written in JavaScript. Rules are the graphs of the table of operations, printed, and what an
-operation does to a number is printed too, from what floats here do. Written by hand are the two passes and what is done
-to whole arrays, in the files beside this one. A page carries only what its formula needs.
+No derivative rule is written by hand in JavaScript: the rules in the table of operations are graphs, which are printed
+as JavaScript functions, and so are the operations on numbers. Only the two passes and the operations on whole arrays
+are written by hand, in `page/primitives`. A page contains only the functions that its formula needs.
 
-The text defines one constant, `evaluator`, with functions:
+The evaluator is one constant, `evaluator`, with functions:
 
     evaluator.run(point) -> {values, adjoints, contributions}
     evaluator.forward(point) -> values
     evaluator.reverse(values, overwritten) -> {adjoints, contributions}
     evaluator.tangents(values, seeds) -> {rates, carried}
 
-`point` has a number, or nested lists of numbers, for the name of every variable. All three are lists by node:
+`point` maps the name of every variable to a number or to nested lists of numbers. `values`, `adjoints` and
+`contributions` are lists with one entry per node:
 
 - A value is a number or an array, `{shape: [rows, columns], data: Float64Array}`.
-- An adjoint too; it is null where the node takes no gradient.
-- The contributions of a node are, in the order of its inputs and only of those that take a gradient, records
-  `{position, to, local, amount, nothing}` that mean what `explain.record.Handed` does: `nothing` where the input
-  structurally gets nothing, `local` null for an operation on whole arrays; those of an operation whose `jacobian` is
-  shown have that too. Others may have `read`, what the formula of `local` comes to that people read, and `kink`, 1
-  where the operation has one.
+- An adjoint is a number, an array, or null if no derivative passes through the node.
+- Contributions are a list with a record `{position, to, local, amount, nothing}` for each input with an adjoint, in the
+  order of the inputs. They mean the same as in `explain.record.Contribution`; `nothing` is true for a structural zero,
+  and `local` is null for an operation on whole arrays. A record may also have `jacobian`, if the page shows it, `read`,
+  the value of the formula that the page shows for `local`, and `kink`, which is 1 at a kink.
 
-Forward mode, which is there if asked for, carries the rates `seeds`, by name, from the variables up. The rate of a node
-is null where they do not move it; what its inputs add is listed as `{position, to, local, amount}`. `overwritten` is
-the number of a node at which what arrives is not added up: the mistake that a question of the page is about.
+Forward mode is optional. It propagates the tangents `seeds` (by name) from the variables to the output. The rate
+(tangent) of a node is null if it does not depend on these variables; `carried` lists its terms as
+`{position, to, local, amount}`.
 
-Amounts of which a choice selects some elements away have `present` besides: an array of 1 and 0 that broadcasts to
-theirs, 0 for what is absent.
-
-Gradient methods for the page: their steps, printed in JavaScript and as sentences, from the graphs that fits run.
+`overwritten` is the id of a node whose adjoint is overwritten by each contribution instead of accumulated: the bug that
+a question of the quiz is about. An amount from which a choice removed some elements has `present`: an array that
+broadcasts to it, 0 for removed elements and 1 for others.
 """
 
 from __future__ import annotations
@@ -53,6 +52,8 @@ from autodiff_cli.targets.c_family import JAVASCRIPT
 from autodiff_cli.targets.translation import GraphWriter, Library
 from autodiff_cli.training.options import OPTIMIZERS
 
+# --- The evaluator ---
+
 _JAVASCRIPT = FunctionSyntax(
     function="function {name}({parameters}) {{\n{lines}  return {result};\n}}\n",
     line="  const {name} = {value};\n",
@@ -60,7 +61,7 @@ _JAVASCRIPT = FunctionSyntax(
     nothing="null",
     selected="chosen({}, {})",
 )
-_MAX_LINE_WIDTH = 80  # of an expression
+_MAX_LINE_WIDTH = 80  # characters of an expression; longer ones are split into several statements
 _PRIMITIVES_FOLDER = Path(__file__).parent / "page" / "primitives"
 _COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
@@ -68,36 +69,36 @@ _NAME = re.compile(r"Math\.\w+|[$\w]+")
 
 
 def evaluator(trace: Trace, tangents: bool = False, name: str = "evaluator") -> str:
-    """The evaluator of a trace's formula, as a JavaScript statement that may stand in a script element.
+    """Return the evaluator of the formula of a trace, as a JavaScript statement for a script element.
 
     Args:
-        tangents: whether it has forward mode too.
-        name: what to call it.
+        tangents: whether to include forward mode.
+        name: the name of the constant.
 
     Raises:
-        NotImplementedError: for an operation that JavaScript's table lacks and that is no composite.
+        NotImplementedError: for an operation that has neither a JavaScript function nor an expansion.
     """
     return f"const {name} = {_Program(trace).text(tangents)}"
 
 
 @cache
 def javascript_declarations(*files: str) -> dict[str, str]:
-    """The declarations of JavaScript files beside this one: name to source, without comments, in their order."""
-    found: dict[str, str] = {}
+    """Return the declarations in files of `page/primitives` by name, without comments, in their order."""
+    declarations: dict[str, str] = {}
     for file in files:
         source = _COMMENT.sub("", (_PRIMITIVES_FOLDER / file).read_text(encoding="utf-8"))
         for declaration in _DECLARATION.split(source)[1:]:
             name = _NAME.findall(declaration)[1]
-            assert name not in found, f"{file} declares {name} again"
-            found[name] = declaration.rstrip() + "\n"
-    return found
+            assert name not in declarations, f"{file} declares {name} again"
+            declarations[name] = declaration.rstrip() + "\n"
+    return declarations
 
 
 class _Program:
-    """A trace on its way to JavaScript: its steps, and the functions that these call for.
+    """The translation of a trace to JavaScript: its steps and the functions that they call.
 
-    Operations have their names of the table of operations. Where there are arrays, `$name` is the function `name` of
-    numbers, lifted to arrays.
+    Functions have the names of operations. `$name` is the function `name` of numbers, applied to arrays element by
+    element.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -106,49 +107,49 @@ class _Program:
         self._primitives = javascript_declarations(
             "arrays.js" if self._has_arrays else "scalars.js", "passes.js", "tangents.js"
         )
-        self._pen = GraphWriter(Library(JAVASCRIPT))
-        self._printed: dict[str, str] = {}  # functions made from graphs: name to source
+        self._writer = GraphWriter(Library(JAVASCRIPT))
+        self._functions: dict[str, str] = {}  # functions generated from graphs: name to source
         self._rules: dict[tuple[object, ...], str] = {}  # names of rules
 
     def text(self, tangents: bool) -> str:
-        """The whole program."""
+        """Return the whole program."""
         nodes = list(enumerate(self._trace.tape.nodes))
         tables = [
             [str(int(reached)) for reached in self._trace.tape.is_active],
-            [f"[{i},{self._pen.write(node, ()).text}]" for i, node in nodes if node.is_constant],
+            [f"[{i},{self._writer.write(node, ()).text}]" for i, node in nodes if node.is_constant],
             [f"[{i},{_js_string(node.text)}]" for i, node in nodes if node.is_input],
             [self._step_text(i, node.op) for i, node in nodes if node.op is not None],
         ]
         passes = f"passes({','.join(map(_js_list, tables))})"
         result = f"return with_tangents({passes});" if tangents else f"return {passes};"
         needed, lifted = self._dependencies(result)
-        library = (_COMMENT.sub("", text) for text in self._pen.library.texts.values())
-        parts = [*needed, *library, *self._printed.values(), *(f"const ${name} = lift({name});\n" for name in lifted)]
+        library = (_COMMENT.sub("", text) for text in self._writer.library.texts.values())
+        parts = [*needed, *library, *self._functions.values(), *(f"const ${name} = lift({name});\n" for name in lifted)]
         return f'(() => {{\n"use strict";\n{"".join(parts)}{result}\n}})();\n'
 
     def _step_text(self, i: int, op: Op) -> str:
-        """A node's operation, as `passes.js` reads it."""
+        """Return the operation of a node as a row for `passes.js`."""
         tape = self._trace.tape
         inputs, live = tape.inputs[i], tape.active_inputs[i]
         apply = self._function_name(op, len(inputs), self._has_arrays)
         wanted = tuple(k for k, j in enumerate(inputs) if tape.is_active[j])
         rule = self._rule_name(op, inputs, wanted) if wanted else "null"
-        places = ",".join(map(_js_list, (wanted, live)))
+        positions = ",".join(map(_js_list, (wanted, live)))
         flags = ",".join(
             str(int(flag)) for flag in (op.is_structural, op.propagates_masks, has_jacobian(self._trace, i))
         )
-        return f"[{i},{apply},{_js_list(inputs)},{rule},{places},{flags}]"
+        return f"[{i},{apply},{_js_list(inputs)},{rule},{positions},{flags}]"
 
     def _function_name(self, op: Op, count: int, lifted: bool) -> str:
-        """The name of the function that does to `count` inputs what `op` does."""
+        """Return the name of the function for an operation on `count` inputs, and generate it if necessary."""
         name = op.name if op.min_inputs == op.max_inputs else f"{op.name}_of_{count}"
         if not op.is_structural:
-            if name not in self._printed:
+            if name not in self._functions:
                 self._add_operation(name, op, count)
             return f"${name}" if lifted else name
         if op.name in self._primitives:
             return op.name
-        if name not in self._printed:
+        if name not in self._functions:
             expansion = op.expand(count)
             if expansion is None:
                 raise NotImplementedError(f"{op.name} is not defined in JavaScript")
@@ -156,15 +157,15 @@ class _Program:
         return name
 
     def _rule_name(self, op: Op, inputs: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-        """The name of the function for what the inputs at the positions `wanted` get."""
+        """Return the name of the function for the derivatives with respect to the inputs at the positions `wanted`."""
         shapes = tuple(getattr(self._trace.values[j], "shape", ()) for j in inputs)
         key = op, shapes if op.is_structural else len(inputs), wanted
         if key not in self._rules:
             name = self._rules[key] = f"{op.name}_rule_{len(self._rules)}"
             if op.is_structural:
-                passage = op.structural_rule(shapes)
-                parameters = (passage.adjoint, passage.output, *passage.inputs)
-                partials = [passage.vjps[k] for k in wanted]
+                rule_graphs = op.structural_rule(shapes)
+                parameters = (rule_graphs.adjoint, rule_graphs.output, *rule_graphs.inputs)
+                partials = [rule_graphs.vjps[k] for k in wanted]
             else:
                 rule = op.derivative_rule(len(inputs))
                 parameters = (rule.output, *rule.inputs)
@@ -173,58 +174,61 @@ class _Program:
         return self._rules[key]
 
     def _add_operation(self, name: str, op: Op, count: int) -> None:
-        """Make a function for an operation on numbers, unless the pen has one of this name."""
+        """Generate a function for an operation on numbers, unless the library already has one of this name."""
         inputs = op.placeholders(count)
-        (graph,) = self._pen.lower([op(*inputs)])
-        text = f"{name}({', '.join(place.text for place in inputs)})"
-        if graph.op is op and self._pen.write(graph, [Fragment(place.text) for place in inputs]).text == text:
-            self._printed[name] = ""
+        (graph,) = self._writer.lower([op(*inputs)])
+        text = f"{name}({', '.join(leaf.text for leaf in inputs)})"
+        if graph.op is op and self._writer.write(graph, [Fragment(leaf.text) for leaf in inputs]).text == text:
+            self._functions[name] = ""
         else:
             self._add_function(name, inputs, [graph], "{}", lifted=False)
 
     def _add_function(
         self, name: str, parameters: Sequence[Node], roots: Sequence[Node], result: str, lifted: bool
     ) -> None:
-        """Make a function of the parameters' values that returns the roots' values in the places of `result`."""
+        """Generate a function of the values of `parameters` that returns the values of `roots` in the form `result`."""
         names = {node: Fragment(node.text) for node in parameters}
         if lifted:
             lines = straight_line_code(roots, names, self._write_lifted, _MAX_LINE_WIDTH)
         else:
-            lines = straight_line_code(self._pen.lower(roots), names, self._pen.write, _MAX_LINE_WIDTH)
-        written = StraightLineCode(lines.lines, [*map(JAVASCRIPT.coerce, lines.results)])
-        self._printed[name] = _JAVASCRIPT.write_function(name, [node.text for node in parameters], written, result)
+            lines = straight_line_code(self._writer.lower(roots), names, self._writer.write, _MAX_LINE_WIDTH)
+        body = StraightLineCode(lines.lines, [*map(JAVASCRIPT.coerce, lines.results)])
+        self._functions[name] = _JAVASCRIPT.write_function(name, [node.text for node in parameters], body, result)
 
     def _write_lifted(self, node: Node, operands: Sequence[Fragment]) -> Fragment:
         if node.op is None:
-            return self._pen.write(node, operands)
+            return self._writer.write(node, operands)
         return call_notation(self._function_name(node.op, len(operands), lifted=True), len(operands)).format(operands)
 
     def _dependencies(self, result: str) -> tuple[list[str], list[str]]:
-        """What the program calls for, and what that calls for: declarations of tables, and functions to be lifted."""
-        found: set[str] = set()
-        waiting = [result, *self._printed.values()]
+        """Return the declarations that the program needs, directly or not, and the functions to apply elementwise."""
+        names: set[str] = set()
+        waiting = [result, *self._functions.values()]
         while waiting:
-            for name in {*_NAME.findall(waiting.pop())} - found:
-                found.add(name)
+            for name in {*_NAME.findall(waiting.pop())} - names:
+                names.add(name)
                 waiting.append("lift" if name.startswith("$") else self._primitives.get(name, ""))
-                if name.startswith("$") and name[1:] not in self._printed:
+                if name.startswith("$") and name[1:] not in self._functions:
                     op = get_op(name[1:])
-                    waiting.append(self._printed[self._function_name(op, op.min_inputs, lifted=False)])
-        declarations = [source for name, source in self._primitives.items() if name in found]
-        return declarations, sorted(name[1:] for name in found if name.startswith("$"))
+                    waiting.append(self._functions[self._function_name(op, op.min_inputs, lifted=False)])
+        declarations = [source for name, source in self._primitives.items() if name in names]
+        return declarations, sorted(name[1:] for name in names if name.startswith("$"))
 
 
 def _extra_partials(op: Op, count: int, wanted: tuple[int, ...]) -> list[Partial | None]:
-    """What a page says of an operation's local derivatives besides: what the formulas come to that people read, where
-    these are not what is computed, and whether there is a kink; nothing where nothing is said."""
-    found = [*(readable_local_derivative(op, count, k) for k in wanted), op.predicate("kink", count)]
-    if all(graph is None for graph in found):
+    """Return what a rule computes besides the local derivatives, for the explanations on the page.
+
+    These are the values of the formulas that people read, where they differ from the formulas that are computed, and
+    whether the operation is at a kink. Empty if there is none of these.
+    """
+    graphs = [*(readable_local_derivative(op, count, k) for k in wanted), op.predicate("kink", count)]
+    if all(graph is None for graph in graphs):
         return []
-    return [None if graph is None else Partial(graph) for graph in found]
+    return [None if graph is None else Partial(graph) for graph in graphs]
 
 
 def _js_string(text: str) -> str:
-    """A string in JavaScript that may stand in a script element, whatever it holds."""
+    """Return a JavaScript string that is safe in a script element, whatever the text is."""
     return json.dumps(text).replace("<", "\\u003c")
 
 
@@ -232,65 +236,67 @@ def _js_list(items: Iterable[object]) -> str:
     return f"[{','.join(map(str, items))}]"
 
 
+# --- Gradient methods ---
+
 PAGE_OPTIMIZERS = ("sgd", "momentum", "adam")
-_UPDATE_LINE_WIDTH = 100  # of an expression
-_LONG_NUMBER = re.compile(r"\d+\.\d{7,}(?:e-?\d+)?")  # a number that shows how it was rounded, as 1 - 0.9 does
+_UPDATE_LINE_WIDTH = 100  # characters of an expression
+_LONG_NUMBER = re.compile(r"\d+\.\d{7,}(?:e-?\d+)?")  # a number with visible rounding errors, such as 1 - 0.9
 
 
 def optimizer_functions() -> str:
-    """A JavaScript statement: `methods`, by name functions of (theta, gradient, rate, step, memory), for one number.
+    """Return a JavaScript statement that defines `methods`: functions for one step of each method, by name.
 
-    Each returns what is remembered, by name, and the number after the step as `theta`. What is remembered is 0 before
-    the first step, which is number 1.
+    A function takes (theta, gradient, rate, step, memory) for one parameter and returns the accumulators by name and
+    the new parameter as `theta`. Accumulators are 0 before the first step, which has the number 1.
     """
-    pen = GraphWriter(Library(JAVASCRIPT))
-    written = [f"  {name}: {_update_function(pen, OPTIMIZERS[name])},\n" for name in PAGE_OPTIMIZERS]
-    needed = "".join(pen.library.texts.values())
+    writer = GraphWriter(Library(JAVASCRIPT))
+    written = [f"  {name}: {_update_function(writer, OPTIMIZERS[name])},\n" for name in PAGE_OPTIMIZERS]
+    needed = "".join(writer.library.texts.values())
     return f"const methods = (() => {{\n{needed}return {{\n{''.join(written)}}};\n}})();\n"
 
 
-def _update_function(pen: GraphWriter, update: Update) -> str:
+def _update_function(writer: GraphWriter, update: Update) -> str:
     roots = [update.theta, *update.accumulators.values()]
-    words = pen.lower(roots)
-    names = {leaf: Fragment(leaf.text) for leaf in topological_order(words) if leaf.is_input}
-    lines = straight_line_code(words, names, pen.write, _UPDATE_LINE_WIDTH)
-    body = "".join(f" const {name} = {piece.text};" for name, piece in lines.lines)
+    lowered = writer.lower(roots)
+    names = {leaf: Fragment(leaf.text) for leaf in topological_order(lowered) if leaf.is_input}
+    lines = straight_line_code(lowered, names, writer.write, _UPDATE_LINE_WIDTH)
+    body = "".join(f" const {name} = {part.text};" for name, part in lines.lines)
     results = zip(("theta", *(f"{name}Next" for name in update.accumulators)), lines.results, strict=True)
-    remembered = ", ".join(f"{name} = 0" for name in update.accumulators)
-    returned = ", ".join(f"{name.removesuffix('Next')}: {piece.text}" for name, piece in results)
-    signature = f"{THETA}, {GRADIENT}, {RATE}, {STEP}, {{{remembered}}} = {{}}"
-    return f"({signature}) => {{{body} return {{ {returned} }}; }}"
+    accumulators = ", ".join(f"{name} = 0" for name in update.accumulators)
+    result_fields = ", ".join(f"{name.removesuffix('Next')}: {part.text}" for name, part in results)
+    signature = f"{THETA}, {GRADIENT}, {RATE}, {STEP}, {{{accumulators}}} = {{}}"
+    return f"({signature}) => {{{body} return {{ {result_fields} }}; }}"
 
 
 def optimizer_equations() -> dict[str, list[list[Any]]]:
-    """For each method its equations in order, `[name, phrase]`, the last that of `theta`.
+    """Return the equations of each method in order, as `[name, phrase]`; the last is that of `theta`.
 
-    The slots of a phrase are named as the leaves of the graphs; in that of `theta` what is remembered is so already.
+    The slots of a phrase have the names of the leaves of the graphs. The phrase of `theta` uses the new accumulators.
     """
     return {name: _update_equations(OPTIMIZERS[name]) for name in PAGE_OPTIMIZERS}
 
 
 def _update_equations(update: Update) -> list[list[Any]]:
-    remembered = {node: variable(name) for name, node in update.accumulators.items()}
-    (theta,) = substitute([update.theta], remembered)
+    accumulators = {node: variable(name) for name, node in update.accumulators.items()}
+    (theta,) = substitute([update.theta], accumulators)
     equations = [*update.accumulators.items(), (THETA, theta)]
     return [[name, [_phrase_part(part) for part in _formula_phrase(graph)]] for name, graph in equations]
 
 
 def _formula_phrase(graph: Node) -> Phrase:
-    """A formula as at a blackboard, all of its leaves slots; a negative number stands in brackets but at the start."""
+    """Return a formula as a phrase whose slots are its leaves; negative ones are parenthesized except at the start."""
     leaves = [node for node in topological_order([graph]) if node.is_input]
     parts: list[str | Slot] = []
-    for piece in to_pieces(graph, leaves):
-        if isinstance(piece, str):
-            parts.append(_LONG_NUMBER.sub(_six_digits, piece).replace("*", " × ").replace("/", " / "))
+    for part in to_pieces(graph, leaves):
+        if isinstance(part, str):
+            parts.append(_LONG_NUMBER.sub(_six_digits, part).replace("*", " × ").replace("/", " / "))
         else:
-            parts.append(Slot(piece.leaf.text, 0, bool(parts)))
+            parts.append(Slot(part.leaf.text, 0, bool(parts)))
     return tuple(parts)
 
 
-def _six_digits(found: re.Match[str]) -> str:
-    return f"{float(found[0]):.6g}"
+def _six_digits(match: re.Match[str]) -> str:
+    return f"{float(match[0]):.6g}"
 
 
 def _phrase_part(part: Any) -> Any:

@@ -123,7 +123,7 @@ def layered_layout(
         GraphTooLargeError: for more than `MAX_NODES` nodes.
     """
     if len(nodes) > MAX_NODES:
-        raise GraphTooLargeError(f"a drawing can have {MAX_NODES} nodes, and this graph has {len(nodes)}")
+        raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {len(nodes)}")
     import graphlay
 
     graph = graphlay.Graph()

@@ -208,8 +208,8 @@ class _Sheet:
             f'<p class="formula">{text}</p>',
             f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
             "<p>Each page is one step. In the forward pass, fill in the value of each operation. In the backward pass, "
-            "fill in the adjoint of each node and its contribution to each input: local derivative × adjoint. The key is "
-            "at the end.</p>",
+            "fill in the adjoint of each node and its contribution to each input: local derivative × adjoint. The key "
+            "is at the end.</p>",
             self._drawing(0, is_first=True),
             '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
             level=1,

@@ -98,7 +98,7 @@ class Paper:
         return True
 
     def head_and_tail(self, count: int) -> tuple[int, int]:
-        """How many of `count` rows to show from the beginning and how many from the end."""
+        """Return how many of `count` rows to show from the beginning and how many from the end."""
         if self.max_rows is None or count <= self.max_rows:
             return count, 0
         return self.max_rows // 2, self.max_rows // 2

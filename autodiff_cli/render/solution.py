@@ -1,8 +1,8 @@
 r"""Worked solutions: a trace as a LaTeX document that needs only amsmath.
 
-The document has the formula, the steps of its graph with their numbers, the chain rule at every node in symbols and then
-in numbers, and the gradient. Formulas of local derivatives are the rules of the operations. All text is ASCII, whatever
-the user typed, so that pdflatex sets it with its own fonts.
+The document has the formula, the steps of its graph with their numbers, the chain rule at every node in symbols and
+then in numbers, and the gradient. Formulas of local derivatives are the rules of the operations. All text is ASCII,
+whatever the user typed, so that pdflatex sets it with its own fonts.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ from autodiff_cli.render.trace import (
 
 @dataclass(frozen=True, slots=True)
 class ViewSettings:
-    """What a window shows. Lengths are in terminal columns, heights in rows."""
+    """Limits of what a window shows. Lengths are in terminal columns, heights in rows."""
 
     min_text_rows: int = 8  # of the explanation; in a low window two fifths of the rows
     max_number_width: int = 26  # of a number in a box; only arrays are longer
@@ -239,7 +239,7 @@ class ViewedStep(NamedTuple):
 
 
 class ViewState(NamedTuple):
-    """What the user sees: the index of the step, the first visible line of its text, and whether help is open."""
+    """The state of the view: the index of the step, the first visible line of its text, and whether help is open."""
 
     position: int = 0
     first_line: int = 0

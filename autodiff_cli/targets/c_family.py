@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
-from autodiff_cli.targets.target import Target, TargetFunction, expand_small_power, shortest_literal
+from autodiff_cli.targets.target import CODE_WIDTH, Target, TargetFunction, expand_small_power, shortest_literal
 
-_WIDTH = 96  # characters of a line of comments or tables
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 
 
@@ -109,7 +108,7 @@ class BraceStatements:
     def table_definition(self, name: str, numbers: Sequence[str]) -> str:
         """Return the definition of a table of numbers, indexed from 0."""
         body = textwrap.fill(
-            ", ".join(numbers), _WIDTH, initial_indent=self._syntax.indent, subsequent_indent=self._syntax.indent
+            ", ".join(numbers), CODE_WIDTH, initial_indent=self._syntax.indent, subsequent_indent=self._syntax.indent
         )
         opening, closing = self._syntax.table.format(name=name, count=len(numbers)).split("|")
         return f"{opening}\n{body}\n{closing}\n"
@@ -124,7 +123,7 @@ class BraceStatements:
 
 def comment_lines(text: str) -> str:
     """Return a text as a comment of whole lines."""
-    return "".join(f"// {line}\n" for line in textwrap.wrap(text, _WIDTH))
+    return "".join(f"// {line}\n" for line in textwrap.wrap(text, CODE_WIDTH))
 
 
 # Functions of C's library that have the names of operations.

@@ -7,10 +7,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
-from autodiff_cli.targets.target import Target, TargetFunction, shortest_literal
+from autodiff_cli.targets.target import CODE_WIDTH, Target, TargetFunction, shortest_literal
 from autodiff_cli.targets.translation import Library
 
-_WIDTH = 96  # characters of a line of comments or tables
 _INDENT = "    "
 RESULT = "returned"
 OR, AND, NOT, ORDER = 1, 2, 3, 4
@@ -157,7 +156,7 @@ class _Statements:
 
     def table_definition(self, name: str, numbers: Sequence[str]) -> str:
         """Return the definition of a table of numbers, indexed from 0."""
-        body = textwrap.wrap(", ".join(numbers), _WIDTH - 2, initial_indent=_INDENT, subsequent_indent=_INDENT)
+        body = textwrap.wrap(", ".join(numbers), CODE_WIDTH - 2, initial_indent=_INDENT, subsequent_indent=_INDENT)
         inside = " &\n".join(body)
         return f"real(dp), parameter :: {name}(0:{len(numbers) - 1}) = [ &\n{inside} &\n]\n"
 
@@ -184,7 +183,7 @@ def split_declarations(texts: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def comment_lines(text: str) -> str:
     """Return a text as a comment of whole lines."""
-    return "".join(f"! {line}\n" for line in textwrap.wrap(text, _WIDTH))
+    return "".join(f"! {line}\n" for line in textwrap.wrap(text, CODE_WIDTH))
 
 
 def _indented(block: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ from autodiff_cli.ops.arithmetic import (
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, exp, log, sin
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid, softplus
-from autodiff_cli.targets.target import Target, expand_small_power, pairwise, shortest_literal
+from autodiff_cli.targets.target import CODE_WIDTH, Target, expand_small_power, pairwise, shortest_literal
 from autodiff_cli.targets.translation import Library
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
@@ -125,7 +125,7 @@ class PythonLibrary(Library):
                 r"^( *def .*)$", lambda line: _without_annotations(line[0]), definition.text, flags=re.MULTILINE
             )
         elif definition.is_cached and (numbers := definition.table) is not None:
-            lines = fill(", ".join(map(repr, numbers)), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+            lines = fill(", ".join(map(repr, numbers)), CODE_WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
             text = f"{name} = [\n{lines},\n]\n"
         else:
             text = definition.text
@@ -136,7 +136,6 @@ class PythonLibrary(Library):
 
 _IMPORTED = ("copysign", "inf", "nan", "pi")
 _TYPES = ("Function", "Callable")  # names in annotations, which are removed
-_WIDTH = 96
 _INDENT = "    "
 
 
@@ -253,34 +252,34 @@ NUMPY_SNIPPETS = {
     "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
     "logsumexp": '''\
 def logsumexp(x):
-    """log(sum(exp(x))), without overflow."""
+    """Return log(sum(exp(x))) without overflow."""
     top = np.max(x)
     level = top if np.isfinite(top) else 0.0
     return level + np.log(np.sum(np.exp(x - level)))
 ''',
     "softmax": '''\
 def softmax(x):
-    """exp(x) over its sum, without overflow."""
+    """Return exp(x)/sum(exp(x)) without overflow."""
     z = np.exp(x - np.max(x))
     return z / np.sum(z)
 ''',
     "sum_like": '''\
 def sum_like(x, like):
-    """x summed over the axes along which an array like the other was stretched to it."""
+    """Sum x over the axes along which an array like the other would be broadcast to its shape."""
     x = np.sum(x, axis=tuple(range(np.ndim(x) - np.ndim(like))))
     stretched = tuple(k for k, length in enumerate(np.shape(like)) if length == 1 < np.shape(x)[k])
     return np.sum(x, axis=stretched, keepdims=True)
 ''',
     "place": '''\
 def place(x, like, *index):
-    """Zeros of the shape of another array, with x at an index."""
+    """Return zeros with the shape of another array, with x at an index."""
     placed = np.zeros(np.shape(like))
     placed[index] = x
     return placed
 ''',
     "pad": '''\
 def pad(x, start, stop, like):
-    """Zeros of the shape of another array, with x from one index up to another."""
+    """Return zeros with the shape of another array, with x from one index up to another."""
     padded = np.zeros(np.shape(like))
     padded[start:stop] = x
     return padded

@@ -13,6 +13,8 @@ from autodiff_cli.ops.arithmetic import equal, less_equal, max_, min_, sign, whe
 from autodiff_cli.ops.elementary import atan, cos, cosh, log, log2, log10, sin, sinh, sqrt, square, tan, tanh
 from autodiff_cli.ops.special import exp_minus_half_square, exp_minus_square, exp_square, mish, silu, silu_slope
 
+CODE_WIDTH = 96  # characters of a line of comments or tables in generated code
+
 
 class Statements(Protocol):
     """Statements of a language. Lines are passed and returned without indentation."""

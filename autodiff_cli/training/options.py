@@ -30,8 +30,6 @@ from autodiff_cli.training.losses import FAMILIES, LOSSES
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from autodiff_cli.training.objective.cluster import Cluster
-
 
 class OptionError(ValueError):
     """An option that does not exist, has a value that it cannot have, or conflicts with another option."""
@@ -562,7 +560,8 @@ class Options:
     validation: ValidationOptions = ValidationOptions()
     report: ReportOptions = ReportOptions()
     checkpointing: CheckpointOptions = CheckpointOptions()
-    cluster: Cluster | None = None  # where rows are folded, if not here
+    # The `Cluster` that holds the rows; None for this process. Its class is defined in a module above this one.
+    cluster: Any = None
 
     def __post_init__(self) -> None:
         if self.method.starts is not None and (self.checkpointing.checkpoint or self.checkpointing.resume):

@@ -143,9 +143,8 @@ def row_numbers(rows: RowIndex, count: int) -> NDArray[np.intp]:
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)
 
 
-@dataclass(
-    slots=True
-)  # not frozen: a frozen one takes three times as long to create, and one is created at every evaluation
+# Not frozen: creating a frozen record takes three times as long, and one is created at every evaluation.
+@dataclass(slots=True)
 class SumTask:
     """The sums of a kernel at a point over the rows of a chunk; sums of chunks are added."""
 
@@ -209,12 +208,12 @@ class FoldTask(Generic[T]):
         columns = {name: columns[name] for name in columns.keys() & self.names}
         space = np.empty(kernel.value_count * min(kernel.block_rows, rows))
 
-        def reduced(part: slice) -> T:
-            count = part.stop - part.start
+        def reduced(block_slice: slice) -> T:
+            count = block_slice.stop - block_slice.start
             block = space[: kernel.value_count * count].reshape(kernel.value_count, count)
-            own = {name: column[..., part] for name, column in columns.items()}
-            kernel.write(prepared, own, block)
-            return self.reduce(block, own)
+            block_columns = {name: column[..., block_slice] for name, column in columns.items()}
+            kernel.write(prepared, block_columns, block)
+            return self.reduce(block, block_columns)
 
         with ignore_float_errors():
             return fold(map(reduced, block_slices(rows, kernel.block_rows)), self.combine)
@@ -236,9 +235,10 @@ class ColumnTask(Generic[T]):
 
     def __call__(self, columns: ColumnArrays, rows: int) -> T:
         """Return the combined result for these rows."""
-        own = {name: columns[name] for name in sorted(self.names)}
+        task_columns = {name: columns[name] for name in sorted(self.names)}
         parts = (
-            {name: column[..., part] for name, column in own.items()} for part in block_slices(rows, MAX_BLOCK_ROWS)
+            {name: column[..., part] for name, column in task_columns.items()}
+            for part in block_slices(rows, MAX_BLOCK_ROWS)
         )
         with ignore_float_errors():
             return fold(map(self.reduce, parts), self.combine)
@@ -508,16 +508,16 @@ class RowSelection:
         if len(pending):
             yield pending
 
-    def row_numbers(self, places: NDArray[np.integer]) -> NDArray[np.intp]:
+    def row_numbers(self, positions: NDArray[np.integer]) -> NDArray[np.intp]:
         """Return the row numbers, among all rows, of selected rows given by their positions in the selection."""
-        order = np.argsort(places)
-        ordered = places[order]
-        numbers = np.empty(len(places), np.intp)
+        order = np.argsort(positions)
+        ordered = positions[order]
+        numbers = np.empty(len(positions), np.intp)
         parts = np.searchsorted(ordered, [0, *self._ends])
         for chunk in np.flatnonzero(np.diff(parts)).tolist():
-            own = slice(parts[chunk], parts[chunk + 1])
+            in_chunk = slice(parts[chunk], parts[chunk + 1])
             before = int(self._ends[chunk - 1]) if chunk else 0
-            numbers[order[own]] = self.chunk_rows(chunk)[ordered[own] - before]
+            numbers[order[in_chunk]] = self.chunk_rows(chunk)[ordered[in_chunk] - before]
         return numbers
 
 

@@ -1,4 +1,4 @@
-"""Literals are exact numbers, and are written as short as they can be read back."""
+"""Literals are exact numbers, and are printed as the shortest text that reads back the same."""
 
 from __future__ import annotations
 

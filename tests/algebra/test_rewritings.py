@@ -1,4 +1,4 @@
-"""Every rewriting is the same formula, and keeps digits that the original loses."""
+"""Every rewrite rule preserves the value, and keeps digits that the original loses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas with negative numbers put in read as a person writes them, and compute the same bits."""
+"""Formulas with negative parameters are printed with subtractions, and compute the same bits."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from autodiff_cli.backends import reductions as blas
+from autodiff_cli.backends import reductions
 from autodiff_cli.training.rows import triangular_factor
 
 PROGRAM = """
@@ -35,31 +35,31 @@ def test_bits_do_not_depend_on_threads() -> None:
 
 
 def test_the_number_of_threads_is_what_it_was() -> None:
-    library = blas._openblas_functions()
+    library = reductions._openblas_functions()
     if library is None:
         pytest.skip("NumPy has no OpenBLAS of its own")
     get, put = library
     before = get()
     put(2)
     try:
-        seen = []
+        counts = []
 
         def within() -> None:
-            with blas.single_threaded_blas():
+            with reductions.single_threaded_blas():
                 triangular_factor(np.ones((4, 2)))
-                seen.append(get())
+                counts.append(get())
 
         threads = [threading.Thread(target=within) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert seen == [1] * 8
+        assert counts == [1] * 8
         assert get() == 2
     finally:
         put(before)
 
 
 def test_without_such_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blas, "_openblas_functions", lambda: None)
+    monkeypatch.setattr(reductions, "_openblas_functions", lambda: None)
     assert triangular_factor(np.array([[3.0], [4.0]])).tolist() == [[-5.0]]

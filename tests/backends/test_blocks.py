@@ -1,4 +1,4 @@
-"""Evaluation over rows gives what evaluation row by row gives, in bounded memory, whatever the blocks."""
+"""Evaluation over blocks of rows equals evaluation row by row, in bounded memory, for any block size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.autodiff.sweeps import forward
-from autodiff_cli.backends import numpy_backend as blocks
+from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS, BlockEvaluator, NumpyBackend
 from autodiff_cli.backends.protocol import RowGraphs
@@ -89,13 +89,13 @@ def test_a_chain_of_100000_nodes() -> None:
 
 def test_what_no_column_reaches_is_computed_once_and_equal_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    real = blocks.ARRAYS.function
+    real = numpy_backend.ARRAYS.function
 
     def counting(op: object, count: int) -> object:
         function = real(op, count)  # type: ignore[arg-type]
         return lambda *xs: calls.append(op) or function(*xs)
 
-    monkeypatch.setattr(blocks.ARRAYS, "function", counting)
+    monkeypatch.setattr(numpy_backend.ARRAYS, "function", counting)
     a, x = variable("a"), variable("x")
     kernel = BlockEvaluator([exp(a) * sin(x) + sin(x), exp(a)], {"x"})
     with ignore_float_errors():

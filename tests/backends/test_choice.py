@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.backends import selection as choice
+from autodiff_cli.backends import selection
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.data.table import MemoryDataset
@@ -39,7 +39,7 @@ def test_a_broken_compiler_is_spoken_of_once(monkeypatch: pytest.MonkeyPatch) ->
     def broken(_: int | None) -> Backend:
         raise OSError("no library")
 
-    monkeypatch.setitem(choice.BACKEND_FACTORIES, "llvm", broken)
+    monkeypatch.setitem(selection.BACKEND_FACTORIES, "llvm", broken)
     x = np.linspace(0, 3, 1000)
     for name in ("auto", "llvm"):
         fit = ad.fit("y ~ a*x", {"x": x, "y": x}, optimizer="sgd", batch_size=1, epochs=20, backend=name)
@@ -55,7 +55,7 @@ def test_what_would_take_long_to_compile_is_left_to_numpy() -> None:
 
 
 def test_without_a_compiler_everything_is_done_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "has_compiler", lambda: False)
+    monkeypatch.setattr(selection, "has_compiler", lambda: False)
     assert choose_backend("auto", None, GRAPHS, 1_000_000).name == "numpy"
 
 
@@ -63,7 +63,7 @@ def test_a_broken_compiler_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     def broken(_: int | None) -> Backend:
         raise OSError("libllvmlite.so: cannot open shared object file")
 
-    monkeypatch.setitem(choice.BACKEND_FACTORIES, "llvm", broken)
+    monkeypatch.setitem(selection.BACKEND_FACTORIES, "llvm", broken)
     assert choose_backend("auto", None, GRAPHS, 1_000_000).name == "numpy"
 
 

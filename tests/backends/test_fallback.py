@@ -1,4 +1,4 @@
-"""Where nothing can be compiled all runs on NumPy: with the same results, and a sentence that says so."""
+"""If compilation fails, NumPy is used, with equal results and one warning."""
 
 from __future__ import annotations
 

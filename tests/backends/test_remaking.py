@@ -1,4 +1,4 @@
-"""A kernel that is pickled is made again elsewhere, once, and gives the same bits there."""
+"""A pickled kernel is rebuilt once in each process, and gives the same bits there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli.backends import protocol as remaking
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.protocol import Backend, CompilationError, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, make_backend
@@ -87,19 +87,19 @@ def test_plans_of_numpy_calls_are_for_one_thread_each() -> None:
 def test_a_process_keeps_only_so_many() -> None:
     for k in range(70):
         pickle.loads(pickle.dumps(make_backend("numpy").sum_kernel(_graphs(f"a*x + b*{k}"))))
-    assert remaking.kernel_count() == 64
+    assert protocol.kernel_count() == 64
 
 
 def test_what_did_not_compile_is_copied_as_what_took_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise CompilationError("no")
 
-    said: list[str] = []
-    careful: Backend = choose_backend("llvm", 1, _graphs(), ROWS, notify=said.append)
-    kernel = careful.sum_kernel(_graphs())
+    messages: list[str] = []
+    backend_with_fallback: Backend = choose_backend("llvm", 1, _graphs(), ROWS, notify=messages.append)
+    kernel = backend_with_fallback.sum_kernel(_graphs())
     monkeypatch.setattr("autodiff_cli.backends.llvm.runtime.compile_module", fails)
     wanted = kernel.sums(POINT, COLUMNS, ROWS)
-    assert said
+    assert messages
     monkeypatch.undo()
     copy = pickle.loads(pickle.dumps(kernel))
     assert type(copy) is type(make_backend("numpy").sum_kernel(_graphs()))

@@ -1,4 +1,4 @@
-"""Plans of evaluation: what is kept, what is forgotten and computed again, and how many values are alive at a time."""
+"""Evaluation plans: which values are alive, which are recomputed, and how many are alive at a time."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_of_every_segment_its_end_is_kept_and_the_rest_is_computed_once_more(eve
     again = len(plan) - 2 * LENGTH
     # All but the last segment, without the values that are handed to the next one.
     assert again == (segments - 1) * (every - 1)
-    kept = most_alive(with_liveness(plan, [2 * LENGTH]))
+    alive = most_alive(with_liveness(plan, [2 * LENGTH]))
     everything = most_alive(with_liveness(chain(), [2 * LENGTH]))
     assert everything == LENGTH + 1
-    assert kept <= segments + every + 2
+    assert alive <= segments + every + 2
     if 2 <= every <= 12:
-        assert kept < 0.75 * everything
+        assert alive < 0.75 * everything
 
 
 def test_values_are_let_go_after_their_last_use() -> None:

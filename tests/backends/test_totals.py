@@ -1,4 +1,4 @@
-"""Sums over rows are those of the rows, whichever way they are taken, and no matrix is written down for every row."""
+"""Sums over rows equal the sums of values by row, without a matrix for every row."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def test_a_node_is_found_by_its_label_or_operation(page: Page, tmp_path: Path) -
     find.press("Enter")
     assert page.locator("#found").text_content() == "2 of 2"
     find.fill("nowhere")
-    assert page.locator("#found").text_content() == "no such node"
+    assert page.locator("#found").text_content() == "no match"
     assert page.locator(".node.found").count() == 0
 
 

@@ -33,7 +33,7 @@ def test_the_toggle_carries_tangents_up_step_by_step(page: Page, tmp_path: Path)
     opened(page, tmp_path, XY)
     press(page, "Forward mode")
     assert page.get_by_role("button", name="Forward mode", exact=True).get_attribute("aria-pressed") == "true"
-    assert says(page).startswith("Forward mode: x moves at the rate 1.")
+    assert says(page).startswith("Forward mode: x has tangent 1.")
     assert tangents(page) == {0: 1, 1: 0, 2: None, 3: None, 4: None}
     press(page, "Step")
     assert tangents(page) == {0: 1, 1: 0, 2: 3, 3: None, 4: None}

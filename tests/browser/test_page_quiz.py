@@ -60,7 +60,7 @@ def test_right_answers_lead_through_all_nodes_that_take_gradient(page: Page, tmp
         assert sum(adjoint is not None for _, adjoint in numbers(page).values()) == count
         answer(page, str(labels[asked(page)]))
         assert says(page).startswith("Correct")
-    assert f"{questions} of {questions} found, {questions} at the first try" in says(page)
+    assert f"{questions} of {questions} correct, {questions} at the first try" in says(page)
     assert numbers(page) == wanted
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
 
@@ -73,18 +73,18 @@ def test_a_wrong_answer_gets_a_hint_without_numbers_then_one_with_them(page: Pag
         answer(page, str(labels[asked(page)]))
     answer(page, "3")
     assert says(page) == (
-        "Not yet: x is handed local derivative × adjoint by each user; add them up: "
+        "Not yet: x receives local derivative × adjoint from each user; add them up: "
         "from sin(x): cos(x) × that node's adjoint; from x*y: y × that node's adjoint."
     )
     answer(page, "3")
     assert says(page) == (
-        "Not yet: x is handed local derivative × adjoint by each user; add them up: "
+        "Not yet: x receives local derivative × adjoint from each user; add them up: "
         "from sin(x): -0.416147 × 1, where cos(x) = -0.416147; from x*y: 3 × 1, where y = 3."
     )
     assert numbers(page)[0] == (2, None)
     answer(page, "2.58")
     assert says(page).startswith("Correct")
-    assert "5 of 5 found, 4 at the first try" in says(page)
+    assert "5 of 5 correct, 4 at the first try" in says(page)
 
 
 # fmt: off
@@ -188,13 +188,13 @@ def test_values_are_asked_for_from_the_inputs_up(page: Page, tmp_path: Path) -> 
         if count == 0:
             page.get_by_label("Value of").fill("5")
             press(page, "Check")
-            assert says(page) == "Not yet: a = x × y: put in the value of x and y."
+            assert says(page) == "Not yet: a = x × y: insert the value of x and y."
             press(page, "Check")
             assert says(page) == "Not yet: a = x × y = 2 × 3."
         page.get_by_label("Value of").fill(str(values[label]))
         press(page, "Check")
         assert says(page).startswith("Correct")
-    assert "All found: 6 of 6 found, 5 at the first try" in says(page)
+    assert "All correct: 6 of 6 correct, 5 at the first try" in says(page)
 
 
 def test_local_derivatives_are_asked_for_with_the_rule_as_first_hint(page: Page, tmp_path: Path) -> None:
@@ -211,13 +211,13 @@ def test_local_derivatives_are_asked_for_with_the_rule_as_first_hint(page: Page,
             assert "cos" not in page.locator("#details").inner_text()
             page.get_by_label("Local derivative of").fill("7")
             press(page, "Check")
-            assert says(page).endswith("The rule says cos(x).")
+            assert says(page).endswith("The rule is cos(x).")
             press(page, "Check")
             assert says(page) == "Not yet: cos(x) is cos(2)."
         page.get_by_label("Local derivative of").fill(str(locals_[label, towards]))
         press(page, "Check")
         assert says(page).startswith("Correct")
-    assert "All found" in says(page)
+    assert "All correct" in says(page)
 
 
 def test_the_node_that_can_go_next_has_been_handed_all(page: Page, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_the_node_that_can_go_next_has_been_handed_all(page: Page, tmp_path: Pat
         assert says(page).startswith("Correct")
         asked += 1
     assert asked >= 2
-    assert "All found" in says(page)
+    assert "All correct" in says(page)
 
 
 def test_the_bug_is_a_node_that_kept_the_last_instead_of_the_sum(page: Page, tmp_path: Path) -> None:
@@ -258,10 +258,10 @@ def test_the_bug_is_a_node_that_kept_the_last_instead_of_the_sum(page: Page, tmp
     choose(page, "y")
     assert says(page).startswith("Not yet: only a node with several users adds anything up.")
     choose(page, "y")
-    assert says(page) == "Not yet: y is handed 2 × 1 = 2, and it has 2: nothing is lost there."
+    assert says(page) == "Not yet: y receives 2 × 1 = 2, and its adjoint is 2: nothing is lost there."
     choose(page, "x")
     assert says(page).startswith(
-        "Correct: x is handed -0.416147 × 1 = -0.416147 and 3 × 1 = 3, in all 2.58385, but kept the last alone, 3."
+        "Correct: x receives -0.416147 × 1 = -0.416147 and 3 × 1 = 3, in total 2.58385, but kept only the last, 3."
     )
     press(page, "Quiz")
     page.emulate_media(reduced_motion="reduce")

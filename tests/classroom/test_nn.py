@@ -1,4 +1,4 @@
-"""Networks of `Value`s, as courses build them."""
+"""Networks of `Value`s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Value`, as the courses use it."""
+"""`Value`, the scalar that records how it was computed."""
 
 from __future__ import annotations
 

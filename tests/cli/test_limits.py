@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.autodiff import unrolling as unroll
+from autodiff_cli.autodiff import unrolling
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.environment import ExitStatus
 from autodiff_cli.explain import tracing as passes
@@ -77,7 +77,7 @@ def test_numbers_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("command", ["grad --precision 20", "check"])
 def test_operations_of_arrays_written_out(command: str) -> None:
     long = str([1] * 1000).replace(" ", "")
-    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unroll.MAX_OPERATIONS:,} operations", "from Python")
+    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unrolling.MAX_OPERATIONS:,} operations", "from Python")
 
 
 def test_what_goes_on_and_on_is_stopped_by_ctrl_c() -> None:

@@ -1,8 +1,9 @@
-"""Damaged files of data: what is read is a table, or a reason that names the file; never anything else."""
+"""Damaged data files: reading one gives either a table or an error that names the file."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import gzip
 import io
 import math
@@ -60,7 +61,7 @@ WHOLE = {
 
 
 def damaged(content: bytes, chance: Random) -> bytes:
-    """The content with a few bits, bytes or stretches changed, or cut short."""
+    """Return the content with some bits, bytes or ranges changed, or truncated."""
     found = bytearray(content)
     for _ in range(chance.randint(1, 4)):
         place = chance.randrange(len(found) + 1)
@@ -112,7 +113,7 @@ def test_commands_answer_or_say_what_is_wrong(kind: str, seeds: range, tmp_path:
 @pytest.mark.parametrize("kind", ["lz4", "uncompressed"])
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(1000, 3000), marks=pytest.mark.slow)], ids=str)
 def test_a_damaged_file_of_arrow_is_read_or_refused(kind: Any, seeds: range, tmp_path: Path) -> None:
-    """Its offsets into texts are taken as they stand, unless somebody looks: some of these ended the process."""
+    """Arrow trusts text offsets unless they are validated; some of these files crashed the process."""
     stream, path = io.BytesIO(), tmp_path / "data"
     columns: dict[str, Any] = {"x": [float(k) for k in range(40)], "note": ["é" * (k % 3) for k in range(40)]}
     feather.write_feather(pa.table(columns), stream, compression=kind)
@@ -142,12 +143,12 @@ def test_a_line_without_an_end_is_refused_before_memory_is_full(
             output = run_cli([*words, str(path)])
             assert (output.status, output) == (2, "")
             assert "a line is longer than 1 MB, the maximum" in output.stderr
-    path.write_bytes(b"x,y\n" + b"1,2\n" * (1 << 19))  # long, but not in one line
+    path.write_bytes(b"x,y\n" + b"1,2\n" * (1 << 19))  # a long file of short lines
     assert DataFile(str(path)).load(["x", "y"]).rows == 1 << 19
 
 
 def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_UNCHECKED_BYTES", 1 << 16)
+    monkeypatch.setattr(source, "SPOOL", dataclasses.replace(source.SPOOL, check_bytes=1 << 16))
     with pytest.raises(DataError, match="/dev/zero: this is an endless device, not a data file"):
         DataFile("/dev/zero")
     with pytest.raises(DataError, match="/dev/null: the file is empty"):
@@ -160,7 +161,7 @@ def test_lines_of_json_that_are_nested_too_deeply_are_refused(opening: bytes, tm
     path.write_bytes(b'{"x": 1}\n' + opening * 50_000 + b"\n")
     with pytest.raises(DataError, match=r"deep\.jsonl: line 2: nested more than 100 levels deep"):
         DataFile(str(path))
-    path.write_bytes(b'{"x": 1, "note": "%s"}\n' % (b"[" * 5000) * 2)  # brackets of a text
+    path.write_bytes(b'{"x": 1, "note": "%s"}\n' % (b"[" * 5000) * 2)  # brackets inside a text do not nest
     assert DataFile(str(path)).load(["x"]).rows == 2
 
 
@@ -177,14 +178,16 @@ def test_moments_beyond_the_calendar_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [3, 40_000], ids=["short", "long"])
 @pytest.mark.parametrize("stream", [[], ["--stream"]], ids=["memory", "stream"])
 def test_a_quote_that_is_never_closed_takes_no_rows_away(rows: int, stream: list[str], tmp_path: Path) -> None:
-    """The rest of the file would be one cell, of a column that the model may not even read."""
+    """Otherwise the rest of the file would be one cell, possibly of a column that the model does not read."""
     path = tmp_path / "data.csv"
     lines = [f"{k},{2 * k},a\n" for k in range(rows)]
     path.write_text("x,y,note\n" + "".join(lines) + '7,14,"b\n' + "".join(lines))
     output = run_cli(["train", "y ~ a*x", str(path), *stream])
     assert (output.status, output) == (2, "")
     assert f"{path}: line {rows + 2}: a quote that opens in this row is never closed" in output.stderr
-    path.write_text("x,y,note\n" + "".join(lines) + '7,14,5" pipe\n' + "".join(lines))  # an inch, and no quote
+    path.write_text(
+        "x,y,note\n" + "".join(lines) + '7,14,5" pipe\n' + "".join(lines)
+    )  # an inch mark, not an opening quote
     assert run_cli(["train", "y ~ a*x", str(path), "--json", *stream]).json["rows"] == 2 * rows + 1
 
 
@@ -194,8 +197,8 @@ def test_quotes_among_the_names_of_columns(tmp_path: Path) -> None:
     assert DataFile(str(path)).names == ("x", 'h 5"', "y")
     path.write_text('x,"h\n""5""",y\n1,2,3\n4,5,6\n')
     assert DataFile(str(path)).header == ("x", 'h\n"5"', "y")
-    path.write_text('x,"y\n' + "1,2\n" * 200_000)  # at once, not after a look at all lines for each of them
-    with pytest.raises(DataError, match="line 1: a quote opens in the header and is never closed"):
+    path.write_text('x,"y\n' + "1,2\n" * 200_000)  # must not take quadratic time
+    with pytest.raises(DataError, match="line 1: a quote that opens in the header is never closed"):
         DataFile(str(path))
 
 
@@ -224,7 +227,7 @@ def test_long_cells_are_shown_short(tmp_path: Path) -> None:
 
 
 def test_standard_input_of_any_format_has_points(tmp_path: Path) -> None:
-    """Only rows of text can be read as they arrive; all else is read whole first."""
+    """Only delimited text can be read as it arrives; other formats are buffered first."""
     table, lines, streams = pa.table({"x": [1.0, 2.0]}), b'{"x": 1.0}\n{"x": 2.0}\n', [io.BytesIO(), io.BytesIO()]
     parquet.write_table(table, streams[0])
     feather.write_feather(table, streams[1])

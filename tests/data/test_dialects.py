@@ -1,4 +1,4 @@
-"""Data as people have them: other separators, decimal commas, comments, dates, names that are no identifiers."""
+"""Dialects of real data files: delimiters, decimal commas, comments, dates, and names that are not identifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files: the same columns from every format, and every bad cell by line, column and text."""
+"""Data files: every format gives the same columns, and every bad cell is reported by line, column and text."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_form_of_the_same_data(content: bytes) -> None:
         (b"x,\xe9\n1,2\n", "line 1 is not UTF-8 text"),
         (b"x,y\n1,\xff\n", "line 2, column `y`: text that is not UTF-8 is not a number"),
         (b"x,y,x\n1,2,3\n", "the header names the column `x` more than once"),
-        (b"a,b\n1,2\n", r"the model uses none of its columns \(a, b\)"),
+        (b"a,b\n1,2\n", r"the model uses none of its columns, which are a, b"),
         (b"x,y\n1,2\n3\n\n5,6,7\n", r"2 problems:\n  line 3: 1 cell, but .* 2\n  line 5: 3 cells, but .* 2$"),
         (b'x,y\n1,"a\nb"\n2,z\n', '2 problems:\n  line 2, column `y`: "a\nb" is not .*\n  line 4, column `y`: "z"'),
         (b"x,y\n1,1_0\n", 'line 2, column `y`: "1_0" is not a number'),

@@ -1,4 +1,4 @@
-"""The data sets are what their README says."""
+"""The data sets are as their README describes them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Text is read in slabs of memory that is used again."""
+"""Text is read in blocks of lines that share one buffer."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import numpy as np
@@ -14,7 +15,7 @@ from autodiff_cli.data.table import FallbackRequired
 
 
 class Slow(io.BytesIO):
-    """Gives a few bytes at a time, as pipes may."""
+    """A stream that returns a few bytes at a time, as pipes may."""
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         return super().readinto(memoryview(buffer)[:3])
@@ -36,7 +37,7 @@ class Slow(io.BytesIO):
 def test_slabs_end_with_lines_and_have_all_of_them(
     size: int, stream: type[io.BytesIO], text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", size)
+    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
     found = [bytes(lines) for lines in line_blocks(stream(text))]
     assert [line for slab in found for line in slab.split(b"\n") if line.strip()] == [
         line for line in text.split(b"\n") if line.strip()
@@ -47,7 +48,7 @@ def test_slabs_end_with_lines_and_have_all_of_them(
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_quote_is_seen_wherever_it_stands(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", size)
+    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
     for text in (b'"1",2\n', b'1,2\n3,"4"\n', b'1,2\n3,4\n5"'):
         with pytest.raises(FallbackRequired):
             list(line_blocks(io.BytesIO(text)))

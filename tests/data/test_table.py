@@ -1,4 +1,4 @@
-"""Columns from memory: what is taken, and how what cannot be used is named."""
+"""Columns in memory: which data are accepted, and the errors for other data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_names_are_compared_in_one_form() -> None:
         ({"x": [[1, 2], [3]], "y": [1, 2]}, "`x` holds values that are not numbers"),
         ({"x": [1, np.nan], "y": [np.inf, 2]}, r"2 problems:\n  row 1, column `y`: inf\n  row 2, column `x`: nan"),
         ({"x": [1, None], "y": [1, 2]}, "row 2, column `x`: nan"),
-        ({"z": [1]}, r"uses no column of the data \(z\)"),
+        ({"z": [1]}, r"uses none of the columns, which are z"),
     ],
 )
 def test_what_cannot_be_used_is_named(data: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that are written: as a whole or not at all, in the place and with the rights of what stood there."""
+"""Atomic writing: files are written completely or not at all, with the permissions of the file they replace."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_what_is_written_over_keeps_its_rights(mode: int, tmp_path: Path) -> Non
     path.chmod(mode)
     with writing.open_atomic_text(path) as stream:
         (part,) = (other for other in tmp_path.iterdir() if other != path)
-        assert stat.S_IMODE(part.stat().st_mode) == mode  # also while it is written
+        assert stat.S_IMODE(part.stat().st_mode) == mode  # also during writing
         stream.write("new")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", mode)
 
 
 def test_what_is_written_over_keeps_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only root may give files away; nobody else's write fails for that."""
+    """Only root can change the owner of a file; for other users this is not an error."""
     path = tmp_path / "model.json"
     path.write_text("old")
     asked: list[tuple[int, int]] = []
@@ -82,7 +82,7 @@ def test_whether_a_file_can_be_written_is_known_before(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_written_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.json"
     path.write_text("old")
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write what is read-only for others
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root can write read-only files
     for attempt in (writing.check_writable, write):
         with pytest.raises(PermissionError):
             attempt(path)
@@ -111,7 +111,7 @@ def test_a_link_to_itself_is_refused_in_words(line: str, tmp_path: Path) -> None
 
 
 def test_a_model_saved_to_a_pipe_reaches_its_reader(tmp_path: Path) -> None:
-    """The reader waits from before the fit to its end: trying the pipe out would send it home."""
+    """The reader waits during the whole fit: testing the pipe in advance would end it."""
     pipe, csv = tmp_path / "pipe", tmp_path / "line.csv"
     os.mkfifo(pipe)
     csv.write_text("x,y\n1,2\n2,4\n")
@@ -124,7 +124,7 @@ def test_a_model_saved_to_a_pipe_reaches_its_reader(tmp_path: Path) -> None:
 
 
 def test_an_open_pipe_of_the_process_can_be_named() -> None:
-    """As in `--save >(gzip > model.json.gz)`, which the shell makes `/dev/fd/63`."""
+    """In `--save >(gzip > model.json.gz)` the shell passes a path such as `/dev/fd/63`."""
     end, start = os.pipe()
     with os.fdopen(end) as reader, os.fdopen(start, "w") as held:
         writing.check_writable(f"/dev/fd/{start}")

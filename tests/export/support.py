@@ -1,4 +1,4 @@
-"""Exported code, compiled and run as its users do."""
+"""Helpers that compile and run exported code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fitted models, exported: they predict what `predict` does."""
+"""Exported models predict the same values as `predict`."""
 
 from __future__ import annotations
 
@@ -187,10 +187,10 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "gradient" not in only
     refused = run_cli(["export", str(model), "--to", "onnx"])
     assert (refused.status, refused) == (2, "")
-    assert "say where it goes with -o FILE" in refused.stderr
+    assert "name the file with -o FILE" in refused.stderr
     formula = run_cli(["export", "x^2", "--to", "onnx", "-o", str(tmp_path / "f.onnx")])
     assert formula.status == 2
-    assert "--to onnx is for fitted models" in formula.stderr
+    assert "--to onnx needs a fitted model" in formula.stderr
     monkeypatch.setitem(sys.modules, "onnx", None)
     lacking = run_cli(["export", str(model), "-o", str(tmp_path / "decay.onnx")])
     assert lacking.status == 2

@@ -1,4 +1,4 @@
-"""Every operation in every language, and its slopes, as `grad` has them.
+"""Every operation in every language has the value and the derivatives that `grad` computes.
 
 To 1e-13 wherever the numbers are ordinary, with the same nan and infinities at the edges of everything.
 """

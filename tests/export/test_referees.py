@@ -1,4 +1,4 @@
-"""Gradients beside those of frameworks."""
+"""Comparison of gradients with those of other frameworks."""
 
 from __future__ import annotations
 

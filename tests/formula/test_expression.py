@@ -1,4 +1,4 @@
-"""`Expression`, as Python users hold it."""
+"""`Expression`, as it is used from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of whatever type: numbers are taken for what they are, all else is refused, and nothing is changed."""
+"""Arguments of any type: numbers of all kinds are accepted, other objects are refused, and nothing is modified."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_integers_beyond_all_floats_are_infinite(value: int) -> None:
     sign = 1 if value > 0 else -1
     assert ad.parse("x")(x=value) == sign * math.inf
     assert ad.parse("x")(x=[1, value]).tolist() == [1, sign * math.inf]
-    with pytest.raises(OptionError, match="finite number"):
+    with pytest.raises(OptionError, match="must be finite"):
         ad.fit("y ~ a*x", LINE, start={"a": value})
     with pytest.raises(DataError, match=r"row 2, column `x`: -?inf"):
         ad.fit("y ~ a*x", {**LINE, "x": [1, value, 3]})
@@ -107,9 +107,9 @@ def test_labels_of_pandas_may_be_missing() -> None:
 def test_names_and_texts_are_texts() -> None:
     wrong: list[Any] = [None, 1, b"x", np.float64(1), np.ones(3)]
     for given in wrong:
-        with pytest.raises(TypeError, match="an expression is a text, not"):
+        with pytest.raises(TypeError, match="an expression must be text, not"):
             ad.parse(given)
-        with pytest.raises(TypeError, match="a name is a text, not"):
+        with pytest.raises(TypeError, match="a name must be text, not"):
             ad.parse("x").derivative(given)
     for given in wrong[1:]:
         with pytest.raises(TypeError, match="a point or a direction must be a mapping"):
@@ -132,7 +132,7 @@ def test_names_and_texts_are_texts() -> None:
         ("absolute_sigma", "no", "absolute_sigma is true or false, not 'no'"),
         ("confidence", "high", "confidence is a number, not 'high'"),
         ("l2", 10**400, "l2 is a number, not int"),
-        ("start", [1, 2], "a mapping by their names, not list"),
+        ("start", [1, 2], "must be a mapping of names to values, not list"),
         ("bounds", {"a": (0, 10**400)}, "a pair of numbers"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Numbers at equal distances."""
+"""Ranges of equally spaced numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of inputs, carried to the value."""
+"""Propagation of the uncertainty of inputs to the value."""
 
 from __future__ import annotations
 

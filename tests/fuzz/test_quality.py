@@ -9,7 +9,7 @@ import pytest
 
 from autodiff_cli import ExpressionError
 from autodiff_cli.algebra.simplify import ExactNumber
-from autodiff_cli.autodiff.sweeps import ReverseSweep
+from autodiff_cli.autodiff.sweeps import ReversePass
 from autodiff_cli.explain import tracing
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import FLOATS
@@ -27,12 +27,12 @@ def an_exception_of_a_function(patch: pytest.MonkeyPatch) -> None:
 
 
 def adjoints_that_are_twice_too_large(patch: pytest.MonkeyPatch) -> None:
-    right = ReverseSweep.__call__
+    right = ReversePass.__call__
 
-    def wrong(self: ReverseSweep, values: list[float], seed: float) -> list[float | None]:
+    def wrong(self: ReversePass, values: list[float], seed: float) -> list[float | None]:
         return [None if x is None else 2 * x for x in right(self, values, seed)]
 
-    patch.setattr(ReverseSweep, "__call__", wrong)
+    patch.setattr(ReversePass, "__call__", wrong)
 
 
 def lost_digits_that_nobody_looks_for(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The garbage collector pauses while something large is built, and only then."""
+"""The garbage collector pauses only while large graphs and tapes are built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _as_it_was() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("collecting", [True, False])
-def test_the_collector_pauses_and_is_then_as_it_was(collecting: bool) -> None:
+def test_the_collector_pauses_and_is_restored(collecting: bool) -> None:
     (gc.enable if collecting else gc.disable)()
     with gc_paused():
         assert not gc.isenabled()
@@ -29,14 +29,14 @@ def test_the_collector_pauses_and_is_then_as_it_was(collecting: bool) -> None:
     assert gc.isenabled() is collecting
 
 
-def test_it_is_switched_on_again_when_building_fails() -> None:
+def test_the_collector_is_restored_after_an_exception() -> None:
     gc.enable()
     with pytest.raises(RuntimeError), gc_paused():
         raise RuntimeError
     assert gc.isenabled()
 
 
-def test_whoever_makes_a_tape_keeps_a_collector() -> None:
+def test_making_a_tape_restores_the_collector() -> None:
     gc.enable()
     Tape([variable("x")])
     assert gc.isenabled()

@@ -14,7 +14,7 @@ from autodiff_cli.ops.elementary import exp, sin
 x, y = variable("x"), variable("y")
 
 
-def test_operators_build_nodes_and_nothing_else() -> None:
+def test_operators_only_build_nodes() -> None:
     node = 2 * x + x / y - 3**x
     assert node.op is get_op("sub")
     assert [n.op.name for n in topological_order([node]) if n.op] == ["mul", "div", "add", "pow", "sub"]
@@ -45,14 +45,16 @@ def test_the_tape_lists_inputs_first_in_the_order_of_the_text() -> None:
     assert tape.inputs == [(), (), (0, 1), (0,), (2, 3)]
 
 
-def test_the_tape_knows_what_the_variables_reach() -> None:
+def test_the_tape_knows_active_nodes_and_inputs() -> None:
     shared = exp(constant("2"))
     tape = Tape([x * shared + y], wrt=[x])
-    reached = {node.text or node.op.name: is_reached for node, is_reached in zip(tape.nodes, tape.is_active, strict=True)}
+    reached = {
+        node.text or node.op.name: is_reached for node, is_reached in zip(tape.nodes, tape.is_active, strict=True)
+    }
     assert reached == {"x": True, "2": False, "exp": False, "mul": True, "y": False, "add": True}
 
 
-def test_pickling_keeps_sharing() -> None:
+def test_pickling_preserves_sharing() -> None:
     shared = sin(x)
     copy = pickle.loads(pickle.dumps(shared * shared))
     assert copy.inputs[0] is copy.inputs[1]

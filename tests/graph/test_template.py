@@ -1,4 +1,4 @@
-"""A template is built over other nodes as replacing its placeholders would build it."""
+"""An instance of a template equals the template with its placeholders replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.elementary import sin
 
 
-def test_placeholders_are_replaced_and_what_is_shared_stays_shared() -> None:
+def test_placeholders_are_replaced_and_sharing_is_preserved() -> None:
     a, b, x = variable("a"), variable("b"), variable("x")
     product = a * b
     roots = [product + sin(product), a, constant("2") * b]
@@ -18,7 +18,7 @@ def test_placeholders_are_replaced_and_what_is_shared_stays_shared() -> None:
     assert built[1] is x
 
 
-def test_what_depends_on_no_placeholder_is_the_same_node_each_time() -> None:
+def test_nodes_without_placeholders_are_shared_by_all_instances() -> None:
     a, x = variable("a"), variable("x")
     fixed = sin(constant("2"))
     template = Template([a], [fixed * a, fixed])

@@ -1,4 +1,4 @@
-"""Whether two graphs are the same graph."""
+"""A helper that compares two graphs."""
 
 from __future__ import annotations
 

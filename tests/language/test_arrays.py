@@ -1,4 +1,4 @@
-"""Shapes that serve as examples fit."""
+"""Example shapes are compatible with the formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that are no numbers: matches of quoted text, and levels."""
+"""Columns that do not hold numbers: comparisons with quoted text, and parameters with levels."""
 
 from __future__ import annotations
 

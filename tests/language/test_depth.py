@@ -1,4 +1,4 @@
-"""Nothing recurses over depth, and nothing grows faster than the text."""
+"""Deep expressions do not exhaust the stack, and time and memory grow no faster than the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad samples and what is said of them."""
+"""Error messages for incorrect expressions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BAD = [
     ("1 2", 1, 3, "expected an operator between `1` and `2`", "[1, 2]"),
     ("1 2*x", 1, 3, "expected an operator between `1` and `2`", None),
     ("1.2.3", 1, 4, "one decimal point", None),
-    ("1_000*x", 1, 2, "without separators", "1000"),
+    ("1_000*x", 1, 2, "cannot have separators", "1000"),
     # functions
     ("sine(x)", 1, 1, "there is no function `sine`", "sin"),
     ("Sin(x)", 1, 1, "there is no function `Sin`", "sin"),
@@ -78,7 +78,7 @@ BAD = [
     ("2*atan2(x)", 1, 3, "`atan2` takes 2 arguments, not 1", None),
     ("log(1, 2, 3)", 1, 1, "`log` takes 1 or 2 arguments, not 3", None),
     ("normal_pdf(1, 2, 3, 4)", 1, 1, "`normal_pdf` takes 1 or 2 or 3 arguments, not 4", None),
-    ("max()", 1, 1, "`max` takes 1 argument or more, not 0", None),
+    ("max()", 1, 1, "`max` takes at least 1 argument, not 0", None),
     ("f(t) = t; f(x, y)", 1, 11, "`f` takes 1 argument, not 2", None),
     ("f(t) = t; g(u) = f(u, u); 1", 1, 18, "`f` takes 1 argument, not 2", None),
     ("f(t) = t; f + 1", 1, 11, "`f` is a function (line 1, column 1)", "f(x)"),

@@ -1,4 +1,4 @@
-"""Names: which are read as they stand, which need backticks, and that both are one name."""
+"""Names: which of them need backticks, and that a name is the same with and without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed reads back."""
+"""Reading the printed text of a graph gives the same graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the language means, as pairs of texts that are one graph, and what a program tells of its names."""
+"""The meaning of the language, as pairs of texts with the same graph, and the names of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nodes stand in the text."""
+"""The positions of nodes in the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the grammar is found, and where its tables are kept."""
+"""The grammar is found in every installation, and its tables are cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of arrays means the same as the table of floats, and both know nan."""
+"""Operations on arrays agree with operations on floats, and both propagate nan."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ PLAIN = [op for op in ELEMENTWISE if op.name not in {*SPECIAL, "sinc_derivative"
 
 
 @pytest.mark.parametrize("op", PLAIN, ids=lambda op: op.name)
-def test_arrays_agree_with_floats_anywhere(op: Op) -> None:
+def test_arrays_agree_with_floats_at_random_points(op: Op) -> None:
     count = max(op.min_inputs, 1) if op.max_inputs is not None else 2
 
     @settings(max_examples=10, deadline=None, database=None, derandomize=True)
@@ -95,7 +95,7 @@ KNOWS_BETTER |= {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
 
 
 @pytest.mark.parametrize("op", [op for op in ELEMENTWISE if op.name not in KNOWS_BETTER], ids=lambda op: op.name)
-def test_nan_goes_through(op: Op) -> None:
+def test_nan_propagates(op: Op) -> None:
     points = [point for point in inputs_of(op) if any(map(math.isnan, point))]
     for by in (by_floats, by_arrays):
         assert all(map(math.isnan, by(op, points))), by.__name__
@@ -118,7 +118,7 @@ def test_nan_goes_through(op: Op) -> None:
         ("ge", (1.0, nan), 0.0),
     ],
 )
-def test_nan_where_an_input_does_not_count(name: str, point: tuple[float, ...], value: float) -> None:
+def test_nan_in_an_irrelevant_input_is_ignored(name: str, point: tuple[float, ...], value: float) -> None:
     op = next(op for op in ELEMENTWISE if op.name == name)
     for by in (by_floats, by_arrays):
         assert by(op, [point]) == pytest.approx([value], nan_ok=True)

@@ -1,4 +1,4 @@
-"""Numbers with proven digits mean what floats mean, and have the digits."""
+"""Balls agree with floats, and their digits are correct."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def same(found: float, wanted: float) -> bool:
 
 
 @pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
-def test_every_operation_is_there_and_agrees_with_floats(op: Op) -> None:
+def test_every_operation_exists_and_agrees_with_floats(op: Op) -> None:
     with precision(200) as kind:
         for point in points(op):
             wanted = FLOATS.function(op, len(point))(*point)
@@ -89,7 +89,7 @@ IDENTITIES = [
 
 
 @pytest.mark.parametrize(("left", "right"), IDENTITIES)
-def test_fifty_digits_of_two_ways_to_say_the_same(left: str, right: str) -> None:
+def test_equivalent_expressions_agree_to_fifty_digits(left: str, right: str) -> None:
     assert digits_of(left) == digits_of(right)
 
 
@@ -113,7 +113,7 @@ def test_fifty_digits_of_two_ways_to_say_the_same(left: str, right: str) -> None
         ("asin(0.1*10)", "1.5707963268"),
     ],
 )
-def test_digits_are_right_whatever_cancels(expression: str, value: str) -> None:
+def test_digits_are_correct_despite_cancellation(expression: str, value: str) -> None:
     assert digits_of(expression, 11) == value
 
 
@@ -123,7 +123,7 @@ def test_a_thousand_digits_agree_with_mpmath() -> None:
     assert digits_of("erf(0.7)*exp(pi)", 1000) == wanted
 
 
-def test_nobody_elses_precision_changes() -> None:
+def test_the_global_precision_is_unchanged() -> None:
     before = ctx.prec
     digits_of("exp(1)", 77)
     with pytest.raises(KeyError):
@@ -154,7 +154,7 @@ def gradient(output: Node, leaves: list[Node], point: tuple[float, ...] | list[f
         return [0.0 if x is None else nearest_float(x) for x in found]
 
 
-def test_a_long_chain_is_as_good_as_a_sum() -> None:
+def test_a_long_chain_needs_no_recursion() -> None:
     x = variable("x")
     output = x
     for _ in range(20_000):
@@ -163,7 +163,7 @@ def test_a_long_chain_is_as_good_as_a_sum() -> None:
     assert format_digits(evaluate_to_digits([placed], 30).numbers[0], 30).startswith("2000.1000000000")
 
 
-def test_numbers_of_many_digits_are_written_with_those_asked_for() -> None:
+def test_long_numbers_are_rounded_to_the_requested_digits() -> None:
     assert digits_of("10^100000 % 3", 20) == "1.0000000000000000000"
     assert digits_of("10^100000 + 1", 20) == "1.0000000000000000000e+100000"
 
@@ -174,7 +174,7 @@ FAR = [f"{sign}1e{k}" for k in range(-20, 21, 4) for sign in ("", "-")]
 
 
 @pytest.mark.parametrize("op", ONE_NUMBER, ids=lambda op: op.name)
-def test_functions_far_out_and_near_0_are_those_of_floats(op: Op) -> None:
+def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
     for point in FAR:
         (found,) = evaluate_to_digits([op(read(point).output)], 30).numbers
         float_value = FLOATS.function(op, 1)(float(point))
@@ -197,7 +197,7 @@ def test_functions_far_out_and_near_0_are_those_of_floats(op: Op) -> None:
         ("lambertw(-1/e)", -1.0),
     ],
 )
-def test_what_no_digits_decide_is_taken_for_a_tie_and_not_called_proven(expression: str, value: float) -> None:
+def test_undecidable_ties_are_assumed_and_not_reported_as_proven(expression: str, value: float) -> None:
     found = evaluate_to_digits([read(expression).output], 30)
     assert nearest_float(found.numbers[0]) == value
     is_exact = expression.startswith("floor")  # 9.61 is the square of a fraction
@@ -213,7 +213,7 @@ def test_fractions_are_exact(expression: str, value: float) -> None:
     assert (found.numbers, found.is_proven) == ([value], [True])
 
 
-def test_a_ball_holds_the_true_value() -> None:
+def test_a_ball_encloses_the_true_value() -> None:
     texts = [text for pair in IDENTITIES for text in pair]
     with precision(80) as few:
         rough = [forward(Tape([read(text).output]), few, {})[-1] for text in texts]
@@ -223,7 +223,7 @@ def test_a_ball_holds_the_true_value() -> None:
         assert any(not as_ball(a).is_exact() for a in rough)
 
 
-def test_a_question_that_a_ball_cannot_answer_is_not_answered() -> None:
+def test_undecidable_questions_raise_undecided() -> None:
     with precision(100) as kind:
         wide = forward(Tape([read("sin(pi)").output]), kind, {})[-1]
         for name in ("sign", "log", "sqrt", "floor"):
@@ -232,6 +232,6 @@ def test_a_question_that_a_ball_cannot_answer_is_not_answered() -> None:
 
 
 @pytest.mark.parametrize("expression", ["floor(exp(exp(50)))", "-3 % exp(-exp(50))", "root(-8, exp(exp(50)))"])
-def test_a_whole_number_too_long_to_be_written_down_is_not_decided(expression: str) -> None:
+def test_integers_beyond_the_limit_are_undecided(expression: str) -> None:
     """FLINT ends the process where it is asked for one."""
     assert evaluate_to_digits([read(expression).output], 20).is_proven == [False]

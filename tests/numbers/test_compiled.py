@@ -1,5 +1,4 @@
-"""Functions of floats as machine code: the same bits as in Python, with and without a compiler; and what intervals need
-of distributions."""
+"""Functions of floats as machine code are bit-identical to Python; distribution functions for intervals are correct."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from autodiff_cli.training.result.prediction import count_quantiles
 
 FUNCTIONS = {**floats.SPECIAL, **integrals.INTEGRALS, **gamma.GAMMA, **incomplete_gamma.INCOMPLETE_GAMMA}
 OWN_GAMMA = {"gamma", "beta", "beta_slope", "gamma_density", "gammainc", "gammaincc"}  # by way of Python's own gamma
-OF_AN_ORDER = {"polygamma", "polygamma_difference", "sinc_derivative", "sinhc_derivative"}
+OF_AN_ORDER = {"polygamma", "polygamma_diff", "sinc_derivative", "sinhc_derivative"}
 POINTS = np.array([
     0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 1.46, 2.5, -2.5, -3.0, 7.0, 18.0, 25.0, 60.5, 171.5, 1e-8, 1e-300, 5e-324, 1e5,
     -0.367879, 800.0, -800.0, 1e300, inf, -inf, nan,
@@ -29,7 +28,7 @@ POINTS = np.array([
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_machine_code_has_the_bits_of_python(name: str) -> None:
+def test_machine_code_is_bit_identical_to_python(name: str) -> None:
     function = FUNCTIONS[name]
     count = function.__code__.co_argcount
     columns = [column.ravel() for column in np.meshgrid(*[POINTS[::count]] * count)]
@@ -45,13 +44,13 @@ def test_machine_code_has_the_bits_of_python(name: str) -> None:
     np.testing.assert_array_equal(np.signbit(found[is_number]), np.signbit(wanted[is_number]))
 
 
-def test_without_a_compiler_all_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_functions_run_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
     xs = np.array([[0.5, 2.0], [nan, 30.0]])
     np.testing.assert_array_equal(Elementwise(floats.lambertw)(xs), SPECIAL["lambertw"](xs))
 
 
-def test_shapes_are_those_of_numpy() -> None:
+def test_arguments_broadcast_as_in_numpy() -> None:
     assert SPECIAL["beta"](np.ones((3, 1)), np.ones(4)).shape == (3, 4)
     assert SPECIAL["lgamma"](2.0).shape == ()
     assert SPECIAL["lgamma"](np.array([])).shape == (0,)
@@ -59,7 +58,7 @@ def test_shapes_are_those_of_numpy() -> None:
     assert SPECIAL["lgamma"](rows + 1).tolist() == [gamma.lgamma(x + 1.0) for x in rows.tolist()]
 
 
-def test_the_inverse_of_the_incomplete_gamma_function_leads_back() -> None:
+def test_gammaincinv_inverts_gammainc() -> None:
     rng = np.random.default_rng(0)
     a, share = 10.0 ** rng.uniform(-2, 8, 500), rng.uniform(0.0005, 0.9995, 500)
     found = Elementwise(gammaincinv)(a, share)
@@ -69,7 +68,7 @@ def test_the_inverse_of_the_incomplete_gamma_function_leads_back() -> None:
     assert math.isnan(gammaincinv(0.0, 0.5))
 
 
-def test_the_incomplete_beta_function_as_scipy_has_it() -> None:
+def test_betainc_agrees_with_scipy() -> None:
     rng = np.random.default_rng(0)
     a, b = 10.0 ** rng.uniform(-1, 7, (2, 500))
     x = stats.beta.ppf(rng.uniform(0.0005, 0.9995, 500), a, b)
@@ -80,7 +79,7 @@ def test_the_incomplete_beta_function_as_scipy_has_it() -> None:
 
 
 @pytest.mark.parametrize("mean", [0.3, 4.0, 165.9, 5000.0])
-def test_counts_whose_mean_is_all_but_known_lie_as_those_of_a_known_mean(mean: float) -> None:
+def test_nearly_certain_means_give_poisson_quantiles(mean: float) -> None:
     """SciPy's function of one argument x loses this: beside 1 it has no digits left."""
     found = count_quantiles(np.full(4, mean), mean * np.array([1e-10, 3e-9, 1e-8, 1e-6]), 0.975)
     assert found.tolist() == [stats.poisson.ppf(0.975, mean)] * 4

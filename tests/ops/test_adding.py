@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 COMPOSITE = """
-from autodiff_cli.ops.arithmetic import equal
-from autodiff_cli.ops.choice import where
-from autodiff_cli.ops.declare import composite
+from autodiff_cli.ops.arithmetic import equal, where
+from autodiff_cli.ops.declaration import composite
 
 ramp = composite(
     "ramp", lambda x: where(x > 1, x * x, x), aliases=("slope",),
@@ -21,11 +20,10 @@ ramp = composite(
 ELEMENTARY = """
 import numpy as np
 
-from autodiff_cli.numbers.arrays.table import ARRAYS
-from autodiff_cli.numbers.floats.table import FLOATS
-from autodiff_cli.ops.arithmetic import equal
-from autodiff_cli.ops.choice import where
-from autodiff_cli.ops.declare import elementary
+from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.arithmetic import equal, where
+from autodiff_cli.ops.declaration import elementary
 
 ramp = elementary(
     "ramp", lambda z, x: where(x > 1, 2 * x, 1), aliases=("slope",),
@@ -41,7 +39,7 @@ import numpy as np
 
 import autodiff_cli as ad
 from autodiff_cli.cli.main import main
-from autodiff_cli.render.page.html import to_html
+from autodiff_cli.render.html_page import to_html
 
 assert "ramp" in ad.parse("ramp(x)").text and ad.parse("slope(x)")(x=2) == 4
 f = ad.parse("3*ramp(x) + y")

@@ -75,7 +75,7 @@ def test_arrays_and_formulas_that_are_markup(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", ["--exercise", "--exercise --json", "--exercise --format svg"])
 def test_it_is_html(options: str) -> None:
-    expect_refusal(run_cli(f"trace {POINT} {options}"), "--exercise is a sheet on reverse mode, in HTML")
+    expect_refusal(run_cli(f"trace {POINT} {options}"), "--exercise writes HTML in reverse mode")
 
 
 def test_a_large_drawing_tells_nothing_by_its_copies() -> None:

@@ -1,6 +1,6 @@
-"""Every operation in every language that is translated into: compiled, run, and held against floats.
+"""Every operation in every target language: compiled, run, and compared with floats.
 
-At ordinary points to 1e-13, and the same nan, infinities and zeros at the edges of everything.
+At ordinary points results agree to 1e-13; at the ends of domains nan, infinities and zeros are equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How functions of floats are said in other languages."""
+"""Translation of functions of floats into other languages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autodiff_cli.targets.translation import Library
 X = Fragment("x")
 
 
-def test_a_function_comes_with_what_it_calls_and_that_before_it() -> None:
+def test_called_functions_precede_their_callers() -> None:
     library = Library(C)
     assert library.operation("lambertw", [X]).text == "lambertw(x)"
     order = [*library.texts]
@@ -22,7 +22,7 @@ def test_a_function_comes_with_what_it_calls_and_that_before_it() -> None:
     assert [*library.forward_declared] == ["lambertw"]  # which lambertw_rise calls back
 
 
-def test_what_is_needed_twice_stands_once() -> None:
+def test_functions_are_included_once() -> None:
     library = Library(JAVASCRIPT)
     for _ in range(2):
         library.operation("erf", [X])
@@ -30,11 +30,11 @@ def test_what_is_needed_twice_stands_once() -> None:
     assert [*library.texts].count("erfc") == 1
 
 
-def test_what_a_call_leaves_out_is_given() -> None:
+def test_calls_pass_default_values() -> None:
     assert Library(C).operation("normal_cdf", [X]).text == "normal_cdf(x, 0.0, 1.0)"
 
 
-def test_a_sum_of_products_is_a_loop_of_its_own() -> None:
+def test_a_ratio_series_is_a_function_with_a_loop() -> None:
     library = Library(FORTRAN)
     library.operation("Ei", [X])
     assert "term = term*(k/x)" in library.texts["exponential_integral_terms"]
@@ -42,7 +42,7 @@ def test_a_sum_of_products_is_a_loop_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("target", [C, FORTRAN, JAVASCRIPT], ids=lambda target: target.name)
-def test_no_two_functions_have_names_that_differ_only_in_case(target: Target) -> None:
+def test_function_names_differ_not_only_in_case(target: Target) -> None:
     library = Library(target)
     for op in all_ops():
         if op.name not in target.notations and library.has_function(op.name):

@@ -70,7 +70,7 @@ def test_a_parameter_without_effect() -> None:
     found = ad.fit("y ~ a*x + 0*b", DATA)
     assert found.stderr["b"] is None
     assert found.stderr["a"] > 0
-    assert "`b` is not determined: it has no effect on the prediction" in found.warnings
+    assert "`b` is not determined: it has no effect on the prediction at the solution" in found.warnings
 
 
 def test_rows_of_no_weight_do_not_count() -> None:
@@ -129,7 +129,7 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> 
 
 
 def test_a_model_that_does_not_use_the_data_is_refused() -> None:
-    with pytest.raises(ad.ExpressionError, match="the prediction uses no column of the data .`x`.;"):
+    with pytest.raises(ad.ExpressionError, match=r"the prediction uses no column of the data .`x`.;"):
         ad.fit("y ~ a + b", DATA)
     meant = ad.fit("y ~ a", DATA, no_columns=True)
     assert meant.parameters["a"] == pytest.approx(DATA["y"].mean())

@@ -133,20 +133,20 @@ def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> 
 def _gather_function(kind: str) -> FunctionBuilder:
     """Return a function that copies rows in a given order."""
     ir = FunctionBuilder(f"define internal void @gather_{kind}(ptr %from, ptr %order, ptr %to, i64 %count) {{")
-    many = ir.assign(f"and i64 %count, {-_GATHER_UNROLL}")
-    with ir.branch(ir.assign(f"icmp ne i64 {many}, 0")), ir.loop("0", many, _GATHER_UNROLL) as loop:
+    unrolled = ir.assign(f"and i64 %count, {-_GATHER_UNROLL}")
+    with ir.branch(ir.assign(f"icmp ne i64 {unrolled}, 0")), ir.loop("0", unrolled, _GATHER_UNROLL) as loop:
         for k in range(_GATHER_UNROLL):
             _copy_row(ir, kind, ir.assign(f"add nuw nsw i64 {loop.index}, {k}"))
-    with ir.branch(ir.assign(f"icmp ne i64 {many}, %count")), ir.loop(many, "%count") as loop:
+    with ir.branch(ir.assign(f"icmp ne i64 {unrolled}, %count")), ir.loop(unrolled, "%count") as loop:
         _copy_row(ir, kind, loop.index)
     return ir
 
 
-def _copy_row(ir: FunctionBuilder, kind: str, place: str) -> None:
-    number = ir.assign(f"load i32, ptr {ir.assign(f'getelementptr inbounds i32, ptr %order, i64 {place}')}, align 4")
+def _copy_row(ir: FunctionBuilder, kind: str, index: str) -> None:
+    number = ir.assign(f"load i32, ptr {ir.assign(f'getelementptr inbounds i32, ptr %order, i64 {index}')}, align 4")
     row = ir.assign(f"zext i32 {number} to i64")
-    found = ir.assign(f"load {kind}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %from, i64 {row}')}")
-    ir.emit(f"store {kind} {found}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %to, i64 {place}')}")
+    value = ir.assign(f"load {kind}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %from, i64 {row}')}")
+    ir.emit(f"store {kind} {value}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %to, i64 {index}')}")
 
 
 class _EpochWriter:
@@ -163,9 +163,9 @@ class _EpochWriter:
     def function(self) -> FunctionBuilder:
         ir = self._ir
         for k, name in enumerate(EPOCH_JOB_FIELDS):
-            place = ir.assign(f"getelementptr i64, ptr %job, i64 {k}")
+            pointer = ir.assign(f"getelementptr i64, ptr %job, i64 {k}")
             kind = "ptr" if name in _ADDRESS_FIELDS else "double" if name == "longest" else "i64"
-            self._job[name] = place if name == "count" else ir.assign(f"load {kind}, ptr {place}")
+            self._job[name] = pointer if name == "count" else ir.assign(f"load {kind}, ptr {pointer}")
         job = self._job
         with ir.loop(job["begin"], job["end"], job["window"]) as window:
             count = self._write_minimum(ir.assign(f"sub i64 {job['end']}, {window.index}"), job["window"])
@@ -194,10 +194,10 @@ class _EpochWriter:
                     f"call void @gather_{COLUMN_TYPES[letters][0]}(ptr {from_}, ptr {order}, ptr {to}, i64 {count})"
                 )
 
-    def _column_entry(self, field: str, place: int) -> tuple[str, str]:
+    def _column_entry(self, field: str, column: int) -> tuple[str, str]:
         """Load an entry of a table of columns: the address and the distance between elements."""
-        begin = self._ir.assign(f"load ptr, ptr {self._field_address(field, 2 * place, 'i64')}")
-        return begin, self._ir.assign(f"load i64, ptr {self._field_address(field, 2 * place + 1, 'i64')}")
+        begin = self._ir.assign(f"load ptr, ptr {self._field_address(field, 2 * column, 'i64')}")
+        return begin, self._ir.assign(f"load i64, ptr {self._field_address(field, 2 * column + 1, 'i64')}")
 
     def _write_batch(self, first: str, rows: str) -> None:
         """Compute the sums over the rows of a batch, and take the step."""
@@ -226,8 +226,8 @@ class _EpochWriter:
             ir.emit(f"store double {weight}, ptr {self._field_address('step_point', self._plan.divisor)}")
         if self._plan.clip_factor is not None:
             factor = self._write_clip_factor(weight)
-            place = self._field_address("step_point", self._plan.clip_factor)
-            ir.emit(f"store double {factor}, ptr {place}")
+            pointer = self._field_address("step_point", self._plan.clip_factor)
+            ir.emit(f"store double {factor}, ptr {pointer}")
         if self._plan.step_counter is not None:
             counter = self._field_address("step_point", self._plan.step_counter)
             steps = ir.assign(f"load double, ptr {counter}")
@@ -277,8 +277,8 @@ class _EpochWriter:
         """Copy the results of a step to the state."""
         ir, floats = self._ir, f"<{self._width} x double>"
         with ir.loop("0", str(count), self._width) as part:
-            place = self._field_address("next", ir.assign(f"add nuw nsw i64 {part.index}, {begin}"))
-            value = ir.assign(f"load {floats}, ptr {place}, align 64")
+            pointer = self._field_address("next", ir.assign(f"add nuw nsw i64 {part.index}, {begin}"))
+            value = ir.assign(f"load {floats}, ptr {pointer}, align 64")
             ir.emit(f"store {floats} {value}, ptr {self._field_address(field, part.index)}, align 64")
 
 
@@ -417,9 +417,7 @@ class CompiledEpochKernel:
         return before
 
     def _gather_buffers(self, bound: BoundColumns, batch: int) -> tuple[int, NDArray[np.int64], list[Array]]:
-        """Return the number of rows that are gathered at a time, the table of the gathered columns, and their
-        memory.
-        """
+        """Return the number of rows gathered at a time, the table of the gathered columns, and their memory."""
         leaves = self._plan.loss.plan.column_inputs
         sizes = [int(letters[1:]) for letters in bound.type_codes]
         counts = [math.prod(leaf.shape) for leaf in leaves]
@@ -503,8 +501,8 @@ def _aligned_zeros(count: int) -> Array:
 class BlockLimits:
     """How rows are divided into blocks."""
 
-    rows: int = 8192  # as in the NumPy backend, where this was measured
-    min_rows: int = 512
+    rows: int = 8192  # the same as in the NumPy backend
+    min_rows: int = 512  # enough for the work of a block to outweigh its overhead
     max_values: int = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
     max_partial_sums: int = 2**22  # numbers in memory as sums of blocks, before they are added up
 
@@ -550,7 +548,7 @@ class CompiledSumKernel:
         self.names = _input_names(plan)
         self.block_rows = _block_rows(plan)
         self._value_count = plan.value_count
-        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # blocks
+        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # whose sums are in memory
         self._allocate_partials(1)
         self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=True)
         self.recipe = KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)

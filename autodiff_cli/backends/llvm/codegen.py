@@ -37,7 +37,7 @@ from autodiff_cli.backends.llvm.plan import (
     AssembledArray,
     Effect,
     ElementwiseItem,
-    ItemInput,
+    Input,
     KernelInput,
     KernelPlan,
     MatrixProduct,
@@ -132,59 +132,58 @@ def emit_assembled(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
 
 
 def emit_python_call(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
-    """Emit a call of Python with the item's number, the addresses of its inputs and of its result, and the number of
-    rows.
+    """Emit a call of Python.
+
+    Its arguments are the item's number, the addresses of its inputs and of its result, and the number of rows.
     """
     item = plan.items[number]
     assert isinstance(item, PythonCall)
     ir = memory.ir
-    places = [None if isinstance(operand, float) else memory.item_address(operand.source) for operand in item.inputs]
+    addresses = [None if isinstance(operand, float) else memory.item_address(operand.source) for operand in item.inputs]
     arguments = memory.arguments_address()
-    for k, place in enumerate(places):
-        if place is not None:
-            ir.emit(f"store ptr {place}, ptr {ir.assign(f'getelementptr i64, ptr {arguments}, i64 {k}')}, align 8")
+    for k, address in enumerate(addresses):
+        if address is not None:
+            ir.emit(f"store ptr {address}, ptr {ir.assign(f'getelementptr i64, ptr {arguments}, i64 {k}')}, align 8")
     called = ir.assign("load ptr, ptr %memory, align 8")
     rows = "%span" if item.stage is Stage.ROW else "1"
     ir.emit(f"call void {called}(i64 {number}, ptr {arguments}, ptr {memory.item_address(number)}, i64 {rows})")
 
 
-def _emit_fill(memory: MemoryAccess, number: int, level: Stage, size: int, value: float) -> None:
+def _emit_fill(memory: MemoryAccess, number: int, stage: Stage, size: int, value: float) -> None:
     """Emit code that sets all elements of an array to a number."""
     for tile in loop_tiles(memory, (size,), (1,)):
         cell = cell_at(number, 0, (1,), (tile[0][0],))
-        _emit_stores(memory, level, [CellStore(number, Effect.STORE, cell, VectorCode().as_vector(value))])
+        _emit_stores(memory, stage, [CellStore(number, Effect.STORE, cell, VectorCode().as_vector(value))])
 
 
 def loop_tiles(memory: MemoryAccess, shape: Shape, sizes: Sequence[int], chosen: Tile = ()) -> Iterator[Tile]:
-    """Yield the tiles of loops over a shape. Code that is emitted between two tiles is inside the loops of the
-    first.
-    """
+    """Yield the tiles of loops over a shape; code that is emitted between two tiles is inside the first one's loops."""
     axis = len(chosen)
     if axis == len(shape):
         memory.clear_pointers()
         yield chosen
         return
     length, size = shape[axis], sizes[axis]
-    whole = length // size * size
-    if whole > size:
-        with memory.ir.loop("0", str(whole), size) as loop:
+    tiled = length // size * size
+    if tiled > size:
+        with memory.ir.loop("0", str(tiled), size) as loop:
             yield from loop_tiles(memory, shape, sizes, (*chosen, [LoopIndex(loop.index, k) for k in range(size)]))
-    elif whole:
+    elif tiled:
         yield from loop_tiles(memory, shape, sizes, (*chosen, [LoopIndex(None, k) for k in range(size)]))
-    if whole < length:
-        yield from loop_tiles(memory, shape, sizes, (*chosen, [LoopIndex(None, k) for k in range(whole, length)]))
+    if tiled < length:
+        yield from loop_tiles(memory, shape, sizes, (*chosen, [LoopIndex(None, k) for k in range(tiled, length)]))
 
 
 def cell_at(source: int | KernelInput, offset: int, strides: Sequence[int], indices: Sequence[LoopIndex]) -> ArrayCell:
     """Return the element at these indices."""
-    shift = offset + sum(index.offset * stride for index, stride in zip(indices, strides, strict=True))
+    position = offset + sum(index.offset * stride for index, stride in zip(indices, strides, strict=True))
     terms = tuple(
         (index.counter, stride) for index, stride in zip(indices, strides, strict=True) if index.counter and stride
     )
-    return ArrayCell(source, shift, terms)
+    return ArrayCell(source, position, terms)
 
 
-def _input_vector(memory: MemoryAccess, code: VectorCode, operand: ItemInput, indices: Sequence[LoopIndex]) -> Vector:
+def _input_vector(memory: MemoryAccess, code: VectorCode, operand: Input, indices: Sequence[LoopIndex]) -> Vector:
     """Return an input of an item as a vector."""
     if isinstance(operand, float):
         return code.as_vector(operand)
@@ -215,9 +214,9 @@ def _emit_tile(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest, tile: Til
     _emit_stores(memory, nest.stage, stores)
 
 
-def _emit_stores(memory: MemoryAccess, level: Stage, stores: Sequence[CellStore]) -> None:
+def _emit_stores(memory: MemoryAccess, stage: Stage, stores: Sequence[CellStore]) -> None:
     """Emit the values and their effects, once or for each vector of rows in the strip."""
-    if level is not Stage.ROW:
+    if stage is not Stage.ROW:
         _emit_scalar_stores(memory, stores)
         return
     values = [store.value for store in stores]
@@ -236,11 +235,11 @@ def _emit_stores(memory: MemoryAccess, level: Stage, stores: Sequence[CellStore]
     totals = [store.cell for store in stores if store.effect is Effect.TOTAL]
     for cell in totals:
         memory.locate(cell, Effect.TOTAL)
-    before = [memory.load_total(cell) for cell in totals]
+    totals_before = [memory.load_total(cell) for cell in totals]
     guard = RangeGuard(memory, sizes, angles)
     _RowLoop(memory, stores, quick, guard).write_all()
     with memory.ir.branch(guard.violation()):
-        for cell, total in zip(totals, before, strict=True):
+        for cell, total in zip(totals, totals_before, strict=True):
             memory.store_total(cell, total)
         memory.clear_pointers()
         _RowLoop(memory, stores, values, is_rare=True).write_all()
@@ -268,9 +267,8 @@ def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: I
 def _can_recompute(memory: MemoryAccess, stores: Sequence[CellStore]) -> bool:
     """Return whether a strip can be computed a second time with the same effect, by code of limited size."""
     sums = [store.cell for store in stores if store.effect is Effect.TOTAL]
-    is_small = (
-        len(sums) + len(topological_order([store.value for store in stores])) <= _TILING.max_interleaved_instructions
-    )
+    size = len(sums) + len(topological_order([store.value for store in stores]))
+    is_small = size <= _TILING.max_interleaved_instructions
     return is_small and all(map(memory.is_in_lanes, sums)) and not any(store.effect in _COMBINERS for store in stores)
 
 
@@ -312,9 +310,8 @@ class _RowLoop:
         memory, ir = self._memory, self._memory.ir
         count = 1
         if self._has_functions and not self._is_rare:
-            count = min(
-                _TILING.max_interleaved, 2 ** max(0, int(math.log2(_TILING.max_interleaved_instructions / self._size)))
-            )
+            doublings = max(0, int(math.log2(_TILING.max_interleaved_instructions / self._size)))
+            count = min(_TILING.max_interleaved, 2**doublings)
         if count == 1:
             self._write("0", "%span", 1)
             return
@@ -335,15 +332,9 @@ class _RowLoop:
             names = [loop.carry(memory.ir.new_name(), floats, "zeroinitializer") for _ in self._totals if in_registers]
             sums_so_far = iter(names)
             copies = [(row, self._writer.copy()) for row in rows]
-            for vector in self._hoisted:
-                for row, writer in copies:
-                    memory.set_row(row)
-                    writer.write_all([vector])
+            self._write_interleaved(self._hoisted, copies)
             for size, is_least, needed in self._checks:
-                for vector in needed:
-                    for row, writer in copies:
-                        memory.set_row(row)
-                        writer.write_all([vector])
+                self._write_interleaved(needed, copies)
                 for _, writer in copies:
                     if guard:
                         guard.observe(writer.operand(size), is_least=is_least)
@@ -352,10 +343,7 @@ class _RowLoop:
             for store, needed in self._stores:
                 is_summed = store.effect is Effect.TOTAL and in_registers
                 total = next(sums_so_far) if is_summed else ""
-                for vector in needed:
-                    for row, writer in copies:
-                        memory.set_row(row)
-                        writer.write_all([vector])
+                self._write_interleaved(needed, copies)
                 for row, writer in copies:
                     memory.set_row(row)
                     if is_summed:
@@ -369,15 +357,22 @@ class _RowLoop:
         for store, total in zip(self._totals, loop.final_values[2 if guard else 0 :], strict=False):
             memory.add_to_total(store.cell, total)
 
+    def _write_interleaved(self, vectors: Sequence[Vector], copies: Sequence[tuple[str, InstructionWriter]]) -> None:
+        """Write each instruction for all vectors of rows in turn, so that their dependent chains overlap."""
+        for vector in vectors:
+            for row, writer in copies:
+                self._memory.set_row(row)
+                writer.write_all([vector])
+
 
 def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, total: str) -> str:
     """Return a sum plus a value. Masked values are skipped instead of adding 0, which saves an instruction."""
     assign, floats = memory.ir.assign, memory.module.float_vector
     if value.op == "select" and value.inputs[2].constant == 0.0:
         mask, unmasked = value.inputs[0], value.inputs[1]
-        more = assign(f"fadd contract {floats} {total}, {writer.operand(unmasked)}")
+        masked_sum = assign(f"fadd contract {floats} {total}, {writer.operand(unmasked)}")
         masks = memory.module.vector_type(LaneType.BOOL)
-        return assign(f"select {masks} {writer.operand(mask)}, {floats} {more}, {floats} {total}")
+        return assign(f"select {masks} {writer.operand(mask)}, {floats} {masked_sum}, {floats} {total}")
     return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
 
 
@@ -499,36 +494,35 @@ def kernel_module(
 
 
 def _fold_function(target: Processor, numbers: int) -> FunctionBuilder:
-    """Return the function that adds up the sums of blocks in the order of `reductions.fold`, level by level of the
-    tree.
-    """
+    """Return the function that adds up the sums of blocks, in the order of `reductions.fold`."""
     ir = FunctionBuilder(f"define void @fold(ptr %out, i64 %blocks) {VECTOR_ATTRIBUTES} {{")
     head, body, after = ir.new_label(), ir.new_label(), ir.new_label()
     before = ir.block
     ir.emit(f"br label %{head}")
     ir.begin_block(head)
     step, twice = ir.new_name(), ir.new_name()
-    place = len(ir.lines)
+    line = len(ir.lines)
     ir.emit(f"br i1 {ir.assign(f'icmp ult i64 {step}, %blocks')}, label %{body}, label %{after}")
     ir.begin_block(body)
     with ir.loop("0", ir.assign(f"sub i64 %blocks, {step}"), twice) as block:
         second = ir.assign(f"add i64 {block.index}, {step}")
-        into, other = (
-            ir.assign(f"getelementptr i8, ptr %out, i64 {ir.assign(f'mul i64 {each}, {8 * numbers}')}")
-            for each in (block.index, second)
+        sums, second_sums = (
+            ir.assign(f"getelementptr i8, ptr %out, i64 {ir.assign(f'mul i64 {pointer}, {8 * numbers}')}")
+            for pointer in (block.index, second)
         )
         whole = numbers // target.width * target.width
         for start, stop, kind in ((0, whole, f"<{target.width} x double>"), (whole, numbers, "double")):
             if start < stop:
                 with ir.loop(str(start), str(stop), target.width if kind != "double" else 1) as number:
-                    total, more = (
-                        ir.assign(f"getelementptr double, ptr {each}, i64 {number.index}") for each in (into, other)
+                    total, second_pointer = (
+                        ir.assign(f"getelementptr double, ptr {pointer}, i64 {number.index}")
+                        for pointer in (sums, second_sums)
                     )
-                    a, b = (ir.assign(f"load {kind}, ptr {each}, align 8") for each in (total, more))
+                    a, b = (ir.assign(f"load {kind}, ptr {pointer}, align 8") for pointer in (total, second_pointer))
                     ir.emit(f"store {kind} {ir.assign(f'fadd {kind} {a}, {b}')}, ptr {total}, align 8")
     latch = ir.block
     ir.emit(f"br label %{head}")
-    ir.lines[place:place] = [
+    ir.lines[line:line] = [
         f"  {step} = phi i64 [ 1, %{before} ], [ {twice}, %{latch} ]",
         f"  {twice} = shl i64 {step}, 1",
     ]
@@ -570,12 +564,12 @@ class PlanWriter:
         self.write_tail_copies()
         self.write_block(is_summed=is_summed)
 
-    def write_stage(self, name: str, parameters: str, level: Stage) -> None:
+    def write_stage(self, name: str, parameters: str, stage: Stage) -> None:
         """Write a function with all nests of a stage."""
         ir = FunctionBuilder(f"define internal void @{name}({parameters}) {VECTOR_ATTRIBUTES} {{")
         memory = MemoryAccess(self._module, ir, self._plan, self._layout, self._column_types)
         width = self._module.target.width
-        if level is Stage.ROW:
+        if stage is Stage.ROW:
             lanes = ", ".join(f"i64 {lane}" for lane in range(width))
             live = ir.assign(f"insertelement <{width} x i64> poison, i64 %live, i64 0")
             live_lanes = ir.assign(
@@ -583,7 +577,7 @@ class PlanWriter:
             )
             ir.emit(f"%mask = icmp ult <{width} x i64> <{lanes}>, {live_lanes}")
         for nest in self._nests:
-            if nest.stage is level:
+            if nest.stage is stage:
                 self._write_nest(memory, nest)
         self._module.add(ir)
 
@@ -599,9 +593,7 @@ class PlanWriter:
                 emit_product(memory, self._plan, nest.item_numbers[0])
 
     def write_tail_copies(self) -> None:
-        """Write functions that copy the last rows of a column and repeat the very last one, so that they fill a
-        vector.
-        """
+        """Write functions that copy the last rows of a column, and repeat the very last one to fill a vector."""
         for kind in sorted({COLUMN_TYPES[letters][0] for letters in self._column_types}):
             ir = FunctionBuilder(
                 f"define internal void @tail_{kind}(ptr %from, ptr %to, i64 %rest, i64 %count, i64 %distance) {{"
@@ -615,8 +607,8 @@ class PlanWriter:
                 is_live = ir.assign(f"icmp ult i64 {lane.index}, {last}")
                 row = ir.assign(f"select i1 {is_live}, i64 {lane.index}, i64 {last}")
                 value = ir.assign(f"load {kind}, ptr {ir.assign(f'getelementptr {kind}, ptr {begin}, i64 {row}')}")
-                place = ir.assign(f"add i64 {ir.assign(f'mul i64 {element.index}, {width}')}, {lane.index}")
-                ir.emit(f"store {kind} {value}, ptr {ir.assign(f'getelementptr {kind}, ptr %to, i64 {place}')}")
+                position = ir.assign(f"add i64 {ir.assign(f'mul i64 {element.index}, {width}')}, {lane.index}")
+                ir.emit(f"store {kind} {value}, ptr {ir.assign(f'getelementptr {kind}, ptr %to, i64 {position}')}")
             self._module.add(ir)
 
     def write_block(self, *, is_summed: bool) -> None:
@@ -632,13 +624,10 @@ class PlanWriter:
                 f"store double {count}, ptr {ir.assign(f'getelementptr i8, ptr %memory, i64 {layout.sum_range[0]}')}"
             )
         whole = ir.assign(f"and i64 %rows, {-width}")
-        with (
-            ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")),
-            ir.loop("0", whole, layout.strip_rows) as strip,
-        ):
-            left = ir.assign(f"sub i64 {whole}, {strip.index}")
-            is_last = ir.assign(f"icmp ult i64 {left}, {layout.strip_rows}")
-            span = ir.assign(f"select i1 {is_last}, i64 {left}, i64 {layout.strip_rows}")
+        with ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")), ir.loop("0", whole, layout.strip_rows) as strip:
+            remaining = ir.assign(f"sub i64 {whole}, {strip.index}")
+            is_last = ir.assign(f"icmp ult i64 {remaining}, {layout.strip_rows}")
+            span = ir.assign(f"select i1 {is_last}, i64 {remaining}, i64 {layout.strip_rows}")
             row = ir.assign(f"add i64 %first, {strip.index}")
             ir.emit(
                 f"call void @strip(ptr %memory, ptr %point, ptr %columns, i64 {row}, i64 {span}, ptr {sums}, "
@@ -654,8 +643,8 @@ class PlanWriter:
 
     def _write_clear(self, ir: FunctionBuilder, start: int, size: int) -> None:
         self._module.declare_memset()
-        place = ir.assign(f"getelementptr i8, ptr %memory, i64 {start}")
-        ir.emit(f"call void @llvm.memset.p0.i64(ptr align 64 {place}, i8 0, i64 {size}, i1 false)")
+        pointer = ir.assign(f"getelementptr i8, ptr %memory, i64 {start}")
+        ir.emit(f"call void @llvm.memset.p0.i64(ptr align 64 {pointer}, i8 0, i64 {size}, i1 false)")
 
     def _write_tail(self, ir: FunctionBuilder, rest: str, first: str, sums: str, *, is_summed: bool) -> None:
         """Process the last rows, which do not fill a vector, as a strip of one vector over copies."""
@@ -689,18 +678,20 @@ class PlanWriter:
         width = self._module.target.width
         if not self._layout.lane_sums_size:
             return
-        with ir.loop("0", str(self._layout.lane_sums_size // 8), width) as each, ir.loop("0", rest) as lane:
-            place = ir.assign(f"add i64 {each.index}, {lane.index}")
-            total = ir.assign(f"getelementptr double, ptr {sums}, i64 {place}")
-            more = ir.assign(f"load double, ptr {ir.assign(f'getelementptr double, ptr {tail_sums}, i64 {place}')}")
+        with ir.loop("0", str(self._layout.lane_sums_size // 8), width) as element, ir.loop("0", rest) as lane:
+            position = ir.assign(f"add i64 {element.index}, {lane.index}")
+            total = ir.assign(f"getelementptr double, ptr {sums}, i64 {position}")
+            tail_sum = ir.assign(
+                f"load double, ptr {ir.assign(f'getelementptr double, ptr {tail_sums}, i64 {position}')}"
+            )
             before = ir.assign(f"load double, ptr {total}")
-            ir.emit(f"store double {ir.assign(f'fadd double {before}, {more}')}, ptr {total}")
+            ir.emit(f"store double {ir.assign(f'fadd double {before}, {tail_sum}')}, ptr {total}")
 
     def _write_tail_values(self, ir: FunctionBuilder, rest: str, first: str, out: str) -> None:
         width = self._module.target.width
         with ir.loop("0", str(self._plan.value_count)) as number, ir.loop("0", rest) as lane:
-            place = ir.assign(f"add i64 {ir.assign(f'mul i64 {number.index}, {width}')}, {lane.index}")
-            value = ir.assign(f"load double, ptr {ir.assign(f'getelementptr double, ptr {out}, i64 {place}')}")
+            position = ir.assign(f"add i64 {ir.assign(f'mul i64 {number.index}, {width}')}, {lane.index}")
+            value = ir.assign(f"load double, ptr {ir.assign(f'getelementptr double, ptr {out}, i64 {position}')}")
             begin = ir.assign(f"getelementptr i8, ptr %out, i64 {ir.assign(f'mul i64 {number.index}, %stride')}")
             row = ir.assign(f"add i64 {first}, {lane.index}")
             ir.emit(f"store double {value}, ptr {ir.assign(f'getelementptr double, ptr {begin}, i64 {row}')}")
@@ -724,8 +715,8 @@ class PlanWriter:
         ir = FunctionBuilder(f"define void @run(ptr %job, ptr %memory) {VECTOR_ATTRIBUTES} {{")
         fields = {name: ir.assign(f"getelementptr i64, ptr %job, i64 {k}") for k, name in enumerate(BLOCK_JOB_FIELDS)}
         job = {
-            name: ir.assign(f"load {'ptr' if name in ('point', 'columns', 'out') else 'i64'}, ptr {place}")
-            for name, place in fields.items()
+            name: ir.assign(f"load {'ptr' if name in ('point', 'columns', 'out') else 'i64'}, ptr {pointer}")
+            for name, pointer in fields.items()
             if name != "next"
         }
         ir.emit(f"call void @prologue(ptr %memory, ptr {job['point']})")
@@ -733,12 +724,12 @@ class PlanWriter:
         ir.emit(f"br label %{head}")
         ir.begin_block(head)
         number = ir.assign(f"atomicrmw add ptr {fields['next']}, i64 1 monotonic")
-        more = ir.assign(f"icmp ult i64 {number}, {job['end']}")
-        ir.emit(f"br i1 {more}, label %{body}, label %{after}")
+        is_below = ir.assign(f"icmp ult i64 {number}, {job['end']}")
+        ir.emit(f"br i1 {is_below}, label %{body}, label %{after}")
         ir.begin_block(body)
         first = ir.assign(f"mul i64 {number}, {block}")
-        left = ir.assign(f"sub i64 {job['rows']}, {first}")
-        rows = ir.assign(f"select i1 {ir.assign(f'icmp ult i64 {left}, {block}')}, i64 {left}, i64 {block}")
+        remaining = ir.assign(f"sub i64 {job['rows']}, {first}")
+        rows = ir.assign(f"select i1 {ir.assign(f'icmp ult i64 {remaining}, {block}')}, i64 {remaining}, i64 {block}")
         out = job["out"]
         if is_summed:
             out = ir.assign(

@@ -146,10 +146,10 @@ _WHOLE_POWERS: dict[float | None, VectorFunction] = {
 
 
 def _careful_slope(x: Vector, y: Vector) -> Vector:
-    less, error = two_sum(y, -1.0)
-    careful = y * _pow(x, less)
-    more = careful * error * log(abs(x))
-    return where(is_finite(more), careful + more, careful)
+    exponent, error = two_sum(y, -1.0)
+    careful = y * _pow(x, exponent)
+    correction = careful * error * log(abs(x))
+    return where(is_finite(correction), careful + correction, careful)
 
 
 def _pow_slope_base(x: Vector, y: Vector) -> Vector:
@@ -231,8 +231,8 @@ def _csch(x: Vector) -> Vector:
 
 def _csch_square(x: Vector) -> Vector:
     size = abs(x)
-    less = expm1(-2.0 * size)
-    return 4.0 * exp(-2.0 * size) / less / less
+    difference = expm1(-2.0 * size)
+    return 4.0 * exp(-2.0 * size) / difference / difference
 
 
 # --- Inverse functions
@@ -493,8 +493,6 @@ def apply_to_vectors(op: Op, *inputs: Vector) -> Vector | None:
 
 @functools.cache
 def _expansion(op: Op, count: int) -> tuple[list[Node], tuple[Node, ...]] | None:
-    """Return the nodes of a composite's expansion, in topological order, and its placeholders; None for other
-    operations.
-    """
+    """Return the nodes of a composite's expansion in topological order, and its placeholders; otherwise None."""
     expansion = op.expand(count)
     return None if expansion is None else (topological_order([expansion]), op.placeholders(count))

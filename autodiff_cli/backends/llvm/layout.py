@@ -100,11 +100,8 @@ def is_direct(items: Sequence[Item], operand: StridedView) -> bool:
 
 def _sources(item: Item) -> set[int]:
     """Return the items that an item reads."""
-    return {
-        each.source
-        for each in item.inputs
-        if isinstance(each, StridedView) and not isinstance(each.source, KernelInput)
-    }
+    views = (operand for operand in item.inputs if isinstance(operand, StridedView))
+    return {view.source for view in views if not isinstance(view.source, KernelInput)}
 
 
 def stored_items(plan: KernelPlan, nests: Sequence[LoopNest]) -> set[int]:
@@ -199,10 +196,8 @@ def lay_out(plan: KernelPlan, nests: list[LoopNest], width: int) -> MemoryLayout
             layout.lane_offsets[k] = totals * width * 8
             totals += item.size
     layout.lane_sums_size = totals * width * 8
-    layout.lane_sums, layout.tail_lane_sums = (
-        allocator.allocate(layout.lane_sums_size),
-        allocator.allocate(layout.lane_sums_size),
-    )
+    layout.lane_sums = allocator.allocate(layout.lane_sums_size)
+    layout.tail_lane_sums = allocator.allocate(layout.lane_sums_size)
     layout.watched_range = allocator.allocate(2 * width * 8)
     start = allocator.allocate(8)
     layout.totals = allocator.allocate(8 * totals)
@@ -318,12 +313,7 @@ class MemoryAccess:
     """
 
     def __init__(
-        self,
-        module: ModuleBuilder,
-        ir: FunctionBuilder,
-        plan: KernelPlan,
-        layout: MemoryLayout,
-        types: tuple[str, ...],
+        self, module: ModuleBuilder, ir: FunctionBuilder, plan: KernelPlan, layout: MemoryLayout, types: tuple[str, ...]
     ) -> None:
         self.module = module
         self.target = module.target
@@ -362,10 +352,7 @@ class MemoryAccess:
         with self.ir.loop(start, stop, count * width) as loop:
             yield (
                 loop,
-                [
-                    loop.index,
-                    *(self.ir.assign(f"add nuw nsw i64 {loop.index}, {k * width}") for k in range(1, count)),
-                ],
+                [loop.index, *(self.ir.assign(f"add nuw nsw i64 {loop.index}, {k * width}") for k in range(1, count))],
             )
 
     def set_row(self, row: str) -> None:
@@ -521,8 +508,7 @@ class MemoryAccess:
 
 
 class RangeGuard:
-    """Checks that values that fast code relies on stay within a range: it tracks the extremes in the loops over a
-    strip.
+    """Checks that values which fast code relies on stay within a range, by the extremes over a strip of rows.
 
     If the check fails, the strip is recomputed with careful code.
 
@@ -541,11 +527,10 @@ class RangeGuard:
         self._addresses = memory.watched_addresses()
         self._extremes = ["", ""]
         self.checks = [(size, True) for size in sizes]
-        self.checks += [
-            (abs(x) * (MAX_MODERATE / MAX_TRIG_ARGUMENT), False) for x in angles
-        ]  # scaled to the same limit
-        for place, start in zip(self._addresses, (math.inf, 0.0), strict=True):
-            self._store_vector(f"splat (double {float_literal(start)})", place)
+        scale = MAX_MODERATE / MAX_TRIG_ARGUMENT  # makes the upper limit the same for all
+        self.checks += [(abs(angle) * scale, False) for angle in angles]
+        for address, start in zip(self._addresses, (math.inf, 0.0), strict=True):
+            self._store_vector(f"splat (double {float_literal(start)})", address)
 
     def begin(self, loop: Loop, before: Sequence[str]) -> None:
         """Carry the extremes through a loop, ahead of which they were loaded."""
@@ -554,7 +539,7 @@ class RangeGuard:
     def load_extremes(self) -> list[str]:
         """Load the extremes so far."""
         load = f"load {self._floats}, ptr %s, align {self._target.vector_bytes}"
-        return [self._ir.assign(load % place) for place in self._addresses]
+        return [self._ir.assign(load % address) for address in self._addresses]
 
     def observe(self, size: str, *, is_least: bool) -> None:
         """Update the extremes with a value; nan leaves them unchanged."""
@@ -571,8 +556,8 @@ class RangeGuard:
 
     def store_extremes(self, final_values: Sequence[str]) -> None:
         """Store the final extremes of a loop."""
-        for value, place in zip(final_values, self._addresses, strict=True):
-            self._store_vector(value, place)
+        for value, address in zip(final_values, self._addresses, strict=True):
+            self._store_vector(value, address)
 
     def violation(self) -> str:
         """Return a condition: whether any value was outside the range."""
@@ -583,5 +568,5 @@ class RangeGuard:
         either = assign(f"or <{width} x i1> {is_near}, {is_far}")
         return assign(f"icmp ne i{width} {assign(f'bitcast <{width} x i1> {either} to i{width}')}, 0")
 
-    def _store_vector(self, value: str, place: str) -> None:
-        self._ir.emit(f"store {self._floats} {value}, ptr {place}, align {self._target.vector_bytes}")
+    def _store_vector(self, value: str, address: str) -> None:
+        self._ir.emit(f"store {self._floats} {value}, ptr {address}, align {self._target.vector_bytes}")

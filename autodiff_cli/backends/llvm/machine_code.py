@@ -47,7 +47,7 @@ class Processor:
 
     @property
     def vector_bytes(self) -> int:
-        """The size of a vector."""
+        """The size of a vector in bytes."""
         return 8 * self.width
 
     @property
@@ -93,11 +93,13 @@ def host_processor(width: int | None = None) -> Processor:
         width: the number of doubles in a vector, at most what the processor supports; by default the maximum.
     """
     _initialize_llvm()
-    found = llvm.get_host_cpu_features()
-    widest = 8 if found.get("avx512f") and found.get("avx512dq") else 4 if found.get("avx2") and found.get("fma") else 2
+    features = llvm.get_host_cpu_features()
+    has_avx512 = features.get("avx512f") and features.get("avx512dq")
+    has_avx2 = features.get("avx2") and features.get("fma")
+    widest = 8 if has_avx512 else 4 if has_avx2 else 2
     if width is not None and width > widest:
         raise ValueError(f"this processor has vectors of at most {widest} doubles")
-    return Processor(llvm.get_process_triple(), llvm.get_host_cpu_name(), found.flatten(), width or widest)
+    return Processor(llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten(), width or widest)
 
 
 @functools.cache
@@ -203,15 +205,15 @@ class FunctionBuilder:
         before, head = self._block, self.new_label()
         self.emit(f"br label %{head}")
         self.begin_block(head)
-        place = len(self.lines)
+        line = len(self.lines)
         loop = Loop(self.new_name())
         yield loop
         following = self.assign(f"add nuw nsw i64 {loop.index}, {step}")
-        more = self.assign(f"icmp ult i64 {following}, {stop}")
+        is_below = self.assign(f"icmp ult i64 {following}, {stop}")
         latch, after = self._block, self.new_label()
-        self.emit(f"br i1 {more}, label %{head}, label %{after}")
+        self.emit(f"br i1 {is_below}, label %{head}, label %{after}")
         counter = f"  {loop.index} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"
-        self.lines[place:place] = [counter, *loop.phis(before, latch)]
+        self.lines[line:line] = [counter, *loop.phis(before, latch)]
         self.begin_block(after)
 
     @contextmanager
@@ -485,8 +487,8 @@ class CompiledModule:
     def address(self, name: str) -> int:
         """Return the address of a function. Raises CompilationError if a function that it calls cannot be found."""
         with _as_compilation_error():
-            found: int = self._engine.get_function_address(name)
-        return found
+            address: int = self._engine.get_function_address(name)
+        return address
 
     def function(self, name: str, kind: Any = _RunFunction) -> Any:
         """Return a function as a ctypes function; by default one that takes two addresses."""
@@ -519,8 +521,8 @@ def _as_compilation_error(kinds: tuple[type[Exception], ...] = (RuntimeError, OS
 def assembly(text: str, target: Processor) -> str:
     """Return the assembly code of a module, for reading."""
     with LLVM_LOCK:
-        found: str = target.target_machine().emit_assembly(parse_assembly(text))
-    return found
+        code: str = target.target_machine().emit_assembly(parse_assembly(text))
+    return code
 
 
 def _object_code(text: str, target: Processor) -> bytes:

@@ -82,19 +82,19 @@ class StridedView:
         return self.offset == 0 and self.strides == contiguous_strides(self.shape)
 
 
-ItemInput: TypeAlias = StridedView | float
+Input: TypeAlias = StridedView | float  # what an item reads: an array, or a constant
 
 
 class Effect(enum.Enum):
     """What happens to a computed value."""
 
-    STORE = "keep"  # in an element of an array
+    STORE = "store"  # in an element of an array
     ADD = "add"  # reduced along the axes whose stride is 0
     MULTIPLY = "multiply"
-    MAXIMUM = "largest"
-    MINIMUM = "smallest"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
     TOTAL = "total"  # summed over rows
-    OUTPUT = "write"  # written to the outputs
+    OUTPUT = "output"  # written to the outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ElementwiseItem:
     """
 
     compute: Compute
-    inputs: tuple[ItemInput, ...]
+    inputs: tuple[Input, ...]
     shape: Shape
     stage: Stage
     effect: Effect
@@ -127,7 +127,7 @@ class PythonCall:
     """A NumPy function that is called for all elements and a strip of rows at a time. Its inputs are contiguous."""
 
     op: Op
-    inputs: tuple[ItemInput, ...]
+    inputs: tuple[Input, ...]
     shape: Shape
     stage: Stage
     size: int
@@ -137,7 +137,7 @@ class PythonCall:
 class AssembledArray:
     """An array assembled from parts, each with the offset and the strides of its elements; all other elements are 0."""
 
-    inputs: tuple[ItemInput, ...]
+    inputs: tuple[Input, ...]
     shapes: tuple[Shape, ...]
     offsets: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
@@ -152,8 +152,13 @@ class AssembledArray:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """The product of a matrix that is common to all rows with one vector per row, read over (size, inner) and
-    (inner,).
+    """The product of a matrix that is common to all rows with one vector per row.
+
+    Attributes:
+        inputs: views of the matrix, of shape (size, inner), and of the vector, of shape (inner,).
+        inner: the number of elements of the vector.
+        size: the number of elements of the result.
+        stage: when the item is computed.
     """
 
     inputs: tuple[StridedView, StridedView]
@@ -181,7 +186,7 @@ class KernelPlan:
     items: list[Item] = field(default_factory=list)
     value_count: int = 0
 
-    def stage_of(self, operand: ItemInput) -> Stage:
+    def stage_of(self, operand: Input) -> Stage:
         """Return the stage in which a value is known."""
         if isinstance(operand, float):
             return Stage.UNIFORM
@@ -190,7 +195,7 @@ class KernelPlan:
         item = self.items[operand.source]
         return Stage.TOTAL if isinstance(item, ElementwiseItem) and item.effect is Effect.TOTAL else item.stage
 
-    def latest_stage(self, inputs: Iterable[ItemInput]) -> Stage:
+    def latest_stage(self, inputs: Iterable[Input]) -> Stage:
         """Return the stage in which all of these values are known."""
         return max(map(self.stage_of, inputs), default=Stage.UNIFORM)
 
@@ -204,7 +209,7 @@ def contiguous_strides(shape: Shape) -> tuple[int, ...]:
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
-def broadcast_view(view: ItemInput, shape: Shape) -> ItemInput:
+def broadcast_view(view: Input, shape: Shape) -> Input:
     """Return a view of an input that is broadcast to a shape."""
     if isinstance(view, float) or view.shape == shape:
         return view
@@ -213,10 +218,8 @@ def broadcast_view(view: ItemInput, shape: Shape) -> ItemInput:
     return StridedView(view.source, shape, view.offset, (0,) * missing + strides)
 
 
-def view_along(view: ItemInput, over: Shape, axes: Sequence[int]) -> ItemInput:
-    """Return a view of an input whose axes are the given axes of an iteration over `over`; it is constant along the
-    others.
-    """
+def view_along(view: Input, over: Shape, axes: Sequence[int]) -> Input:
+    """Return a view whose axes are the given axes of an iteration over `over`; it is constant along the others."""
     if isinstance(view, float):
         return view
     strides = dict(zip(axes, view.strides, strict=True))
@@ -262,9 +265,7 @@ _INFINITY = constant("inf")
 
 
 def _norm(x: Node) -> Node:
-    """Return the root of the sum of squares, scaled by the largest element so that squares neither overflow nor
-    vanish.
-    """
+    """Return the Euclidean norm, scaled by the largest element so that squares neither overflow nor vanish."""
     sizes = abs_(x)
     scale = largest(sizes)
     usable = and_(scale > 0, scale < _INFINITY)
@@ -361,7 +362,7 @@ class _Planner:
     def __init__(self, graphs: RowGraphs, first: Sequence[str]) -> None:
         self.plan = KernelPlan()
         self._columns = graphs.columns
-        self._views: dict[Node, ItemInput] = {ROW_COUNT_NODE: StridedView(ROW_COUNT_INPUT, (), 0, ())}
+        self._views: dict[Node, Input] = {ROW_COUNT_NODE: StridedView(ROW_COUNT_INPUT, (), 0, ())}
         self._shapes: dict[Node, Shape] = {ROW_COUNT_NODE: ()}
         self._point_size = 0
         self._leading_inputs: dict[str, KernelInput] = {}
@@ -402,7 +403,7 @@ class _Planner:
         self.plan.items.append(item)
         return StridedView(len(self.plan.items) - 1, shape, 0, contiguous_strides(shape))
 
-    def add_elementwise(self, compute: Compute, inputs: Sequence[ItemInput], shape: Shape) -> StridedView:
+    def add_elementwise(self, compute: Compute, inputs: Sequence[Input], shape: Shape) -> StridedView:
         """Add an item that computes an array element by element, and return its view."""
         views = tuple(broadcast_view(each, shape) for each in inputs)
         stage = self.plan.latest_stage(inputs)
@@ -412,7 +413,7 @@ class _Planner:
         )
 
     def add_reduction(
-        self, effect: Effect, factors: Sequence[ItemInput], over: Shape, strides: tuple[int, ...], shape: Shape
+        self, effect: Effect, factors: Sequence[Input], over: Shape, strides: tuple[int, ...], shape: Shape
     ) -> StridedView:
         """Add an item that reduces the product of the factors along the axes whose stride is 0, and return its view."""
         compute = _identity if len(factors) == 1 else ARITHMETIC["mul"]
@@ -445,7 +446,7 @@ class _Planner:
         self._point_size += math.prod(shape)
         return leaf
 
-    def _apply_elementwise(self, op: Op, inputs: Sequence[ItemInput], shape: Shape) -> ItemInput:
+    def _apply_elementwise(self, op: Op, inputs: Sequence[Input], shape: Shape) -> Input:
         constants = [each for each in inputs if isinstance(each, float)]
         if len(constants) == len(inputs):
             with ignore_float_errors():
@@ -455,14 +456,14 @@ class _Planner:
             return self.add_item(PythonCall(op, views, shape, self.plan.latest_stage(inputs), math.prod(shape)), shape)
         return self.add_elementwise(lambda *vectors: apply_to_vectors(op, *vectors), inputs, shape)
 
-    def _contiguous(self, view: ItemInput, shape: Shape) -> ItemInput:
+    def _contiguous(self, view: Input, shape: Shape) -> Input:
         """Return a contiguous view of these elements, copied if necessary."""
         if isinstance(view, float):
             return view
         is_stored = isinstance(view.source, int) and view.shape == shape and view.is_contiguous
         return view if is_stored else self.add_elementwise(_identity, [view], shape)
 
-    def _add_total(self, factors: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape) -> StridedView:
+    def _add_total(self, factors: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> StridedView:
         """Add the sum over rows of an array, of an outer product, or of a matrix product."""
         if len(factors) == 1:
             return self.add_reduction(
@@ -504,18 +505,18 @@ def _has_vector_form(op: Op, numbers: tuple[float | None, ...]) -> bool:
 
 # --- Rules of operations on whole arrays
 
-ArrayRule: TypeAlias = Callable[[_Planner, Node, Sequence[ItemInput], Sequence[Shape], Shape], ItemInput]
+ArrayRule: TypeAlias = Callable[[_Planner, Node, Sequence[Input], Sequence[Shape], Shape], Input]
 
 
-def _plan_index(_: _Planner, node: Node, inputs: Sequence[ItemInput], __: Sequence[Shape], shape: Shape) -> ItemInput:
+def _plan_index(_: _Planner, node: Node, inputs: Sequence[Input], __: Sequence[Shape], shape: Shape) -> Input:
     return _view_at(inputs[0], shape, _whole_numbers(node.inputs[1:]), len(node.inputs) - 1)
 
 
-def _plan_part(_: _Planner, node: Node, inputs: Sequence[ItemInput], __: Sequence[Shape], shape: Shape) -> ItemInput:
+def _plan_part(_: _Planner, node: Node, inputs: Sequence[Input], __: Sequence[Shape], shape: Shape) -> Input:
     return _view_at(inputs[0], shape, _whole_numbers(node.inputs[1:2]), 0)
 
 
-def _view_at(array: ItemInput, shape: Shape, positions: Sequence[int], dropped_axes: int) -> ItemInput:
+def _view_at(array: Input, shape: Shape, positions: Sequence[int], dropped_axes: int) -> Input:
     """Return a view of the elements at a position, without the first axes."""
     if isinstance(array, float):
         return array  # an array of equal numbers
@@ -533,23 +534,17 @@ def _whole_numbers(nodes: Sequence[Node]) -> list[int]:
     return [literal_index(node) or 0 for node in nodes]
 
 
-def _plan_transpose(
-    _: _Planner, __: Node, inputs: Sequence[ItemInput], ___: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_transpose(_: _Planner, __: Node, inputs: Sequence[Input], ___: Sequence[Shape], shape: Shape) -> Input:
     if isinstance(inputs[0], float):
         return inputs[0]
     return StridedView(inputs[0].source, shape, inputs[0].offset, inputs[0].strides[::-1])
 
 
-def _plan_broadcast(
-    _: _Planner, __: Node, inputs: Sequence[ItemInput], ___: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_broadcast(_: _Planner, __: Node, inputs: Sequence[Input], ___: Sequence[Shape], shape: Shape) -> Input:
     return broadcast_view(inputs[0], shape)
 
 
-def _plan_sum_like(
-    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_sum_like(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     over = sizes[0]
     if over == shape:
         return inputs[0]
@@ -563,25 +558,21 @@ def _plan_sum_like(
 
 
 def _reduction_rule(effect: Effect) -> ArrayRule:
-    def reduced(
-        planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
-    ) -> ItemInput:
+    def reduced(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
         return planner.add_reduction(effect, inputs, sizes[0], (0,) * len(sizes[0]), shape)
 
     return reduced
 
 
-def _outer_factors(factors: Sequence[ItemInput], shape: Shape) -> list[ItemInput]:
+def _outer_factors(factors: Sequence[Input], shape: Shape) -> list[Input]:
     return [view_along(factors[0], shape, (0,)), view_along(factors[1], shape, (1,))]
 
 
-def _plan_outer(
-    planner: _Planner, _: Node, inputs: Sequence[ItemInput], __: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_outer(planner: _Planner, _: Node, inputs: Sequence[Input], __: Sequence[Shape], shape: Shape) -> Input:
     return planner.add_elementwise(ARITHMETIC["mul"], _outer_factors(inputs, shape), shape)
 
 
-def _product_loop(factors: Sequence[ItemInput], sizes: Sequence[Shape]) -> tuple[Shape, list[ItemInput]]:
+def _product_loop(factors: Sequence[Input], sizes: Sequence[Shape]) -> tuple[Shape, list[Input]]:
     """Return the axes of the loops of a matrix product, the summed one last, and views of the factors."""
     left, right = sizes[0], sizes[1]
     over = (*left[:-1], *right[1:], right[0])
@@ -590,9 +581,7 @@ def _product_loop(factors: Sequence[ItemInput], sizes: Sequence[Shape]) -> tuple
     return over, [view_along(factors[0], over, first), view_along(factors[1], over, second)]
 
 
-def _plan_matmul(
-    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_matmul(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     left, right = inputs
     if isinstance(left, StridedView) and isinstance(right, StridedView):
         for matrix, vector, strides in ((left, right, left.strides), (right, left, right.strides[::-1])):
@@ -603,41 +592,33 @@ def _plan_matmul(
     return planner.add_reduction(Effect.ADD, views, over, (*contiguous_strides(shape), 0), shape)
 
 
-def _plan_stack(
-    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_stack(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     length = math.prod(sizes[0])
     return _assemble(planner, inputs, sizes, [k * length for k in range(len(inputs))], shape)
 
 
-def _plan_concat(
-    planner: _Planner, _: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_concat(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     starts = [0]
     for input_shape in sizes:
         starts.append(starts[-1] + math.prod(input_shape))
     return _assemble(planner, inputs, sizes, starts[:-1], shape)
 
 
-def _plan_place(
-    planner: _Planner, node: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_place(planner: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     return _assemble(
         planner, inputs[:1], sizes, [_offset(_whole_numbers(node.inputs[2:]), contiguous_strides(shape))], shape
     )
 
 
-def _plan_pad(
-    planner: _Planner, node: Node, inputs: Sequence[ItemInput], sizes: Sequence[Shape], shape: Shape
-) -> ItemInput:
+def _plan_pad(planner: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     return _assemble(
         planner, inputs[:1], sizes, [_offset(_whole_numbers(node.inputs[1:2]), contiguous_strides(shape))], shape
     )
 
 
 def _assemble(
-    planner: _Planner, inputs: Sequence[ItemInput], sizes: Sequence[Shape], offsets: Sequence[int], shape: Shape
-) -> ItemInput:
+    planner: _Planner, inputs: Sequence[Input], sizes: Sequence[Shape], offsets: Sequence[int], shape: Shape
+) -> Input:
     shapes = tuple(sizes[: len(inputs)])
     strides = tuple(map(contiguous_strides, shapes))
     stage = planner.plan.latest_stage(inputs)

@@ -56,7 +56,7 @@ def mailbox_module(target: Processor, *, has_usleep: bool) -> str:
     as far as threads are waiting there. It returns when every task that was taken is finished.
     - `serve(box, patience)` executes the tasks that arrive in a mailbox, until none has arrived for `patience` polls
     and a few sleeps, during which a poster on the same core can run.
-    - `look(box, looks)` polls a mailbox `looks` times, to measure the time that takes.
+    - `poll(box, polls)` polls a mailbox so many times, to measure the time that this takes.
 
     Args:
         target: the processor.
@@ -127,7 +127,7 @@ end:
   ret void
 }}
 
-define void @look(ptr %box, i64 %looks) {{
+define void @poll(ptr %box, i64 %polls) {{
 entry:
   br label %again
 again:
@@ -135,7 +135,7 @@ again:
   %word = load atomic i64, ptr %box acquire, align 8
   {wait}
   %next = add i64 %number, 1
-  %is.more = icmp ult i64 %next, %looks
+  %is.more = icmp ult i64 %next, %polls
   br i1 %is.more, label %again, label %end
 end:
   ret void
@@ -238,8 +238,8 @@ class ThreadPool:
 
     def __init__(self) -> None:
         target = host_processor()
-        naps = bool(llvm.address_of_symbol("usleep"))
-        self._module = compile_module(lambda: mailbox_module(target, has_usleep=naps), target)
+        has_usleep = bool(llvm.address_of_symbol("usleep"))
+        self._module = compile_module(lambda: mailbox_module(target, has_usleep=has_usleep), target)
         self._share_tasks = self._module.function("share", _ShareFunction)
         self._serve = self._module.function("serve", _ServeFunction)
         self._memory = (ctypes.c_int64 * (MAILBOX_BYTES // 8 * (_MAX_HELPERS + 1)))()
@@ -248,9 +248,9 @@ class ThreadPool:
         self._wake_locks: list[_thread.LockType] = []
         self._start_lock = threading.Lock()
         self._idle_spins = 0
-        look = self._module.function("look", _ServeFunction)
+        poll = self._module.function("poll", _ServeFunction)
         self._seconds_per_spin = (
-            min(_elapsed_seconds(look, self._mailboxes, _TIMED_SPINS) for _ in range(3)) / _TIMED_SPINS
+            min(_elapsed_seconds(poll, self._mailboxes, _TIMED_SPINS) for _ in range(3)) / _TIMED_SPINS
         )
 
     def spins_for(self, seconds: float) -> int:
@@ -272,29 +272,29 @@ class ThreadPool:
         helpers = self._start_helpers(count - 1)
         for number in range(helpers):
             if self._mailbox_words[MAILBOX_BYTES // 8 * number] == AWAY:
-                with contextlib.suppress(RuntimeError):  # it has been called already
+                with contextlib.suppress(RuntimeError):  # the helper has been woken already
                     self._wake_locks[number].release()
         self._share_tasks(tasks, count, self._mailboxes, helpers)
 
-    def _start_helpers(self, wanted: int) -> int:
+    def _start_helpers(self, required: int) -> int:
         """Start the required helpers, as far as there is memory for them, and return their number."""
-        if len(self._wake_locks) >= wanted:
-            return wanted
-        with self._start_lock, contextlib.suppress(RuntimeError):  # can't start new thread
-            while len(self._wake_locks) < min(wanted, _MAX_HELPERS):
-                bell = _thread.allocate_lock()
-                bell.acquire()
+        if len(self._wake_locks) >= required:
+            return required
+        with self._start_lock, contextlib.suppress(RuntimeError):  # the system allows no more threads
+            while len(self._wake_locks) < min(required, _MAX_HELPERS):
+                wake_lock = _thread.allocate_lock()
+                wake_lock.acquire()
                 number = len(self._wake_locks)
                 name = f"autodiff-{number}"
-                threading.Thread(target=self._helper_loop, args=(number, bell), daemon=True, name=name).start()
-                self._wake_locks.append(bell)
-        return min(wanted, len(self._wake_locks))
+                threading.Thread(target=self._helper_loop, args=(number, wake_lock), daemon=True, name=name).start()
+                self._wake_locks.append(wake_lock)
+        return min(required, len(self._wake_locks))
 
-    def _helper_loop(self, number: int, bell: _thread.LockType) -> None:
-        box = self._mailboxes + MAILBOX_BYTES * number
+    def _helper_loop(self, number: int, wake_lock: _thread.LockType) -> None:
+        mailbox = self._mailboxes + MAILBOX_BYTES * number
         while True:
-            bell.acquire()
-            self._serve(box, self._idle_spins)
+            wake_lock.acquire()
+            self._serve(mailbox, self._idle_spins)
 
 
 def _elapsed_seconds(function: Callable[..., object], *arguments: int) -> float:
@@ -383,7 +383,7 @@ def _is_readable_in_place(array: NDArray[Any]) -> bool:
     *outer, rows = array.shape
     if rows > 1 and array.strides[-1] != array.itemsize:
         return False
-    # The distance between elements is one number.
+    # The table of columns has room for one distance between elements only.
     return all(
         stride == array.strides[-2] * math.prod(outer[axis + 1 :]) for axis, stride in enumerate(array.strides[:-1])
     )
@@ -414,7 +414,7 @@ class PythonCalls:
         self._plan = plan
         self._strip = strip
         self._failure: BaseException | None = None
-        self._function = _CallbackFunction(self._call)  # alive as long as this
+        self._function = _CallbackFunction(self._call)  # must live as long as its address is in use
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0 if self._items else 0
 
     def raise_failure(self) -> None:
@@ -458,7 +458,7 @@ class PythonCalls:
 def _deferred_interrupts(stop: Callable[[], object]) -> Iterator[None]:
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # Python handles signals in its main thread alone
+        yield  # Python handles signals in the main thread only
         return
     signals: list[tuple[int, Any]] = []
 
@@ -527,11 +527,10 @@ class PlanRunner:
         self._modules: dict[tuple[str, ...], CompiledModule] = {}
         self._memories: list[NDArray[np.uint64]] = []
         self._addresses: list[int] = []
-        self._slower_jobs = self._solo_jobs_left = (
-            0  # jobs that took longer with helpers; how many are to be done without
-        )
-        self._may_keep_helpers_awake = threads <= available_cores()  # awake, for the next job
-        self._tasks: Any = None  # of the last job that was shared
+        self._slower_jobs = 0  # consecutive jobs that took longer with helpers
+        self._solo_jobs_left = 0  # jobs to run without helpers
+        self._may_keep_helpers_awake = threads <= available_cores()
+        self._tasks: Any = None  # the memory of the tasks of the last shared job
         self._tasks_key, self._task_arguments = (0, 0, False), (0, 0, 0)
         self._job = (ctypes.c_uint64 * len(BLOCK_JOB_FIELDS))()
         self._job_address = ctypes.addressof(self._job)
@@ -539,19 +538,19 @@ class PlanRunner:
         self._run_blocks: Any = None
         self._run_address = 0
         self._fold_blocks: Any = None
-        self._seconds_per_block = seconds_per_row(plan, target.width) * block or _MIN_BLOCK_SECONDS  # seconds per block
+        self._seconds_per_block = seconds_per_row(plan, target.width) * block or _MIN_BLOCK_SECONDS
         self._input_names = [leaf.name for leaf in plan.point_inputs]
         self._PointArray = ctypes.c_double * len(self._input_names)
         self._has_arrays = any(leaf.shape for leaf in plan.point_inputs)
 
     def pack_point(self, values: Point) -> Any:
         """Return the numbers of a point as a ctypes array, whose address is found quickly."""
-        given = [values[name] for name in self._input_names]
+        inputs = [values[name] for name in self._input_names]
         if self._has_arrays:
-            joined: Any = np.concatenate([np.ravel(each) for each in given], dtype=np.float64)
+            joined: Any = np.concatenate([np.ravel(each) for each in inputs], dtype=np.float64)
             return (ctypes.c_double * len(joined)).from_buffer(joined)
         numbers = self._PointArray()
-        numbers[:] = given  # twice as fast as `self._PointArray(*given)`
+        numbers[:] = inputs  # twice as fast as `self._PointArray(*given)`
         return numbers
 
     def bind(self, columns: Columns, rows: int) -> None:
@@ -642,9 +641,7 @@ class PlanRunner:
         )
 
     def _prepare_tasks(self, helpers: ThreadPool, count: int, *, is_near: bool) -> tuple[int, int, int]:
-        """Return the arguments of `ThreadPool.run_tasks`: identical tasks, each of which runs blocks until none is
-        left.
-        """
+        """Return the arguments of `ThreadPool.run_tasks` for tasks that each run blocks until none is left."""
         key = self._run_address, count, is_near
         if key != self._tasks_key:
             patience = helpers.spins_for(SCHEDULING.polling_seconds) if is_near else 0

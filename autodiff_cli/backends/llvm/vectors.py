@@ -263,9 +263,9 @@ class ColdPath:
         result: its result, over `argument` instructions.
     """
 
-    def __init__(self, key: tuple[Any, ...], found: Vector) -> None:
+    def __init__(self, key: tuple[Any, ...], result: Vector) -> None:
         self.key = key
-        self.result = found
+        self.result = result
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ColdPath) and self.key == other.key
@@ -453,10 +453,8 @@ def log1p(x: Vector) -> Vector:
 
 Bounds: TypeAlias = tuple[float, float]
 
-MAX_MODERATE, MIN_MODERATE = (
-    2.0**1000,
-    2.0**-1000,
-)  # reciprocals of numbers between these neither overflow nor lose digits
+# Reciprocals of numbers between these neither overflow nor lose digits.
+MAX_MODERATE, MIN_MODERATE = 2.0**1000, 2.0**-1000
 
 _UNBOUNDED: Bounds = (-math.inf, math.inf)
 
@@ -489,14 +487,14 @@ def share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> SharedDivisio
     if not shared:
         return SharedDivisions([*roots], [])
 
-    def replaced(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
+    def replacement(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
         if vector.op != "fdiv" or vector.inputs[1] not in shared:
             return None
         n, d = inputs
         return n * d.code.make("fdiv", LaneType.FLOAT, d.code.as_vector(1.0), d)
 
     watched = [divisor for divisor in repeated if divisor in risky & shared]
-    results = rewrite([*roots, *watched], replaced)
+    results = rewrite([*roots, *watched], replacement)
     return SharedDivisions(results[: len(roots)], results[len(roots) :])
 
 
@@ -613,7 +611,7 @@ def inline_functions(roots: Sequence[Vector], *, may_watch: bool, has_scalef: bo
         return InlinedFunctions([*roots], [], [])
     inlined = set(called)
 
-    def replaced(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
+    def replacement(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
         if vector not in inlined:
             return None
         (x,) = inputs
@@ -629,7 +627,7 @@ def inline_functions(roots: Sequence[Vector], *, may_watch: bool, has_scalef: bo
 
     log_arguments: dict[Vector, None] = {}
     trig_arguments: dict[Vector, None] = {}
-    return InlinedFunctions(rewrite(roots, replaced), [*log_arguments], [*trig_arguments])
+    return InlinedFunctions(rewrite(roots, replacement), [*log_arguments], [*trig_arguments])
 
 
 def _is_safe(function: str, bounds: Bounds) -> bool:
@@ -688,11 +686,11 @@ def _inline_log1p(x: Vector) -> tuple[Vector, Vector]:
     code = x.code
     total = code.unfused("fadd", x, 1.0)
     rest = code.unfused("fsub", total, x)  # the error of the sum, by Knuth
-    lost = code.unfused(
+    sum_error = code.unfused(
         "fadd", code.unfused("fsub", x, code.unfused("fsub", total, rest)), code.unfused("fsub", 1.0, rest)
     )
     k, m = _split_exponent(total)
-    f = fma(lost, _power_of_two(-k), m - 1.0)
+    f = fma(sum_error, _power_of_two(-k), m - 1.0)
     return copysign(_log_of_parts(k, f), x), total
 
 

@@ -1,4 +1,4 @@
-// Through the epochs of a fit: everything is shown at the parameters of the one that is chosen.
+// The epochs of a fit: everything is shown at the parameters of the selected epoch.
 
 const PLAYING = 8000; // milliseconds from the first epoch to the last
 const LEAST_FRAME = 40;

@@ -1,4 +1,4 @@
-// The layers of a network: the size of a weight is the thickness of its line, the gradient of the row's loss its colour; of
+// The layers of a network: the thickness of a line is the size of a weight, its colour the gradient of the row's loss. With
 // two predictors every unit has a map of its output.
 
 const MOST_UNITS = 24; // of a layer that are drawn

@@ -1,4 +1,4 @@
-// What a fit predicts at an epoch, drawn: a curve through the data, regions of classes, or prediction against target.
+// The predictions of a fit at an epoch: a curve through the data, regions of classes, or prediction against target.
 
 const course = record.addition;
 const CELLS = 40; // of a side, for regions
@@ -85,7 +85,7 @@ function drawLoss(k) {
   const [x, y] = points("loss")[k];
   svg.append(drawnElement("circle", { class: "here", cx: x, cy: y, r: 6 }));
   const { validation } = epochs[k];
-  const judged = validation === null ? "" : `; dashed, the rows held out: ${brief(validation)}`;
+  const judged = validation === null ? "" : `; dashed: held-out rows, ${brief(validation)}`;
   picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${isLog ? ", drawn as its logarithm" : ""}${judged}`);
 }
 
@@ -169,5 +169,5 @@ function drawShares(found, chosen) {
     if (k === chosen) svg.append(drawnElement("circle", { class: "chosen", ...place, r: 8 }));
   });
   const hits = found.filter((shares, k) => decided(shares)[0] === targets[k]).length;
-  picture("fit-picture", svg, `the probability that each row's own class gets; ${hits} of ${found.length} rows are classified right`);
+  picture("fit-picture", svg, `the probability that each row's own class gets; ${hits} of ${found.length} rows are classified correctly`);
 }

@@ -1,4 +1,4 @@
-// The questions of a lesson: an answer is judged, and there are two hints, the first without numbers.
+// The questions of a lesson: answers are checked, and there are two hints, the first without numbers.
 
 record.addition.questions.forEach((asked, k) => {
   const form = made("form");
@@ -15,7 +15,7 @@ record.addition.questions.forEach((asked, k) => {
     event.preventDefault();
     const isFound = asked.choices ? asked.right.includes(Number(given())) : isRight(given(), asked.answer);
     verdict.className = isFound ? "verdict right" : "verdict";
-    verdict.textContent = isFound ? "Correct." : "Not yet. A hint may help, or the walk below.";
+    verdict.textContent = isFound ? "Correct." : "Not yet. A hint or the steps below may help.";
   });
   hint.addEventListener("click", () => {
     verdict.className = "verdict";

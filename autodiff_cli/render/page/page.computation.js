@@ -1,7 +1,7 @@
-// What both passes compute at one point, and what can be said about each step.
+// The results of both passes at one point, and sentences about each step.
 
-const WHOLE = 1e-9; // how far a sum may be from 1 that is one of probabilities
-const NEAR = 1e-6; // of a number, how far one that is computed otherwise may be
+const WHOLE = 1e-9; // distance from 1 up to which a sum counts as a sum of probabilities
+const NEAR = 1e-6; // relative distance up to which two ways to compute a number count as equal
 
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
 class Computation {
@@ -36,22 +36,22 @@ class Computation {
     });
   }
 
-  /** What a node hands an input, by the input's position; undefined for one that takes no gradient. */
+  /** The contribution of a node to an input, by position; undefined for an input without an adjoint. */
   handed(i, position) {
     return this.given[i].find((given) => given.position === position);
   }
 
-  /** What a forward step did: `x*y = 2 × 3 = 6`. */
+  /** A sentence about a forward step: `x*y = 2 × 3 = 6`. */
   forwardSentence(i) {
     return this.#say(record.nodes[i].forward, i);
   }
 
-  /** What a node does with its adjoint. */
+  /** A sentence about how a node passes its adjoint on. */
   backwardSentence(i) {
     return this.#say(record.nodes[i].backward, i);
   }
 
-  /** What a node hands its inputs, one sentence each; none if nothing arrived at it. */
+  /** Sentences about the contributions of a node; none if it has no adjoint. */
   givenSentences(i) {
     return this.arrived.has(i) ? record.nodes[i].given.map(({ phrase }) => this.#say(phrase, i)) : [];
   }
@@ -62,7 +62,7 @@ class Computation {
     return `${local} × ${adjoint.startsWith("-") ? `(${adjoint})` : adjoint}`;
   }
 
-  /** The products that a node is handed, in the order in which they arrive. */
+  /** The contributions to a node as products, in the order of the backward pass. */
   termsOf(i) {
     return users[i].flatMap(({ node, position }) => {
       const given = this.handed(node, position);
@@ -79,13 +79,13 @@ class Computation {
     return parts.map((part, k) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
   }
 
-  /** The same in numbers, `cos(2)`. */
+  /** The local derivative towards an input as a formula with numbers, `cos(2)`. */
   formulaInNumbers(i, position) {
     const { formula } = record.nodes[i].given.find((given) => given.position === position);
     return formula === undefined ? undefined : this.#say(formula, i);
   }
 
-  /** How much a node has been handed before the backward step of this number, and whether that is all. */
+  /** The sum of contributions to a node before a backward step, and whether it is complete. */
   totalBefore(i, step) {
     const through = users[i].filter(({ node }) => backwardStep.get(node) < step);
     const last = through.at(-1);
@@ -93,8 +93,8 @@ class Computation {
     return last && { total: this.handed(last.node, last.position).total, isAll };
   }
 
-  /** How fast the last of some nodes changes with one that goes into them: the products along all paths, summed; null
-   * where that is not one number. */
+  /** The derivative of the last of some nodes with respect to one of their inputs, summed over all paths; null if it is
+   * not a number. */
   rate(members, from) {
     const slopes = new Map([[members.at(-1), 1]]);
     for (const i of [...members].reverse()) {
@@ -209,13 +209,13 @@ class Computation {
 const forwardStep = new Map(record.forward.map((i, step) => [i, step]));
 const backwardStep = new Map(record.backward.map((i, step) => [i, step]));
 
-/** For every node the places where it is an input, in the order in which they hand it their share. */
+/** For every node its users, in the order in which they contribute. */
 const users = record.nodes.map(() => []);
 for (let node = record.nodes.length - 1; node >= 0; node--) {
   record.nodes[node].inputs.forEach((i, position) => users[i].push({ node, position }));
 }
 
-/** Whether a node takes gradient. */
+/** Whether a node has an adjoint. */
 const takesGradient = (i) => record.nodes[i].adjoint !== null;
 
 /** Texts one after the other, `x, y and z`. */
@@ -242,14 +242,14 @@ function labelled(i, part, before, after) {
   return isAlone || /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\))?$/u.test(label) ? label : `(${label})`;
 }
 
-/** Where the reader is: a number of steps made, forward steps first, and what is known by then. */
+/** The reader's position: the number of steps made, forward steps first, and the numbers known there. */
 class Walk {
   position = 0;
   isSeeded = false; // whether the output has its adjoint, before the first step back
   computation = Computation.ofRecord();
   point = Object.fromEntries(record.variables.map(({ key, value }) => [key, value]));
   quiz = null;
-  tangents = null; // forward mode: the rates that are carried up in place of adjoints going down
+  tangents = null; // forward mode: the tangents that are shown in place of adjoints
 
   /** How many steps there are. */
   get length() {
@@ -275,7 +275,7 @@ class Walk {
     return this.backwardSteps >= 0 && users[i].every(({ node }) => this.hasHandedOn(node));
   }
 
-  /** What a node has been handed so far, while its adjoint is not known; undefined for nothing. */
+  /** The sum of contributions to a node whose adjoint is not complete; undefined if there are none. */
   soFar(i) {
     if (this.quiz || this.tangents || this.backwardSteps <= 0 || !takesGradient(i)) return undefined;
     return this.computation.totalBefore(i, this.backwardSteps);
@@ -304,7 +304,7 @@ class Walk {
     return [this.nodeOf(position - 1), position > record.forward.length];
   }
 
-  /** Go to a step; gives the nodes of which something else is known than before. */
+  /** Go to a step; gives the nodes whose known numbers changed. */
   moveTo(position) {
     const [from, to] = [this.position, Math.max(0, Math.min(position, this.length))];
     this.position = to;

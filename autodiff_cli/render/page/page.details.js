@@ -1,4 +1,4 @@
-// What is said in words about nodes: the panel of the one that is pointed at, and the table of all.
+// Descriptions of nodes: the panel of the selected node, and the table of all nodes.
 
 /** A new element with text, or with children. */
 function made(tag, content = "", kind = "") {
@@ -25,7 +25,7 @@ class Panel {
     announce("chosen", i);
   }
 
-  /** Say again what is known now. */
+  /** Update the panel to the current step. */
   refresh() {
     const i = this.#node;
     const node = record.nodes[i];
@@ -33,14 +33,14 @@ class Panel {
     const { computation } = this.walk;
     if (this.walk.isComputed(i)) facts.push(["value", inFull(computation.values[i])]);
     if (this.walk.isKnown(i)) facts.push(["adjoint", inFull(computation.adjoints[i])]);
-    if (!takesGradient(i)) facts.push(["adjoint", "none: no variable reaches it"]);
+    if (!takesGradient(i)) facts.push(["adjoint", "none: it depends on no variable"]);
     const list = facts.flatMap(([term, text]) => [made("dt", term), made("dd", text)]);
     const slopes = this.walk.quiz?.level.hidesSlopes ? [] : node.given.filter(({ local }) => local !== null).map(({ position, to }) => this.#slope(i, position, to));
     this.element.replaceChildren(
       made("h3", node.name ?? node.label),
       made("dl", list),
       ...(slopes.length ? [made("h4", "Local derivatives"), made("ul", slopes)] : []),
-      ...(this.walk.hasHandedOn(i) ? [made("p", `Going back: ${computation.backwardSentence(i)}`)] : []),
+      ...(this.walk.hasHandedOn(i) ? [made("p", `Backward pass: ${computation.backwardSentence(i)}`)] : []),
     );
   }
 
@@ -54,7 +54,7 @@ class Panel {
   }
 }
 
-/** The table of all nodes and of what happens at them: the drawing for those who do not see it, and for print. */
+/** The table of all nodes and their steps: an alternative to the drawing for screen readers and for print. */
 class Table {
   #rows = [];
 
@@ -64,14 +64,14 @@ class Table {
     details.addEventListener("toggle", () => this.refresh());
   }
 
-  /** Fill in what is known now, while somebody looks. */
+  /** Fill in the current numbers, if the table is open. */
   refresh() {
     if (!this.details.open) return;
     if (this.#rows.length === 0) this.#build();
     for (let i = 0; i < this.#rows.length; i++) this.draw(i);
   }
 
-  /** Fill in what is known of one node. */
+  /** Fill in the current numbers of one node. */
   draw(i) {
     if (!this.details.open || this.#rows.length === 0) return;
     const { computation } = this.walk;

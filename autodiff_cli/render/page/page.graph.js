@@ -1,27 +1,27 @@
-// The drawing: what each node and edge shows at a step, what travels along the edges, and how to look around.
+// The drawing: the texts of nodes and edges at a step, numbers that move along edges, zooming and scrolling.
 
-const MOST_TRAVELLERS = 24; // that can be followed with the eye
+const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 1.35; // scale at which a drawing opens
 const LEAST = 160; // pixels
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
-const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // what may stand in place of an adjoint
+const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** The graph in its box. `walk` says what is known at the current step. */
+/** The graph in its panel. `walk` knows the numbers at the current step. */
 class Graph {
   #nodes = new Map();
   #edgesInto = new Map();
   #standsFor = new Map();
   #lit = [];
-  #held = new Set(); // nodes that wait for what travels to them
-  #heldEdges = null; // the node of which the edges into it wait
+  #held = new Set(); // nodes that wait for a moving number
+  #heldEdges = null; // the node whose incoming edges wait
   #note = null;
   #scale = 1;
   #frame = 0;
   #width = 0;
   #isOnPaper = false;
-  isCramped = false; // whether numbers on edges no longer fit where they stand
+  isCramped = false; // whether numbers on edges no longer fit
 
   constructor(stage, walk, map) {
     this.stage = stage;
@@ -104,7 +104,7 @@ class Graph {
     return this.#nodes.get(this.#drawn(i))?.element;
   }
 
-  /** Show what is known of a node, and of the edges into it. */
+  /** Show the current numbers of a node and of the edges into it. */
   draw(i) {
     const node = this.#nodes.get(i);
     if (node) this.#drawNode(node);

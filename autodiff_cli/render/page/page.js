@@ -1,6 +1,6 @@
-// What the page shows at each step, and what its controls do.
+// The page: what it shows at each step, and its controls.
 
-const LONG = 120; // characters of what may have to scroll on a phone, so that the tab key has to reach it
+const LONG = 120; // characters that may need scrolling on a phone, and so have to be focusable
 byId("formula").textContent = record.text; // the drawing asks how much room is left
 const isLong = record.text.length > LONG || record.text.split("\n").length > 3;
 const walk = new Walk();
@@ -9,7 +9,7 @@ const panel = new Panel(byId("details"), walk);
 const table = new Table(byId("table"), walk);
 const fields = record.variables.map(field);
 
-/** Show what is known now of some nodes, and what the current step did. */
+/** Show the current numbers of some nodes and the effect of the current step. */
 function draw(nodes) {
   for (const i of nodes) {
     graph.draw(i);
@@ -31,7 +31,7 @@ function draw(nodes) {
   announce("drawn");
 }
 
-/** Everything anew, after all numbers have changed. */
+/** Redraw everything, after all numbers have changed. */
 function drawAll() {
   draw(record.nodes.keys());
   panel.refresh();
@@ -56,28 +56,28 @@ function highlight(i) {
   if (to && isLong) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
 }
 
-/** Say something in the status, with a list below if there is one. */
+/** Show a text in the status, with an optional list below it. */
 function say(first, others = []) {
   const list = made("ul", others.map((text) => made("li", text)));
   if (others.join().length > LONG) list.tabIndex = 0;
   byId("status").replaceChildren(made("p", first), ...(others.length ? [list] : []));
 }
 
-/** Let the tab key reach the explanation where it scrolls, as on a phone. */
+/** Make the explanation focusable when it scrolls, as on a phone. */
 const growing = new ResizeObserver(() => {
   const all = byId("explanation");
   tell(all, "tabindex", all.scrollHeight > all.clientHeight ? 0 : null);
 });
 for (const part of [byId("explanation"), ...byId("explanation").children]) growing.observe(part);
 
-/** Say what the current step did. */
+/** Explain the current step in the status. */
 function explain() {
   const i = walk.current;
   const { computation } = walk;
   if (walk.tangents) {
     walk.tangents.explain(i);
   } else if (i === null) {
-    say("A step forward computes a value; a step back hands on an adjoint: how fast the output changes with a node.");
+    say("A forward step computes a value. A backward step passes on an adjoint: how fast the output changes with a node.");
   } else if (walk.isBackward) {
     const title = `${record.nodes[i].label}, adjoint ${brief(computation.adjoints[i])}`;
     say(`${title}: ${computation.backwardSentence(i)}`, computation.givenSentences(i));
@@ -110,7 +110,7 @@ document.addEventListener("keydown", (event) => {
 
 new Cursor(graph.stage);
 
-// Nodes: the one that is pointed at, or has the focus, is explained; one of them is in the order of the tab key.
+// The node under the pointer or with the focus is explained. Only one node at a time is in the tab order.
 byId("stage").addEventListener("pointerover", (event) => {
   look(event.target);
   lookBehind(event.target);
@@ -150,14 +150,14 @@ function look(element) {
   if (node) panel.show(Number(node.dataset.node));
 }
 
-/** Draw what is folded now, and what is not. */
+/** Redraw after parts were folded or opened. */
 function refold() {
   byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
   graph.arrange();
   drawAll();
 }
 
-/** Draw each named part as one node (and of a large graph others), or all nodes. */
+/** Fold all named parts (and others of a large graph), or open all parts. */
 function fold(isFolded) {
   if (isFolded) graph.parts.fold();
   else graph.parts.open();
@@ -187,20 +187,20 @@ function foldHere(element) {
 
 let foundAt = 0;
 
-/** Show the nodes whose label or operation has the text that is looked for; `way` goes on to the next. */
+/** Show a node whose label or operation contains the search text; `way` is 1 for the next match. */
 function find(way) {
   const text = byId("find").value.trim().toLowerCase();
   const isHit = ({ label, op }) => `${label} ${op}`.toLowerCase().includes(text);
   const hits = text ? graph.ids.filter((i) => isHit(record.nodes[i])) : [];
   foundAt = way && hits.length ? (foundAt + way) % hits.length : 0;
   for (const i of graph.ids) graph.element(i).classList.toggle("found", i === hits[foundAt]);
-  byId("found").textContent = text ? (hits.length ? `${foundAt + 1} of ${hits.length}` : "no such node") : "";
+  byId("found").textContent = text ? (hits.length ? `${foundAt + 1} of ${hits.length}` : "no match") : "";
   if (hits.length === 0) return;
   graph.show(hits[foundAt]);
   panel.show(hits[foundAt]);
 }
 
-// Print has all numbers, and the table; afterwards the reader is where they were.
+// A printed page has all numbers and the table; afterwards the reader's position is restored.
 let before = null;
 
 function spread() {

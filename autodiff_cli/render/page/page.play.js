@@ -1,22 +1,22 @@
-// Playing the passes: how long a step takes to read, what travels, and what is said before the first and after the last.
+// Playing the passes: reading times, numbers that move along edges, and remarks before the first and after the last step.
 
 const READING = { least: 1000, each: 32, most: 4000 }; // milliseconds: for a step, for each character of its words
 const TRAVEL = { share: 0.55, most: 1400, step: 900 }; // of a step that plays, and of one that is made by hand
 
 let timer = 0;
 
-/** How many times faster than one reads at ease. */
+/** The speed relative to comfortable reading. */
 function speed() {
   return 2 ** Number(byId("speed").value);
 }
 
-/** How long it takes to read what is said now. */
+/** The time in milliseconds to read the current explanation. */
 function readingTime() {
   const said = byId("explanation").innerText.length;
   return Math.min(Math.max(READING.least, said * READING.each), READING.most) / speed();
 }
 
-/** Go to a step and tell of it. What `travels` for some milliseconds (from the time it takes to read) arrives first. */
+/** Go to a step and explain it. `travels` gives the milliseconds for which numbers move along edges, from the reading time. */
 function go(position, travels = () => 0) {
   leaveQuiz();
   graph.arrive();
@@ -32,7 +32,7 @@ function go(position, travels = () => 0) {
   else graph.arrive();
 }
 
-/** What goes along the edge of the current step between a node and its input; null for nothing. */
+/** The text that moves along an edge of the current step between a node and its input; null for none. */
 function travelling(position, input) {
   const { computation } = walk;
   if (!walk.isBackward) return compact(computation.values[input]);
@@ -42,7 +42,7 @@ function travelling(position, input) {
   return given.local === null || Array.isArray(given.amount) ? amount : `${computation.product(walk.current, given)} = ${amount}`;
 }
 
-/** Say in an aside why the way back begins with 1, and at the end what it has found. */
+/** Remark why the backward pass begins with 1, and at the end what the gradient means. */
 function remark() {
   const { computation } = walk;
   const isFirst = walk.backwardSteps === 1 || (walk.isSeeded && walk.backwardSteps === 0);
@@ -83,14 +83,14 @@ function play(button, start, end) {
   next();
 }
 
-/** The moment before the first step back: the output has its adjoint, and hands on nothing yet. */
+/** Show the state before the first backward step: only the output has an adjoint. */
 function seed() {
   walk.isSeeded = true;
   draw([record.output]);
   graph.light(record.output, true, false);
   highlight(record.output);
   panel.show(record.output);
-  say("The way back begins at the output.");
+  say("The backward pass begins at the output.");
 }
 
 function forwardPass() {

@@ -1,4 +1,4 @@
-// The quiz: something is hidden, and asked for. What that is, levels say.
+// The quiz: some numbers are hidden and asked for. A level defines which, and the questions.
 
 const TYPED = /[-+−]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+−]?inf|nan/gi;
 
@@ -12,17 +12,17 @@ class Quiz {
     this.level = level;
   }
 
-  /** The question that is asked; undefined when all are answered. */
+  /** The current question; undefined when all are answered. */
   get asked() {
     return this.level.questions[this.#found];
   }
 
   get score() {
     const first = this.#found - this.#missed.size + Number(this.#missed.has(this.asked));
-    return `${this.#found} of ${this.level.questions.length} found, ${first} at the first try`;
+    return `${this.#found} of ${this.level.questions.length} correct, ${first} at the first try`;
   }
 
-  /** The verdict on what was typed or chosen, and whether it was right. A hint has no numbers at the first try. */
+  /** Check an answer; gives the verdict, with a hint if it is wrong. The first hint has no numbers. */
   check(answer) {
     const { asked } = this;
     if (!asked.isRight(answer)) {
@@ -33,7 +33,7 @@ class Quiz {
     this.#found++;
     this.#tries = 0;
     const found = `Correct: ${asked.found()}.`;
-    return { isRight: true, verdict: this.asked === undefined ? `${found} All found: ${this.score}.` : found };
+    return { isRight: true, verdict: this.asked === undefined ? `${found} All correct: ${this.score}.` : found };
   }
 }
 
@@ -57,14 +57,14 @@ function isRounded(text, x) {
   return last < first && off <= 0.5000001 * 10 ** last;
 }
 
-/** Begin the quiz, or leave it. */
+/** Start or leave the quiz. */
 function toggleQuiz() {
   pause();
   if (walk.quiz) go(walk.position);
   else beginQuiz();
 }
 
-/** Begin a round of the level that is chosen. */
+/** Start a round of the selected level. */
 function beginQuiz() {
   leaveQuiz();
   const level = levels[byId("level").value]();
@@ -77,7 +77,7 @@ function beginQuiz() {
   ask(level.questions.length ? level.introduction : level.impossible);
 }
 
-/** Ask the next question, after something said. */
+/** Show a message and ask the next question. */
 function ask(said) {
   const { asked, score } = walk.quiz;
   byId("score").textContent = asked || walk.quiz.level.questions.length ? score : "";
@@ -111,7 +111,7 @@ function check(event) {
   const { asked } = walk.quiz;
   const chosen = byId("choices").querySelector("input:checked");
   if (asked.choices && !chosen) {
-    say("Not yet: choose one of them.");
+    say("Not yet: choose an answer.");
     return;
   }
   const { isRight, verdict } = walk.quiz.check(asked.choices ? Number(chosen.value) : byId("answer").value);

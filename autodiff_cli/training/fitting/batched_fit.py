@@ -375,6 +375,9 @@ def _is_usable_triangle(triangles: Array) -> Mask:
     return np.asarray(usable.all(axis=(1, 2)))
 
 
+# --- Statistics of a batch
+
+
 _QUANTILE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _MIN_SQUARABLE, _MAX_SQUARABLE = 1e-140, 1e140  # magnitudes whose squares neither underflow nor overflow
 _MARKER_DIGITS = 314159  # digits of placeholders, which no formula has by chance

@@ -85,6 +85,9 @@ def cross_validation_loss(objective: Objective, theta: Array, method: str, optio
     return total / weight
 
 
+# --- Nested models
+
+
 NESTING_UNKNOWN = "it is not known whether one is a special case of the other"
 
 

@@ -116,11 +116,11 @@ class _Symmetries:
         backwards = [name in objective.given_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
         self._signs = np.where(backwards, -1.0, 1.0)
         self._sinusoids = Sinusoids(self._objective)
-        self._phases = [place for place, _ in self._sinusoids.quarter_turns(theta)]
+        self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
 
     def resolve(self) -> tuple[Array, list[str]]:
         """Return the canonical point, and a sentence for each choice."""
-        flipped = dict.fromkeys(name for places in self._flip_signs() for name in places)
+        flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
         shifted = [*self._wrap_phases()]
         notes = []
         if flipped:

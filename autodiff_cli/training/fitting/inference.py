@@ -408,6 +408,9 @@ def _fit_constrained(objective: Objective, start: Array, bounds: Bounds) -> Arra
     return outcome.theta if np.isfinite(outcome.theta).all() else None
 
 
+# --- Bootstrap intervals
+
+
 @dataclass(frozen=True, slots=True)
 class BootstrapSettings:
     """Settings of the bootstrap."""
@@ -493,6 +496,9 @@ def _fit_resample(objective: Objective, start: Array) -> Array | None:
     except Diverged:
         return None
     return outcome.theta if outcome.converged else None
+
+
+# --- Requested intervals
 
 
 def check_intervals(objective: Objective, report: ReportOptions) -> None:

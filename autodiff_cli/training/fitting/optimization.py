@@ -60,10 +60,10 @@ from autodiff_cli.training.rows import ZeroedRows
 
 @dataclass(frozen=True, slots=True)
 class RestartSettings:
-    """When least-squares and smooth-loss fits start again from better values, and what counts as better."""
+    """Thresholds that decide whether a fit starts again from better starting values."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
-    poor_robust_r_squared: float = 0.95  # the same for R² by medians, which judges bad fits more favourably
+    poor_robust_r_squared: float = 0.95  # for R² by medians, which judges bad fits more favourably
     nearly_perfect_r_squared: float = 0.999999  # R² above which no other start can help, if all errors are known
     perfect_r_squared: float = 1 - 1e-12  # R² above which no other start can help at all
     clear_improvement: float = 0.99  # share of the loss that another start may leave at most to be preferred
@@ -98,9 +98,8 @@ def fit_least_squares(objective: Objective, options: MethodOptions, progress: Pr
     if may_search and (isinstance(first, Diverged) or _is_poor_least_squares(objective, first)):
         first = _refit_from(multistart, objective, options, progress, first)
     elif may_search and unset_parameters(objective):
-        first = _refit_from(
-            start_from_scales, objective, options, progress, first
-        )  # a high R² may be due to a single row
+        # Even a high R² may be due to a single row, if the scales of parameters are far from 1.
+        first = _refit_from(start_from_scales, objective, options, progress, first)
     if isinstance(first, Diverged):
         raise first
     warn_if_doubtful(objective, progress, first)
@@ -442,28 +441,28 @@ def _fit_robust(objective: Objective, theta: Array, options: MethodOptions, prog
         objective.set_scale(scale)
         epochs_left = None if options.epochs is None else options.epochs - epochs_done
         reached: list[int] = []
-        observe = _renumbered(progress.record, epochs_done, reached)
-        outcome = lbfgs_with_kinks(objective, theta, observe, epochs_left, objective.bounds, options.tolerance)
+        on_epoch = _renumbered(progress.record, epochs_done, reached)
+        outcome = lbfgs_with_kinks(objective, theta, on_epoch, epochs_left, objective.bounds, options.tolerance)
         epochs_done, theta = epochs_done + reached[-1], outcome.theta
         if not outcome.converged:
             break
     return outcome
 
 
-def _renumbered(observe: EpochCallback, offset: int, reached: list[int]) -> EpochCallback:
+def _renumbered(on_epoch: EpochCallback, offset: int, reached: list[int]) -> EpochCallback:
     """Return a callback that reports epochs with numbers continued from `offset`, and collects their own numbers."""
 
     def report(epoch: Epoch) -> None:
         reached.append(epoch.number)
         if epoch.number or not offset:
-            observe(dataclasses.replace(epoch, number=offset + epoch.number))
+            on_epoch(dataclasses.replace(epoch, number=offset + epoch.number))
 
     return report
 
 
 @dataclass(frozen=True, slots=True)
 class GradientConvergenceSettings:
-    """When a gradient method counts as converged."""
+    """Criteria for the convergence of gradient methods."""
 
     tolerance: float = 1e-6  # predicted further decrease, relative to the loss or its decrease so far
     patience_epochs: int = 10  # losses are compared over this many epochs

@@ -71,9 +71,9 @@ def _random_mask(generator: np.random.Generator, rows: int, count: int) -> NDArr
         raise OptionError(f"validation supports fewer than {_MAX_ROWS:.0e} rows, and these are {rows}")
     for start in range(0, rows, _SAMPLING_BLOCK_ROWS):
         size = min(_SAMPLING_BLOCK_ROWS, rows - start)
-        own = int(generator.hypergeometric(count, rows - start - count, size))
-        mask[start : start + size][generator.permutation(size)[:own]] = True
-        count -= own
+        block_count = int(generator.hypergeometric(count, rows - start - count, size))
+        mask[start : start + size][generator.permutation(size)[:block_count]] = True
+        count -= block_count
     return mask
 
 
@@ -317,7 +317,7 @@ class Recorder:
     """Keeps the parameters of some epochs: the first and every n-th. n doubles whenever there are more than
     `max_epochs`.
 
-    >>> recorder = Recorder(most=4)
+    >>> recorder = Recorder(max_epochs=4)
     >>> for number in range(11):
     ...     recorder.add(Epoch(number, 1 / (number + 1), np.zeros(1)))
     >>> [epoch.number for epoch in recorder.epochs]

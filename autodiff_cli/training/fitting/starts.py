@@ -126,10 +126,10 @@ class _ScaleEquations:
         """Return the scale of numbers of about 1."""
         return np.zeros(self._width)
 
-    def known_scale(self, place: int) -> Array:
+    def known_scale(self, index: int) -> Array:
         """Return the scale of a column."""
         vector = np.zeros(self._width)
-        vector[self._most + place] = 1.0
+        vector[self._most + index] = 1.0
         return vector
 
     def new_unknown(self) -> Array:
@@ -287,12 +287,12 @@ class _SinusoidArguments(NamedTuple):
 def _find_arguments(objective: Objective) -> _SinusoidArguments:
     arguments = _SinusoidArguments({}, [], [])
     model, layout = objective.model, objective.layout
-    shared, *own = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
+    shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
     for node in topological_order([shared]):
         if node.op not in (sin, cos):
             continue
-        slopes = simplify(gradient_nodes(node.inputs[0], own, model.shapes))
-        for leaf, slope in zip(own, slopes, strict=True):
+        slopes = simplify(gradient_nodes(node.inputs[0], leaf_nodes, model.shapes))
+        for leaf, slope in zip(leaf_nodes, slopes, strict=True):
             index = layout.slices[leaf.text].start
             if leaf.text in model.shapes or index in arguments.slopes or is_literal(slope, 0):
                 continue
@@ -455,10 +455,10 @@ def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, count
     """
     low, high, sizes = columns
     columns_drawn = generator.integers(len(low), size=count)
-    place = generator.uniform(low[columns_drawn], high[columns_drawn])
+    location = generator.uniform(low[columns_drawn], high[columns_drawn])
     magnitude = generator.choice(sizes, count) * 10 ** generator.triangular(-2, 0, 2, count)
     sign = generator.choice((1.0, 1.0, -1.0), count)
-    values: Array = np.where(generator.random(count) < 0.5, place, magnitude * sign)
+    values: Array = np.where(generator.random(count) < 0.5, location, magnitude * sign)
     return values
 
 
@@ -555,12 +555,12 @@ class _Multistart:
 
     def _scan_frequency(self, theta: Array, scan: FrequencyGrid) -> list[Array]:
         """Return the points with the best values of one frequency and of the phases, the best first."""
-        phases = [place for place, _ in self._sinusoids.quarter_turns(theta) if self._searched[place]]
+        phases = [index for index, _ in self._sinusoids.quarter_turns(theta) if self._searched[index]]
         # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.
         adjusted = self._linear.copy()
         adjusted[phases] = True
         points = (np.where(self._only(scan.parameter), value, theta) for value in scan.values)
-        scanned = [*self._project_linear(points, adjusted, moved=False)]
+        scanned = [*self._project_linear(points, adjusted, with_fitted=False)]
         remaining = np.array([np.inf, *map(_remaining_squares, scanned), np.inf])
         is_peak = (remaining[1:-1] <= remaining[:-2]) & (remaining[1:-1] <= remaining[2:])
         peaks = heapq.nsmallest(SETTINGS.max_peaks, itertools.compress(scanned, is_peak), key=_remaining_squares)
@@ -583,13 +583,13 @@ class _Multistart:
         return mask
 
     def _project_linear(
-        self, points: Iterable[Array], adjusted: NDArray[np.bool_], *, moved: bool = True
+        self, points: Iterable[Array], adjusted: NDArray[np.bool_], *, with_fitted: bool = True
     ) -> Iterator[tuple[Array, float]]:
         """Yield points with their remaining sums of squares, after a linear fit of the adjusted parameters.
 
         Args:
             adjusted: the mask of the parameters in which the model is linearised.
-            moved: whether the points are returned with the fitted values of these parameters.
+            with_fitted: whether the points are returned with the fitted values of these parameters.
         """
         columns = np.flatnonzero(adjusted)
         for point in points:
@@ -602,7 +602,7 @@ class _Multistart:
             scale[scale == 0] = 1.0
             step = np.linalg.lstsq(jacobian / scale, residuals, rcond=1e-10)[0] / scale
             remaining = float(np.sum(np.square(residuals - jacobian @ step)))
-            if moved:
+            if with_fitted:
                 theta[columns] -= step
             if np.isfinite(theta).all() and np.isfinite(remaining):
                 yield self._box.clip(theta), remaining

@@ -98,8 +98,8 @@ class Diverged(ArithmeticError):  # noqa: N818 - named after the event
     """
 
     def __init__(self, epoch: int, loss: float, theta: Array | None = None) -> None:
-        what = "a derivative is not finite" if math.isfinite(loss) else f"the loss is {loss}"
-        super().__init__(f"{what} {f'in epoch {epoch}' if epoch else 'at the start'}")
+        problem = "a derivative is not finite" if math.isfinite(loss) else f"the loss is {loss}"
+        super().__init__(f"{problem} {f'in epoch {epoch}' if epoch else 'at the start'}")
         self.epoch = epoch
         self.theta = theta
 
@@ -194,9 +194,9 @@ class GradientMethod:
             self.number += 1
             yield self._current_epoch(loss)
 
-    def _report(self, part: float, loss: float) -> None:
+    def _report(self, fraction: float, loss: float) -> None:
         assert self._on_progress is not None
-        self._on_progress(EpochProgress(self.number + 1, part, loss))
+        self._on_progress(EpochProgress(self.number + 1, fraction, loss))
 
     def _current_epoch(self, loss: float) -> Epoch:
         epoch = Epoch(self.number, loss, self.state.theta.copy())

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, EpochCallback, Outcome, ignore_epoch
-from autodiff_cli.training.methods.quasi_newton import ZERO_LOSS_TOLERANCE, snap_to_zero
 from autodiff_cli.training.methods.region import TrustRegion, norm
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 # Columns of J, each scaled to length 1, count as dependent if a singular value is this small beside the largest: what
 # rounding leaves of an exact 0, with room to spare.
@@ -49,7 +48,7 @@ SETTINGS = LevenbergMarquardtSettings()
 def levenberg_marquardt(
     objective: Objective,
     start: Array,
-    observe: EpochCallback,
+    on_epoch: EpochCallback,
     epochs: int | None = None,
     evaluations: int | None = None,
     bounds: Bounds | None = None,
@@ -59,7 +58,7 @@ def levenberg_marquardt(
 
     Args:
         start: the starting point, of shape (P,).
-        observe: is called with the start and with every accepted step.
+        on_epoch: is called with the start and with every accepted step.
         epochs: the maximum number of steps; None for a limit on evaluations alone.
         evaluations: the maximum number of evaluations.
         bounds: the box in which the parameters stay; it contains the start.
@@ -70,7 +69,7 @@ def levenberg_marquardt(
         Diverged: if the residuals or their derivatives at the start are not finite.
     """
     method = _LevenbergMarquardt(
-        objective, start, observe, bounds or Bounds.unbounded(len(start)), tolerance or SETTINGS.tolerance
+        objective, start, on_epoch, bounds or Bounds.unbounded(len(start)), tolerance or SETTINGS.tolerance
     )
     max_evaluations = evaluations or SETTINGS.max_evaluations + 20 * len(start)
     is_finished = method.run(max_evaluations, epochs)
@@ -113,12 +112,12 @@ class _LevenbergMarquardt:
     """
 
     def __init__(
-        self, objective: Objective, start: Array, observe: EpochCallback, bounds: Bounds, tolerance: float
+        self, objective: Objective, start: Array, on_epoch: EpochCallback, bounds: Bounds, tolerance: float
     ) -> None:
         self._objective = objective
         self._start = start
         self._tolerance = tolerance
-        self._on_epoch = observe
+        self._on_epoch = on_epoch
         self._bounds = bounds
         self.evaluations = 1
         self.epoch = -1

@@ -23,14 +23,13 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, EpochCallback, Outcome
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 
 @dataclass(frozen=True, slots=True)
 class LineSearchSettings:
     """Conditions and limits of the line search, and of losses without a minimum."""
 
-    zero_ratio: float = 1e-3  # a parameter below this share of its start counts as converging to 0
     armijo: float = 1e-4  # least share of the decrease promised by the slope (Armijo's condition)
     wolfe: float = 0.9  # greatest share of the initial slope that may be left at the end of a line (Wolfe's condition)
     max_evaluations: int = 60  # step lengths tried along one line
@@ -40,20 +39,6 @@ class LineSearchSettings:
 
 
 LINE_SEARCH = LineSearchSettings()
-
-
-ZERO_LOSS_TOLERANCE = 1e-12  # relative increase of the loss that counts as none when parameters are set to 0
-
-
-def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]] | None:
-    """Set parameters to 0 that have shrunk to a small share of their starting values, such as `a` in `a^2`.
-
-    Returns:
-        The point, and the mask of these parameters; None if there are none, or if 0 is out of bounds.
-    """
-    is_small = (theta != 0) & (np.abs(theta) < LINE_SEARCH.zero_ratio * np.abs(start))
-    point = np.where(is_small, 0.0, theta)
-    return (point, is_small) if is_small.any() and bounds.contains(point) else None
 
 
 class SmoothFunction(Protocol):
@@ -78,7 +63,7 @@ class Iterate:
     """The current point of a method, between bounds.
 
     Args:
-        observe: is called with the start and with every step.
+        on_epoch: is called with the start and with every step.
         epochs: the maximum number of steps, after which `EpochLimitReached` is raised.
         unit: the unit of the loss, if it has one: a larger decrease is measured as one unit.
 
@@ -95,7 +80,7 @@ class Iterate:
         self,
         function: SmoothFunction,
         start: Array,
-        observe: EpochCallback,
+        on_epoch: EpochCallback,
         epochs: int | None,
         bounds: Bounds,
         unit: float | None = None,
@@ -103,7 +88,7 @@ class Iterate:
         self.function = function
         self._loss_unit = unit
         self.bounds = bounds
-        self._on_epoch = observe
+        self._on_epoch = on_epoch
         self._max_steps = epochs
         self.theta = start
         self.loss, self.gradient = function.value_and_grad(start)
@@ -111,7 +96,7 @@ class Iterate:
             raise Diverged(0, self.loss)
         self.reference_loss = self.loss
         self.step_count = 0
-        observe(Epoch(0, self.loss, start.copy()))
+        on_epoch(Epoch(0, self.loss, start.copy()))
 
     @property
     def free_mask(self) -> NDArray[np.bool_]:
@@ -362,7 +347,7 @@ MAX_HESSIAN_SIZE = 500  # parameters; for more, a full Hessian takes too long
 def lbfgs(
     function: SmoothFunction,
     start: Array,
-    observe: EpochCallback,
+    on_epoch: EpochCallback,
     epochs: int | None = None,
     bounds: Bounds | None = None,
     tolerance: float | None = None,
@@ -372,7 +357,7 @@ def lbfgs(
 
     Args:
         start: the starting point, of shape (P,), between the bounds.
-        observe: is called with the start and with every step.
+        on_epoch: is called with the start and with every step.
         epochs: the maximum number of steps.
         tolerance: the predicted decrease, relative to the loss, at which to stop; by default the method stops when
             second
@@ -384,7 +369,7 @@ def lbfgs(
     """
     with ignore_float_errors():
         limit = LBFGS.max_epochs if epochs is None else epochs
-        iterate = Iterate(function, start, observe, limit, bounds or Bounds.unbounded(len(start)), unit)
+        iterate = Iterate(function, start, on_epoch, limit, bounds or Bounds.unbounded(len(start)), unit)
         return _minimize(iterate, epochs, tolerance)
 
 
@@ -417,7 +402,7 @@ def _minimize(iterate: Iterate, epochs: int | None, tolerance: float | None) -> 
 def lbfgs_with_kinks(
     objective: Objective,
     start: Array,
-    observe: EpochCallback,
+    on_epoch: EpochCallback,
     epochs: int | None = None,
     bounds: Bounds | None = None,
     tolerance: float | None = None,
@@ -425,20 +410,20 @@ def lbfgs_with_kinks(
     """Minimise an objective that may have kinks: `abs(u)` is smoothed, with ever smaller radii.
 
     Args:
-        start, observe, epochs, bounds, tolerance: see `lbfgs`.
+        start, on_epoch, epochs, bounds, tolerance: see `lbfgs`.
 
     The last radius is negligible, so the point at the end can be proved to be a minimum.
     """
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
     smooth = objective.without_kinks() if len(start) <= MAX_HESSIAN_SIZE else None
     if smooth is None:
-        return lbfgs(objective, start, observe, epochs, bounds, tolerance, unit)
+        return lbfgs(objective, start, on_epoch, epochs, bounds, tolerance, unit)
     epochs_done, theta = 0, start
     outcome = Outcome(start, False)
 
     def report(epoch: Epoch) -> None:
         if epoch.number or not epochs_done:
-            observe(Epoch(epochs_done + epoch.number, objective.value(epoch.theta), epoch.theta))
+            on_epoch(Epoch(epochs_done + epoch.number, objective.value(epoch.theta), epoch.theta))
             reached.append(epoch.number)
 
     for radius in LBFGS.smoothing_radii:
@@ -457,8 +442,8 @@ def _outcome_at(
     is_found = promised <= _negligible_decrease(iterate, tolerance) if verdict is None else is_minimum(iterate, verdict)
     if is_found:
         return Outcome(_snapped_point(iterate, start), True)
-    place = "a saddle point" if verdict is not None and not verdict.is_convex else "a slope"
-    reason = f"no minimum was found: after {iterate.step_count} iterations it is on {place} that no step leaves"
+    kind_of_point = "a saddle point" if verdict is not None and not verdict.is_convex else "a slope"
+    reason = f"no minimum was found: after {iterate.step_count} iterations it is on {kind_of_point} that no step leaves"
     return Outcome(iterate.theta, False, reason, is_stuck=True)
 
 
@@ -534,12 +519,12 @@ def _lbfgs_direction(
         if inner_product > 1e-16 * float(np.linalg.norm(step) * np.linalg.norm(change)) and square > 0:
             used.append((step, change, inner_product))
             scale = inner_product / square
-    parts = []
+    coefficients = []
     for step, change, inner_product in reversed(used):
-        part = float(step @ direction) / inner_product
-        direction = direction - part * change
-        parts.append(part)
+        coefficient = float(step @ direction) / inner_product
+        direction = direction - coefficient * change
+        coefficients.append(coefficient)
     direction = scale * direction / diagonal
-    for (step, change, inner_product), part in zip(used, reversed(parts), strict=True):
-        direction = direction + (part - float(change @ direction) / inner_product) * step
+    for (step, change, inner_product), coefficient in zip(used, reversed(coefficients), strict=True):
+        direction = direction + (coefficient - float(change @ direction) / inner_product) * step
     return np.where(free, -direction, 0.0)

@@ -83,13 +83,13 @@ class TrustRegion:
         self._predict(step, jacobian @ step, residuals)
         return step
 
-    def _predict(self, step: Array, moved: Array, residuals: Array) -> None:
+    def _predict(self, step: Array, change: Array, residuals: Array) -> None:
         """Store what the linear model predicts for a step, relative to the sum of squares."""
         size = norm(residuals) or 1.0
-        moved, residuals = moved / size, residuals / size
+        change, residuals = change / size, residuals / size
         self._step_length = norm(self._scale * step)
-        self._slope = float(moved @ residuals)
-        self.predicted_reduction = -2 * self._slope - float(moved @ moved)
+        self._slope = float(change @ residuals)
+        self.predicted_reduction = -2 * self._slope - float(change @ change)
 
     def update(self, actual: float, *, is_first: bool) -> float:
         """Grow or shrink the region according to the result of the last step.

@@ -88,7 +88,7 @@ def current_installation() -> Installation:
     return Installation(__version__, np.__version__, width)
 
 
-def run_task(part: Partition, content: bytes) -> bytes:
+def run_task(partition: Partition, content: bytes) -> bytes:
     """Run a pickled task on a partition, and return the pickled result.
 
     Args:
@@ -100,21 +100,27 @@ def run_task(part: Partition, content: bytes) -> bytes:
     threads = get_worker().state.nthreads
     remaking.set_thread_limit(threads)
     task, combine = pickle.loads(content)
-    if threads == 1 or part.rows <= MAX_BLOCK_ROWS or (isinstance(task, SumTask) and remaking.is_shared(task.kernel)):
-        result = task(part.columns, part.rows)
+    if (
+        threads == 1
+        or partition.rows <= MAX_BLOCK_ROWS
+        or (isinstance(task, SumTask) and remaking.is_shared(task.kernel))
+    ):
+        result = task(partition.columns, partition.rows)
     else:
-        result = _run_threaded(part, content, threads, combine)
+        result = _run_threaded(partition, content, threads, combine)
     return pickle.dumps(result, protocol=5)
 
 
-def _run_threaded(part: Partition, content: bytes, threads: int, combine: Callable[[Any, Any], Any]) -> Any:
+def _run_threaded(partition: Partition, content: bytes, threads: int, combine: Callable[[Any, Any], Any]) -> Any:
     """Run a task on several threads, each on pieces of the partition. The result has the same bits."""
 
     def of_piece(rows: slice) -> Any:
         task, _ = pickle.loads(content)  # the plan of a NumPy kernel is not thread-safe
-        return task({name: column[..., rows] for name, column in part.columns.items()}, rows.stop - rows.start)
+        return task({name: column[..., rows] for name, column in partition.columns.items()}, rows.stop - rows.start)
 
-    return fold(_thread_pool(threads).map(of_piece, block_slices(part.rows, piece_rows(part.rows, threads))), combine)
+    return fold(
+        _thread_pool(threads).map(of_piece, block_slices(partition.rows, piece_rows(partition.rows, threads))), combine
+    )
 
 
 @functools.cache
@@ -140,9 +146,9 @@ def combine_results(results: Sequence[bytes], combine: bytes) -> bytes:
     return pickle.dumps(fold(map(pickle.loads, results), joined), protocol=5)
 
 
-def take_rows(part: Partition, rows: slice | NDArray[np.intp]) -> ColumnArrays:
+def take_rows(partition: Partition, rows: slice | NDArray[np.intp]) -> ColumnArrays:
     """Return the columns of some rows of a partition, ready to be sent."""
-    return {name: np.ascontiguousarray(column[..., rows]) for name, column in part.columns.items()}
+    return {name: np.ascontiguousarray(column[..., rows]) for name, column in partition.columns.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +246,9 @@ def assemble_partition(
     return Partition(columns, sum(part.stop - part.start for part in rows))
 
 
-def has_rows(part: Partition) -> bool:
+def has_rows(partition: Partition) -> bool:
     """Whether a partition has rows; as a task it forces the partition to be computed."""
-    return part.rows > 0
+    return partition.rows > 0
 
 
 T = TypeVar("T")
@@ -300,13 +306,13 @@ class Cluster:
         self._worker_timeout = worker_timeout
         self.workers, self.threads = workers, threads
 
-    def scatter_partitions(self, part: Callable[[int], Partition], count: int) -> Partitions:
+    def scatter_partitions(self, make_partition: Callable[[int], Partition], count: int) -> Partitions:
         """Send partitions to workers, and again if a worker dies.
 
         Args:
-            part: creates a partition, given its number.
+            make_partition: creates a partition, given its number.
         """
-        return Partitions([self._client.scatter(part(k), hash=False) for k in range(count)], part)
+        return Partitions([self._client.scatter(make_partition(k), hash=False) for k in range(count)], make_partition)
 
     def create_partitions(
         self, function: Callable[..., Any], *arguments: Sequence[Any], common: Sequence[Any]

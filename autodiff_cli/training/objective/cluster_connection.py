@@ -164,12 +164,12 @@ def _start_local(stack: contextlib.ExitStack, count: int) -> Client:
     return client
 
 
-def _close(what: Any, seconds: float) -> None:
+def _close(resource: Any, seconds: float) -> None:
     """Close a client or a cluster. What does not close in time ends with this process."""
     from asyncio import CancelledError
 
     with contextlib.suppress(OSError, RuntimeError, CancelledError):
-        what.close(timeout=seconds)
+        resource.close(timeout=seconds)
 
 
 @contextlib.contextmanager
@@ -211,25 +211,26 @@ def _verified_cluster(client: Client, name: str) -> Cluster:
     """
     from distributed import TimeoutError as TooLate
 
-    from autodiff_cli.training.objective import cluster as on_worker
-    from autodiff_cli.training.objective.cluster import Cluster
+    from autodiff_cli.training.objective.cluster import Cluster, current_installation
 
     try:
         client.wait_for_workers(1, timeout=_FIRST_WORKER_SECONDS)
     except (TimeoutError, TooLate):
         raise OptionError(f"{name}: the scheduler has no worker; start some with `dask worker`") from None
-    here = on_worker.current_installation()
-    for worker, there in client.run(on_worker.current_installation, on_error="return").items():
-        if isinstance(there, BaseException):
-            raise OptionError(f"{name}: the worker {worker} cannot run autodiff-cli {here.program} ({there})")
-        for what, own, its in (
-            ("autodiff-cli", here.program, there.program),
-            ("NumPy", here.numpy, there.numpy),
-            ("vectors of width", here.vector_width, there.width),
+    expected = current_installation()
+    for worker, installation in client.run(current_installation, on_error="return").items():
+        if isinstance(installation, BaseException):
+            raise OptionError(
+                f"{name}: the worker {worker} cannot run autodiff-cli {expected.program} ({installation})"
+            )
+        for name_of_part, own_value, worker_value in (
+            ("autodiff-cli", expected.program, installation.program),
+            ("NumPy", expected.numpy, installation.numpy),
+            ("vectors of width", expected.vector_width, installation.vector_width),
         ):
-            if own != its:
+            if own_value != worker_value:
                 raise OptionError(
-                    f"{name}: the worker {worker} has {what} {its}, but this machine has {own}: "
+                    f"{name}: the worker {worker} has {name_of_part} {worker_value}, but this machine has {own_value}: "
                     "results would not have the same bits"
                 )
     threads = client.nthreads().values()

@@ -113,7 +113,7 @@ def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> Smooth
     """Replace the kinks that depend on parameters by smooth functions.
 
     >>> a = variable("a")
-    >>> rounded([abs_(a - 1), abs_(variable("x"))], {a}).radii
+    >>> smooth_kinks([abs_(a - 1), abs_(variable("x"))], {a}).radii
     ['radius 0']
     """
     tape = Tape(graphs, wrt=parameters)
@@ -334,12 +334,12 @@ class Kernels:
         self._hessian_kernels: dict[int, SumKernel] = {}
         self._cache: dict[str, Any] = {}
 
-    def cached(self, what: str, make: Callable[[], T]) -> T:
-        """Return what `make` computes from the graphs, cached under a name."""
-        if what not in self._cache:
-            self._cache[what] = make()
-        made: T = self._cache[what]
-        return made
+    def cached(self, name: str, build: Callable[[], T]) -> T:
+        """Return what `build` computes from the graphs, cached under a name."""
+        if name not in self._cache:
+            self._cache[name] = build()
+        result: T = self._cache[name]
+        return result
 
     @cached_property
     def without_kinks(self) -> Kernels | None:

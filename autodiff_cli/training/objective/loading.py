@@ -122,7 +122,7 @@ def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
 def indicator_columns(matches: Mapping[str, TextMatch], labels: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
     """Return the columns of 1 and 0 that indicate a level, by the names of their leaves.
 
-    >>> indicator_columns({"m": Match("group", "b")}, {"group": np.array(["b", "a"])})
+    >>> indicator_columns({"m": TextMatch("group", "b")}, {"group": np.array(["b", "a"])})
     {'m': array([1., 0.])}
     """
     coded = {column: factorize(values.ravel()) for column, values in labels.items()}

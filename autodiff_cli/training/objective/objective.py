@@ -179,12 +179,12 @@ class ModelOverRows:
             reduce: is called with these values, which it may modify but not keep, and with the columns of the block:
                 those that the kernel reads, and the weights. It can be pickled, as can `combine`.
 
-        >>> from autodiff_cli.backends.selection import backend
+        >>> from autodiff_cli.backends.selection import make_backend
         >>> from autodiff_cli.backends.protocol import RowGraphs
         >>> from autodiff_cli import Objective
         >>> objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
         >>> graphs = RowGraphs([objective.model.program.output], {"x"})
-        >>> objective.fold_rows(backend().rows(graphs), [3], lambda values, _: values.max(), max)
+        >>> objective.fold_rows(make_backend().row_kernel(graphs), [3], lambda values, _: values.max(), max)
         np.float64(6.0)
         """
         more = frozenset({WEIGHT} if self.is_weighted else ())
@@ -250,9 +250,9 @@ class UndefinedValue:
     is_from_target: bool
 
     def __str__(self) -> str:
-        what = f"`{self.text}`" if self.text else "a part of the formula"
+        subject = f"`{self.text}`" if self.text else "a part of the formula"
         rows = f"{self.row}{f' and {self.other_rows} more' if self.other_rows else ''}"
-        return f"{what} is {self.value} in {rows}{f', where {self.parameters}' if self.parameters else ''}"
+        return f"{subject} is {self.value} in {rows}{f', where {self.parameters}' if self.parameters else ''}"
 
     @property
     def advice(self) -> str:
@@ -531,7 +531,7 @@ class Objective(ModelOverRows):
         >>> from autodiff_cli.training.options import OPTIMIZERS
         >>> objective = Objective("y ~ a", {"y": [1, 1, 1, 1]}, start={"a": 0})
         >>> state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
-        >>> objective.epochs(OPTIMIZERS["sgd"])(state, 0.25, 2, np.random.default_rng(0))  # losses of 1 and of 1/4
+        >>> objective.epoch_runner(OPTIMIZERS["sgd"])(state, 0.25, 2, np.random.default_rng(0))  # losses 1, 1/4
         0.625
         >>> state.theta, state.step_count
         (array([0.75]), 2)
@@ -573,9 +573,8 @@ class Objective(ModelOverRows):
         1.004987562112089
         """
         sizes = self.sum_rows(self.kernels.kink_sizes, theta) / self.rows
-        parameter_kinks = (
-            self.kernels.parameter_kinks
-        )  # a penalty treats all parameters alike, so they share one radius
+        parameter_kinks = self.kernels.parameter_kinks
+        # A penalty treats all parameters alike, so they share one radius.
         sizes[parameter_kinks] = sizes[parameter_kinks].max(initial=0.0) or 1.0
         smooth = copy.copy(self)
         smooth.settings = {

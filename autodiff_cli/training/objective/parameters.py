@@ -154,9 +154,10 @@ def _initial_array(generator: np.random.Generator, shape: Shape, layer: LayerPar
     return generator.uniform(-limit, limit, shape)
 
 
-_LEVEL_NAME = re.compile(
-    r"(?<![\w`])[^\W\d]\w*\[[^\]`]+\]"
-)  # a[north]; bounds contain no arrays, so brackets are levels
+_ZERO_RATIO = 1e-3  # a parameter below this share of its starting value counts as converging to 0
+ZERO_LOSS_TOLERANCE = 1e-12  # relative increase of the loss that counts as none when parameters are set to 0
+
+_LEVEL_NAME = re.compile(r"(?<![\w`])[^\W\d]\w*\[[^\]`]+\]")  # a[north]; bounds contain no arrays
 _SYNTAX = "write bounds as NAME=LOW:HIGH, such as a=0:1 or a=0:, or as a condition, such as 0 < a < 1"
 _LESS_OPS, _GREATER_OPS = ("lt", "le"), ("gt", "ge")
 
@@ -228,15 +229,26 @@ class Bounds:
         is_blocked: NDArray[np.bool_] = ((theta <= self.low) & (slopes > 0)) | ((theta >= self.high) & (slopes < 0))
         return ~is_blocked
 
-    def with_fixed(self, place: int, value: float) -> Bounds:
+    def with_fixed(self, index: int, value: float) -> Bounds:
         """Return the bounds with one number fixed at a value.
 
         >>> Bounds.unbounded(2).with_fixed(1, 3.0).clip(np.zeros(2))
         array([0., 3.])
         """
         low, high = self.low.copy(), self.high.copy()
-        low[place] = high[place] = value
+        low[index] = high[index] = value
         return Bounds(low, high)
+
+
+def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]] | None:
+    """Set parameters to 0 that have shrunk to a small share of their starting values, such as `a` in `a^2`.
+
+    Returns:
+        The point, and the mask of these parameters; None if there are none, or if 0 is out of bounds.
+    """
+    is_small = (theta != 0) & (np.abs(theta) < _ZERO_RATIO * np.abs(start))
+    point = np.where(is_small, 0.0, theta)
+    return (point, is_small) if is_small.any() and bounds.contains(point) else None
 
 
 def parse_bounds(texts: Iterable[str]) -> dict[str, BoundPair]:

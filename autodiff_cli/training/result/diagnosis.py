@@ -247,6 +247,9 @@ def _gradient_problems(gradients: Sequence[LayerGradients]) -> Iterator[Problem]
                 yield Problem("vanishing", layer, size, last, when)
 
 
+# --- Failed fits
+
+
 @dataclass(frozen=True, slots=True)
 class FailureLimits:
     """Limits for the explanation of a fit that failed."""

@@ -448,6 +448,9 @@ def _first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
     return next((np.shape(values) for values in named_columns(data).values()), ())
 
 
+# --- Model files
+
+
 class ModelFileError(DataError):
     """A file that is not a model file or cannot be read. The message says where the problem is.
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import gammaincc
-from autodiff_cli.numbers.special_functions import erfinv
 from autodiff_cli.ops.special import lgamma
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
@@ -371,6 +371,9 @@ def has_systematic_residuals(
         return any(von_neumann_score(component[order]) > threshold for component in residuals)
 
 
+# --- Accuracy
+
+
 def classification_accuracy(objective: Objective, theta: Array) -> float | None:
     """Return the share of rows whose class is predicted correctly; for probabilities, those on the correct side of 1/2.
     Returns None if the model does not predict classes.
@@ -395,6 +398,9 @@ def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
     target, prediction = values[:, columns[WEIGHT] > 0] if WEIGHT in columns else values
     invalid = np.count_nonzero((target != 0) & (target != 1))
     return np.array([invalid, np.count_nonzero((prediction > 0.5) == (target > 0.5)), len(target)])
+
+
+# --- Goodness of fit
 
 
 @dataclass(frozen=True, slots=True)

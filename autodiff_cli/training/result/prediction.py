@@ -245,6 +245,9 @@ def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
     return ""
 
 
+# --- Predictions as columns
+
+
 class PredictionRequest(NamedTuple):
     """The columns to predict besides the prediction itself.
 
@@ -376,10 +379,20 @@ class StreamedPredictions:
             yield prediction_columns(self._fit, {**data, **labels_of_rows}, self._request)
 
 
-MAX_PLOTTED_ROWS = 2000  # rows: a random sample stands for more
-_CURVE_POINTS = 241  # points: the curve looks smooth at the width of a page
-_LOG_SCALE_RATIO = 100  # a log axis needs a predictor whose maximum is at least 100 times its minimum,
-_LOG_SCALE_SHARE = 0.1  # and half of the rows in the first tenth of its range
+# --- Data of plots
+
+
+@dataclass(frozen=True, slots=True)
+class PlotSettings:
+    """How much of a fit is plotted, and when the predictor has a logarithmic axis."""
+
+    max_rows: int = 2000  # rows: a random sample stands for more
+    curve_points: int = 241  # points of a curve, so that it looks smooth at the width of a page
+    log_ratio: int = 100  # ratio of maximum to minimum from which on an axis may be logarithmic
+    log_share: float = 0.1  # share of the range that has half of the rows if the axis is logarithmic
+
+
+PLOT = PlotSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,8 +447,8 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, seed
     if not objective.has_residuals:
         return FitPlot(None)
     sample = np.arange(objective.rows)
-    if len(sample) > MAX_PLOTTED_ROWS:
-        sample = np.sort(np.random.default_rng(seed).choice(objective.rows, MAX_PLOTTED_ROWS, replace=False))
+    if len(sample) > PLOT.max_rows:
+        sample = np.sort(np.random.default_rng(seed).choice(objective.rows, PLOT.max_rows, replace=False))
     part = objective.select_rows(sample)
     with ignore_float_errors():
         values = part.evaluate_rows(part.kernels.target_and_prediction, theta)
@@ -455,11 +468,9 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, seed
         )
     x = part.table.columns[names[0]]
     is_log_scale = (
-        first > 0
-        and last / first >= _LOG_SCALE_RATIO
-        and float(np.median(x)) < first + _LOG_SCALE_SHARE * (last - first)
+        first > 0 and last / first >= PLOT.log_ratio and float(np.median(x)) < first + PLOT.log_share * (last - first)
     )
-    curve_x = (np.geomspace if is_log_scale else np.linspace)(first, last, _CURVE_POINTS)
+    curve_x = (np.geomspace if is_log_scale else np.linspace)(first, last, PLOT.curve_points)
     curve_y, low, high = _prediction_curve(fit, names[0], curve_x)
     return FitPlot(
         PlottedRows(

@@ -181,6 +181,9 @@ def correlations(covariance: Array) -> Array:
     return matrix
 
 
+# --- Softmax: directions that change no prediction
+
+
 def softmax_null_space(objective: Objective, theta: Array) -> Array | None:
     """Return an orthonormal basis, of shape (P, directions), of the directions that change no softmax of linear scores.
 
@@ -212,6 +215,9 @@ def _is_flat(curvature: Array, direction: Array) -> bool:
             change <= COVARIANCE.flat_curvature * np.sqrt(np.abs(np.diag(curvature)) * np.abs(np.diag(curvature)).max())
         ).all()
     )
+
+
+# --- Separated classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +308,9 @@ def _count_certain_rows(objective: Objective, theta: Array) -> int:
 def _count_certain(loss: Array, _: ColumnArrays) -> int:
     """Return the number of losses of certain predictions in a block."""
     return int((loss < SEPARATION.certain_row_loss).sum())
+
+
+# --- Statistics of a fit
 
 
 MAX_COVARIANCE_SIZE = 500  # free numbers; a covariance matrix of more is slow and nobody reads it

@@ -1,4 +1,4 @@
-"""The machine code is what was asked for: vectors of the full width, fused, nothing called that need not be."""
+"""Machine code has full-width vectors, fused operations and no unnecessary calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.backends.llvm import machine_code as target
+from autodiff_cli.backends.llvm import machine_code
 from autodiff_cli.backends.llvm.codegen import kernel_module
 from autodiff_cli.backends.llvm.layout import lay_out, loop_nests
 from autodiff_cli.backends.llvm.machine_code import Processor, assembly, host_processor
@@ -61,7 +61,7 @@ def test_products_and_sums_are_fused() -> None:
 
 
 @X86
-@pytest.mark.skipif(not target._has_vector_library(), reason="needs glibc's library of vectors")
+@pytest.mark.skipif(not machine_code._has_vector_library(), reason="needs glibc's library of vectors")
 def test_what_several_formulas_have_in_common_is_called_once() -> None:
     """For four vectors side by side, and for those that are left."""
 

@@ -139,7 +139,7 @@ def test_values_are_written_to_what_has_room_for_them() -> None:
     kernel = LlvmBackend(1).row_kernel(RowGraphs([read("x").output], {"x"}))
     for out in (np.empty((2, 5)), np.empty((1, 5), "f4"), np.empty((5, 1)).T[:, ::2], np.empty((1, 9))[:, ::2]):
         rows = 5 if out.shape[-1] == 5 else out.shape[-1]
-        with pytest.raises(ValueError, match="values are written to an array of 1x"):
+        with pytest.raises(ValueError, match="`out` must be an array of 1x"):
             kernel.write(kernel.prepare({}), {"x": np.ones(rows)}, out)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from autodiff_cli.backends.llvm import vectors as division
+from autodiff_cli.backends.llvm import vectors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.llvm.vectors import LaneType, VectorCode
 from autodiff_cli.language.program import read
@@ -81,21 +81,21 @@ def test_where_a_divisor_cannot_get_to_the_ends(text: str, is_moderate: bool) ->
     from autodiff_cli.graph.tape import topological_order
 
     code = VectorCode()
-    made = {}
+    vector_of = {}
     for node in topological_order([read(text).output]):
         if node.op is not None:
-            made[node] = apply_to_vectors(node.op, *[made[each] for each in node.inputs])
+            vector_of[node] = apply_to_vectors(node.op, *[vector_of[each] for each in node.inputs])
         elif node.is_constant:
-            made[node] = code.as_vector(float(node.text))
+            vector_of[node] = code.as_vector(float(node.text))
         else:
-            made[node] = code.make("load", LaneType.FLOAT, detail=node.text, is_varying=True)
-        assert made[node] is not None
-    d = made[node]
+            vector_of[node] = code.make("load", LaneType.FLOAT, detail=node.text, is_varying=True)
+        assert vector_of[node] is not None
+    d = vector_of[node]
     assert d is not None
     first, second = (code.make("load", LaneType.FLOAT, detail=name, is_varying=True) / d for name in "ab")
-    found = division.share_divisors([first, second], may_watch=True)
+    found = vectors.share_divisors([first, second], may_watch=True)
     assert [root.op for root in found.roots] == ["fmul", "fmul"]
     assert [each.op for each in found.watched] == ([] if is_moderate else [d.op])
-    cautious = division.share_divisors([first, second], may_watch=False)
+    cautious = vectors.share_divisors([first, second], may_watch=False)
     assert cautious.roots[0].op == ("fmul" if is_moderate else "fdiv")
     assert not cautious.watched

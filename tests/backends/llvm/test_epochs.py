@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import time
 from itertools import pairwise
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.backends import gradient_descent as descent
+from autodiff_cli.backends import gradient_descent
 from autodiff_cli.backends.gradient_descent import epoch_orders
-from autodiff_cli.backends.llvm import backend as compiled
+from autodiff_cli.backends.llvm import backend as llvm_backend
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import Backend, GradientDescent, OptimizerState
@@ -36,18 +37,22 @@ def data(rows: int, kind: Any = np.float64) -> dict[str, Any]:
     return {**{name: column.astype(kind) for name, column in columns.items()}, "w": weights}
 
 
+def change_settings(monkeypatch: pytest.MonkeyPatch, **settings: float) -> None:
+    monkeypatch.setattr(llvm_backend, "EPOCHS", dataclasses.replace(llvm_backend.EPOCHS, **settings))
+
+
 def descent_of(objective: Objective, method: str, longest: float | None = None) -> GradientDescent:
     """What an objective hands a backend."""
-    taken: list[GradientDescent] = []
+    descents: list[GradientDescent] = []
 
     class Taking(NumpyBackend):
         def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> Any:
-            taken.append(descent)
+            descents.append(descent)
             return super().epoch_kernel(descent, recompute_every=recompute_every)
 
     objective.kernels._epoch_backend = Taking()
     objective.epoch_runner(OPTIMIZERS[method], longest)
-    return taken[0]
+    return descents[0]
 
 
 def run(
@@ -245,19 +250,19 @@ def test_ctrl_c_is_heard_within_an_epoch() -> None:
 def test_a_long_epoch_says_how_far_it_is_and_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = Objective(MODEL, scaled(data(3001)))
     change_settings(monkeypatch, call_seconds=0.0, gather_bytes=4000)
-    monkeypatch.setattr(descent, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(gradient_descent, "_PROGRESS_SECONDS", 0.0)
     for backend in (LlvmBackend(1), NumpyBackend()):
         kernel = backend.epoch_kernel(descent_of(objective, "sgd"))
-        told: list[tuple[float, float]] = []
+        reports: list[tuple[float, float]] = []
 
-        def tell(part: float, loss: float, told: list[tuple[float, float]] = told) -> None:
-            told.append((part, loss))
-            if len(told) == 5:
+        def report(part: float, loss: float, reports: list[tuple[float, float]] = reports) -> None:
+            reports.append((part, loss))
+            if len(reports) == 5:
                 raise KeyboardInterrupt
 
         state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
         with pytest.raises(KeyboardInterrupt):
-            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, on_progress=tell)
-        assert all(before[0] < after[0] < 1 and np.isfinite(after[1]) for before, after in pairwise(told))
-        assert state.step_count == round(told[-1][0] * 3001 / 10)
+            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, on_progress=report)
+        assert all(before[0] < after[0] < 1 and np.isfinite(after[1]) for before, after in pairwise(reports))
+        assert state.step_count == round(reports[-1][0] * 3001 / 10)
         assert (state.theta != objective.start).all()

@@ -97,9 +97,9 @@ def test_sine_and_cosine_keep_their_digits_next_to_their_zeros(width: int) -> No
 
 
 def test_a_library_without_vectors_gives_the_same_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autodiff_cli.backends.llvm import machine_code as target
+    from autodiff_cli.backends.llvm import machine_code
 
-    monkeypatch.setattr(target, "_has_vector_library", lambda: False)
+    monkeypatch.setattr(machine_code, "_has_vector_library", lambda: False)
     x = np.linspace(0.1, 0.9, 11)
     names = ("sin", "exp", "log1p", "erf", "cbrt", "asinh", "tanh", "expm1", "atan", "pow", "hypot", "atan2")
     x_node, other = variable("x"), constant("1.7")

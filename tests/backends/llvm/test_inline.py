@@ -1,4 +1,4 @@
-"""Functions that are written out have their digits, and where that does not hold the library is asked."""
+"""Inlined functions are accurate, and outside of their range the library is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine code that is kept: nothing but what this user stored is ever run, and what cannot be used is made again."""
+"""Cached machine code: only code that this user stored is run, and unusable entries are compiled again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autodiff_cli.backends.llvm import machine_code as compiling
+from autodiff_cli.backends.llvm import machine_code
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.language.program import read
@@ -28,13 +28,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that have been compiled, not loaded."""
     texts: list[str] = []
-    parsed = compiling.parse_assembly
+    parsed = machine_code.parse_assembly
 
     def recorded(text: str) -> object:
         texts.append(text)
         return parsed(text)
 
-    monkeypatch.setattr(compiling, "parse_assembly", recorded)
+    monkeypatch.setattr(machine_code, "parse_assembly", recorded)
     return texts
 
 

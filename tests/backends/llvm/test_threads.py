@@ -141,16 +141,16 @@ def test_where_no_thread_can_be_started_one_does_all(monkeypatch: pytest.MonkeyP
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
-def _shared(crew: ThreadPool, works: list[Callable[[], object]], patience: int = 0) -> None:
+def _shared(pool: ThreadPool, works: list[Callable[[], object]], patience: int = 0) -> None:
     functions = [_RUN(lambda _job, _memory, work=work: work()) for work in works]
     fields = [[ctypes.cast(each, ctypes.c_void_p).value, 0, 0, patience, 0, 0, 0] for each in functions]
     tasks = (ctypes.c_uint64 * (len(TASK_FIELDS) * len(works)))(*[field for task in fields for field in task])
-    crew.run_tasks(ctypes.addressof(tasks), len(works), patience)
+    pool.run_tasks(ctypes.addressof(tasks), len(works), patience)
 
 
 @pytest.mark.parametrize("seconds", [0, 1e-4])
 def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> None:
-    crew, under_way, done = ThreadPool(), [], []
+    pool, under_way, done = ThreadPool(), [], []
 
     def work() -> None:
         under_way.append(threading.get_ident())
@@ -158,7 +158,7 @@ def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> No
         done.append(under_way[-1])
 
     for _ in range(50):
-        _shared(crew, [work, work, work], crew.spins_for(seconds))
+        _shared(pool, [work, work, work], pool.spins_for(seconds))
         assert len(done) == len(under_way)
         if len({*under_way}) == 3:
             return
@@ -166,18 +166,18 @@ def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> No
 
 
 def test_what_no_helper_has_begun_is_taken_back() -> None:
-    crew, begun, held, done = ThreadPool(), threading.Event(), threading.Event(), []
+    pool, started, release, done = ThreadPool(), threading.Event(), threading.Event(), []
 
     def holds() -> None:
-        begun.set()
-        held.wait(10)
+        started.set()
+        release.wait(10)
 
-    first = threading.Thread(target=_shared, args=(crew, [lambda: begun.wait(10), holds]))
+    first = threading.Thread(target=_shared, args=(pool, [lambda: started.wait(10), holds]))
     first.start()
-    assert begun.wait(10)  # from now on the only helper is busy
-    _shared(crew, [lambda: done.append("caller"), lambda: done.append("helper")])
+    assert started.wait(10)  # from now on the only helper is busy
+    _shared(pool, [lambda: done.append("caller"), lambda: done.append("helper")])
     assert done == ["caller"]
-    held.set()
+    release.set()
     first.join()
 
 
@@ -185,9 +185,9 @@ def test_helpers_who_come_in_vain_are_seldom_called(monkeypatch: pytest.MonkeyPa
     """As on a machine that is busy with something else."""
     shared, real = [], ThreadPool.run_tasks
 
-    def late(crew: ThreadPool, tasks: int, count: int, patience: int) -> None:
+    def late(pool: ThreadPool, tasks: int, count: int, patience: int) -> None:
         shared.append(count)
-        real(crew, tasks, 1, patience)
+        real(pool, tasks, 1, patience)
         time.sleep(0.01)
 
     change_scheduling(monkeypatch, solo_seconds=0.0, solo_seconds_if_awake=0.0)
@@ -227,10 +227,10 @@ tasks = (ctypes.c_uint64 * (2 * len(TASK_FIELDS)))(*2 * [address, 0, 0, spins, 0
 thread_pool().run_tasks(ctypes.addressof(tasks), 2, spins)
 {ends}
 """
-    begun = time.monotonic()
+    started = time.monotonic()
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
     assert (found.returncode, found.stderr) == (-15 if "kill" in ends else 0, "")
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autodiff_cli.backends import selection as health
+from autodiff_cli.backends import selection
 from tests.support import run_cli
 
 
@@ -19,7 +19,7 @@ def test_it_says_what_computes_here() -> None:
 
 
 def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "has_compiler", lambda: False)
+    monkeypatch.setattr(selection, "has_compiler", lambda: False)
     assert "numpy: llvmlite is not installed" in run_cli("doctor")
 
 

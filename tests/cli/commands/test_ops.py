@@ -87,7 +87,7 @@ def test_names_symbols_and_aliases(name: str, call: str) -> None:
 
 def test_a_name_with_two_meanings_shows_both() -> None:
     assert [o["call"] for o in run_cli("ops max --json").json["operations"]] == ["max(x, y)", "max(x)"]
-    assert "adjoint of x increases by: t1 = x == max(x); where(" in run_cli("ops max")
+    assert "adjoint of x grows by: t1 = x == max(x); where(" in run_cli("ops max")
 
 
 def test_json_has_what_the_record_has() -> None:

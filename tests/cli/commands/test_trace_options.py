@@ -216,7 +216,7 @@ def test_finding_nothing_suggests_what_is_there() -> None:
     assert (output.status, output) == (2, "")
     assert "--find sinn: no label in the drawing contains `sinn`; did you mean `sin`?" in output.stderr
     output = run_cli(["trace", "x + 0*2", "--x", "1", "--format", "dot", "--only", "x", "--find", "cos"])
-    assert "no part of the formula has `cos` in it" in output.stderr
+    assert "no label in the drawing contains `cos`" in output.stderr
 
 
 @pytest.mark.parametrize("name", ["graph.png", "graph.PDF"])
@@ -250,7 +250,7 @@ FIRST_TRIES = [
     ("trace x*y --x 1,2,3 --y 1", "goes in square brackets", "[1, 2, 3]"),
     ("trace x*y --x 1 --z 2", "no variable `z`, only `x`, `y`", None),
     ("trace x*y 2 3", "to set a variable, use `--x 2`", None),
-    ("trace [x,y] --x 1 --y 2", "`sum(…)` of an array, or one of its elements", None),
+    ("trace [x,y] --x 1 --y 2", "take the `sum(…)` of the array or one of its elements", None),
 ]
 
 

@@ -118,7 +118,7 @@ def test_a_row_needs_data_and_a_model_needs_its_columns(decay: str, tmp_path: Pa
     expect_refusal(run_cli(f"trace {tmp_path}/none.json {decay} --row 3"), "no such file")
     model = tmp_path / "line.json"
     ad.fit("y ~ a*t", {"t": [1, 2, 3], "y": [1, 2, 3]}).save(model)
-    expect_refusal(run_cli(f"trace {model} {decay} --row 3"), "there is no column `t` (x, y, unit)")
+    expect_refusal(run_cli(f"trace {model} {decay} --row 3"), "there is no column `t`; the columns are x, y, unit")
 
 
 def test_parameters_with_a_value_for_each_level(tmp_path: Path) -> None:

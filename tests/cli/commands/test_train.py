@@ -84,7 +84,7 @@ def test_the_table_of_epochs(csv: str) -> None:
 def test_with_json_progress_is_on_standard_error(csv: str) -> None:
     output = run_cli(["train", "y ~ a + b*x", csv, "--json"])
     assert json.loads(output)
-    assert "epoch" in output.stderr
+    assert "iteration" in output.stderr
     assert "loss" in output.stderr
 
 
@@ -169,7 +169,7 @@ def test_ctrl_c_prints_and_saves_the_best_parameters(csv: str, tmp_path: Path, m
         if len(self.history) == 8:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Progress, "history_record", interrupted)
+    monkeypatch.setattr(Progress, "record", interrupted)
     line = ["train", "y ~ a + b*x", csv, "--optimizer", "adam"]
     output = run_cli([*line, "--json"])
     assert output.status == 130
@@ -188,8 +188,8 @@ def test_ctrl_c_prints_and_saves_the_best_parameters(csv: str, tmp_path: Path, m
         ("x,y\n1,2\n1\n", "line 3: 1 cell, but the header has 2"),
         ("x,y\n1,2\n1,two\n", 'line 3, column `y`: "two" is not a number'),
         (b"x,\xe9\n1,2\n", "not UTF-8"),
-        ("x,y\n1,2\n3,\n", "line 3, column `y`: empty\n--drop-missing"),
-        ("x,y\n1,2\n3,nan\n", "line 3, column `y`: nan\n--drop-missing"),
+        ("x,y\n1,2\n3,\n", "line 3, column `y`: empty\nuse --drop-missing"),
+        ("x,y\n1,2\n3,nan\n", "line 3, column `y`: nan\nuse --drop-missing"),
         ("x,why\n1,2\n", "`y`, left of `~`, is not a column of the data (x, why)"),
     ],
 )
@@ -226,7 +226,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*x' DATA --batch-size 2 --optimizer lm", "lm uses all rows at every step"),
         ("'y ~ a*x' DATA --weights w", "no column `w`"),
         ("'y ~ a*x' DATA --weights s --sigma s", "give one of them"),
-        ("'y ~ a*x' DATA --absolute-sigma", "not sigma"),
+        ("'y ~ a*x' DATA --absolute-sigma", "absolute_sigma needs sigma"),
         ("'y ~ a*x' DATA --fix a", "every parameter is fixed"),
         ("'y ~ a*x' DATA --fix a=1 --fix a=2", "--fix a is given twice"),
         ("'y ~ a*x' DATA --fix a=1 --a 2", "`a` is given two values"),
@@ -283,7 +283,7 @@ def test_groups_are_a_table_csv_and_documents(tmp_path: Path) -> None:
     assert float(second_line[4]) == pytest.approx(-1)
     assert "group" in run_cli([*line, "--save", "m.json"]).stderr
     expect_refusal(run_cli([*line[:-1], "sit"]), "did you mean `site`")
-    expect_refusal(run_cli([*line[:-2], "-o", "x.csv"]), "-o is for --by")
+    expect_refusal(run_cli([*line[:-2], "-o", "x.csv"]), "-o needs --by")
 
 
 def test_groups_that_fail_are_said_and_the_others_stand(tmp_path: Path) -> None:

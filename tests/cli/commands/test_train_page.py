@@ -16,7 +16,7 @@ def test_the_page_is_one_file_and_the_report_stays_what_it_is(tmp_path: Path) ->
     plain = run_cli(f'train "y ~ a*sin(b*x)" {SINE} --json')
     output = run_cli(f'train "y ~ a*sin(b*x)" {SINE} --json --page {page}')
     assert output == plain
-    assert f"{page} shows the fit learning" in output.stderr
+    assert f"page of the fit written to {page}" in output.stderr
     text = page.read_text(encoding="utf-8")
     assert "default-src 'none'" in text
     assert len(text) < 3_000_000
@@ -46,4 +46,4 @@ def test_a_page_that_cannot_be_written_is_said_before_the_fit() -> None:
 
 def test_a_model_of_too_many_parameters_is_refused() -> None:
     output = run_cli(f'train "y ~ mlp(x, [300, 300], tanh)" {SINE} --page page.html')
-    expect_refusal(output, "more than 20000")
+    expect_refusal(output, "at most 20000 are supported")

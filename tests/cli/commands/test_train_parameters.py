@@ -74,7 +74,7 @@ def test_derived_quantities_are_in_the_text_and_in_json() -> None:
     [
         (["--derive", "q=a", "--derive", "q=b"], "--derive q is given twice"),
         (["--derive", "q=bb"], "the model has no parameter `bb`"),
-        (["--derive", "q=x"], "`x` is a column of the data"),
+        (["--derive", "q=x"], "`x` is a column, but a derived quantity"),
         (["--derive", "q="], "derive takes NAME=EXPR"),
     ],
 )

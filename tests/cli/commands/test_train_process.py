@@ -28,7 +28,7 @@ def test_ctrl_c_ends_with_the_best_parameters_and_status_130() -> None:
             process.send_signal(signal.SIGINT)
             rest, said = process.stdout.read(), process.stderr.read()
         assert process.returncode == 130
-        assert "interrupted; these are the best parameters so far" in said
+        assert "interrupted; the report has the best parameters so far" in said
         assert "Traceback" not in said
         if more:
             assert json.loads(rest)["converged"] is False

@@ -72,7 +72,7 @@ def test_values_that_make_no_sense_are_refused(values: str, message: str) -> Non
 
 
 def test_too_large_a_graph_is_refused() -> None:
-    assert "up to 3000 nodes" in asked("trace", formula="+".join(["x"] * 4000))["error"]
+    assert "at most 3000 nodes" in asked("trace", formula="+".join(["x"] * 4000))["error"]
 
 
 def test_markup_in_what_is_typed_is_text() -> None:

@@ -1,4 +1,4 @@
-"""Shares of files, put together, are the files."""
+"""The shares of files together are the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks that are read while those before are in use."""
+"""Prefetching: chunks are read while earlier ones are in use."""
 
 from __future__ import annotations
 

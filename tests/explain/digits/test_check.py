@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from autodiff_cli.autodiff import arbitrary_precision as digits
+from autodiff_cli.autodiff import arbitrary_precision
 from autodiff_cli.explain.gradient_check import GradientCheck, Verdict, check_gradient
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node, variable
@@ -52,8 +52,8 @@ def test_derivatives_agree(text: str, point: dict[str, str], orders: dict[str, f
 
 def test_a_remainder_that_is_nothing_takes_few_digits_and_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    precision = digits.precision
-    monkeypatch.setattr(digits, "precision", lambda bits, **how: asked.append(bits) or precision(bits, **how))
+    precision = arbitrary_precision.precision
+    monkeypatch.setattr(arbitrary_precision, "precision", lambda bits, **how: asked.append(bits) or precision(bits, **how))
     assert checked("y*gamma(z)", y="1.14", z="0.187").agrees
     assert max(asked) < 700 * math.log2(10)
     assert len(asked) < 30

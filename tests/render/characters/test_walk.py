@@ -138,7 +138,7 @@ def test_why_the_way_back_begins_with_1_and_what_it_has_found_is_said() -> None:
     walk = StepView(at("x*y + sin(x)", x=2, y=3), None, "utf-8")
     shown = ["\n".join(screen(walk, ViewState(k))) for k in range(len(walk.steps))]
     assert [k for k, text in enumerate(shown) if "The output's adjoint is 1." in text] == [4]
-    assert "d/dx = 2.58385: move x by a little h, and the output moves by about 2.58385 × h" in shown[-1]
+    assert "d/dx = 2.58385: if x changes by a small h, the output changes by about 2.58385 × h" in shown[-1]
     walk = StepView(at("abs(x)", x=0), None, "utf-8")
     assert "d/dx = 0. At a kink, or where it is not finite," in "\n".join(screen(walk, ViewState(3)))
 

@@ -92,10 +92,10 @@ def test_every_problem_comes_with_what_to_do() -> None:
     text = diagnosis(sick)
     assert "3 of 8 units are dead" in text
     assert "8 of 8 units are saturated" in text
-    assert "at the start the gradient is only 1e-09, in the last layer 1" in text
-    assert "at the end the gradient is 1e+09, in the last layer 1" in text
+    assert "at the start the gradient is only 1e-09, but 1 in the last layer" in text
+    assert "at the end the gradient is 1e+09, but 1 in the last layer" in text
     for name in ("dead units", "saturated units", "vanishing gradients", "exploding gradients"):
-        assert text.count(f"against {name}: ") == 1
+        assert text.count(f"to avoid {name}, try: ") == 1
     kinds = [problem["kind"] for problem in diagnosis_document(sick)["problems"]]
     assert kinds == ["dead", "saturated", "vanishing", "exploding"]
 

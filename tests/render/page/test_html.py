@@ -126,7 +126,7 @@ def test_a_graph_that_is_too_large_to_draw_is_refused_with_a_way_out() -> None:
     found = run_cli(["trace", "+".join(["x"] * 4000), "--x", "1", "--format", "html"])
     assert found.status == 2
     assert found == ""
-    assert "up to 3000 nodes" in found.stderr
+    assert "at most 3000 nodes" in found.stderr
     assert "--format dot" in found.stderr
 
 

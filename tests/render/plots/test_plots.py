@@ -22,7 +22,7 @@ from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, ValidationOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.prediction import MAX_PLOTTED_ROWS
+from autodiff_cli.training.result.prediction import PLOT
 from tests.support import run_cli
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -113,7 +113,7 @@ def test_of_many_rows_some_are_shown_and_it_says_so() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay(5000))
     assert found.plot_data is not None
     assert found.plot_data.rows is not None
-    assert len(found.plot_data.rows.x) == MAX_PLOTTED_ROWS
+    assert len(found.plot_data.rows.x) == PLOT.max_rows
     assert "2000 of 5000 rows, chosen at random" in plot_svg(found)
     assert "dots: 2000 of 5000 rows, chosen at random" in "\n".join(in_characters(found))
 

@@ -110,7 +110,7 @@ def test_ctrl_c_prints_the_best_so_far_and_leaves_nothing_behind(running: subpro
     out, said = running.communicate(timeout=60)
     assert running.returncode == 130
     assert json.loads(out)["parameters"].keys() == {"a", "b", "c"}
-    assert "interrupted; these are the best parameters so far" in said
+    assert "interrupted; the report has the best parameters so far" in said
     assert "Traceback" not in said
 
 

@@ -1,4 +1,4 @@
-"""Comparisons: figures of statsmodels 0.14 (`anova_lm`, `GLM`), and what may not be called a test."""
+"""Comparisons with statsmodels 0.14 (`anova_lm`, `GLM`), and pairs of models that must not be tested."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     [
         ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c", True),
         ("y ~ a*x^2", "y ~ a*x^n*c^2 + 0*n", False),
-        ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c*exp(-d*x)", False),  # d is nothing where c = 0
+        ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c*exp(-d*x)", False),  # d has no effect where c = 0
         ("y ~ a*x", "y ~ a*x^n", True),
         ("y ~ a + b*x", "y ~ a*exp(b*x) + c", False),
         ("y ~ a + b*x", "y ~ c + d*sin(x) + f*cos(x)", False),
         ("y ~ a*(x - 1)", "y ~ c + d*x", True),
-        ("y ~ 1 + b*x", "y ~ c*x + d*x^2", False),  # the 1 is not in the span
+        ("y ~ 1 + b*x", "y ~ c*x + d*x^2", False),  # the constant 1 is not in the span
         ("y ~ 1 + b*x", "y ~ 1 + c*x + d*x^2", True),
     ],
 )

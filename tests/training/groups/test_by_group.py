@@ -1,4 +1,4 @@
-"""One fit per group: as good as each by itself, also where groups are odd, and fast."""
+"""Fits by group: as good as separate fits, also for unusual groups, and fast."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from autodiff_cli.training.result.fitted_model import FittedModel
 
 
 def decays(sizes: list[int], noise: float = 0.02) -> dict[str, np.ndarray]:
-    """Rows of several groups, mixed."""
+    """Return rows of several groups in random order."""
     generator = np.random.default_rng(1)
     parts = []
     for group, size in enumerate(sizes):
@@ -101,7 +101,7 @@ def test_signs_phases_and_several_targets_are_reported_as_alone() -> None:
 
 
 def test_groups_with_bad_starts_find_good_ones() -> None:
-    """A sine of which no default start is near: found in the data of one group, it serves the others."""
+    """The default start is far from this sine: starting values found in the data of one group help the others."""
     generator = np.random.default_rng(3)
     x = np.tile(np.linspace(0, 10, 40), 12)
     group = np.repeat(np.arange(12), 40)
@@ -169,7 +169,7 @@ def test_many_groups_take_their_steps_together() -> None:
     found = fit_groups("y ~ a*exp(-b*x)", data, "group")
     taken = time.process_time() - before
     assert all(group.fit is not None and group.fit.converged for group in found)
-    assert taken < 2.5  # 0.3 s here; one after the other they take 5 s
+    assert taken < 2.5  # seconds: typically 0.3, and 5 for separate fits
 
 
 def test_from_python_groups_have_summaries_and_labels_of_any_kind() -> None:
@@ -202,7 +202,7 @@ def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
         tracemalloc.stop()
     assert len(found) == count
     assert found["g007" if as_text else 7].parameters["a"] == pytest.approx(7, abs=0.1)
-    assert peak < 64_000_000  # the columns have 48 million bytes; ten times as many were taken
+    assert peak < 64_000_000  # the columns have 48 million bytes; copies of every group would take ten times that
 
 
 def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:

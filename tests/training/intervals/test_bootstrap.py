@@ -1,4 +1,4 @@
-"""The bootstrap: seeded, and near what theory says of it."""
+"""The bootstrap is reproducible by its seed and agrees with theory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_with_equal_errors_the_ends_are_near_those_of_the_standard_errors() -> N
         assert ends[1] - ends[0] == pytest.approx(high - low, rel=0.5)
         assert ends[0] < found.parameters[name] < ends[1]
     low, high = found.intervals["bootstrap"]["b"]
-    # ln(2)/b falls with b, so its percentiles are those of b, upside down, but for interpolation between two fits.
+    # ln(2)/b decreases with b, so its percentiles are the reversed ones of b, except for interpolation.
     assert found.intervals["bootstrap"]["half"] == pytest.approx((math.log(2) / high, math.log(2) / low), rel=1e-4)
 
 
@@ -46,7 +46,9 @@ def test_other_losses_have_them_too(options: dict[str, Any]) -> None:
     found = ad.fit(MODEL, DATA, bootstrap=10, **options)
     scale = found.scale
     assert all(low < high for low, high in found.intervals["bootstrap"].values())
-    assert found.scale == scale == ad.fit(MODEL, DATA, **options).scale  # resamples do not touch the fit's own
+    assert (
+        found.scale == scale == ad.fit(MODEL, DATA, **options).scale
+    )  # resampling does not change the scale of the fit
 
 
 def test_arrays_have_arrays() -> None:

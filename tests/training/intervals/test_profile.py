@@ -1,4 +1,4 @@
-"""Profile likelihood, against lmfit and against the definition, followed by root finding."""
+"""Profile intervals compared with lmfit, and with root finding on the definition."""
 
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def test_a_better_fit_on_the_way_is_said() -> None:
     local = ad.fit("y ~ a*sin(w*x)", data, start={"a": 0.1, "w": 2.8}, optimizer="lbfgs", profile=True)
     assert local.parameters["w"] == pytest.approx(2.775, abs=1e-3)
     assert local.intervals["profile"]["w"] is None
-    assert any(
-        "there is a better fit with w = 2.46179; start there, or" in words for words in local.warnings
-    )
+    assert any("there is a better fit with w = 2.46179; start there, or" in words for words in local.warnings)
 
 
 def test_what_has_no_profile_says_why() -> None:

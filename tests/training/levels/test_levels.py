@@ -1,4 +1,4 @@
-"""`a[group]`: one parameter per level, against least squares on columns of 1 and 0 written out by hand."""
+"""One parameter per level (`a[group]`), compared with least squares on explicit indicator columns."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_pi_is_pi() -> None:
 )
 def test_a_prediction_that_reads_no_column_is_refused(model: str, suggestion: str | None) -> None:
     for made in (fit, Objective):
-        with pytest.raises(ExpressionError, match="uses no column of the data .`t`, `my-col`.;") as refused:
+        with pytest.raises(ExpressionError, match=r"uses no column of the data .`t`, `my-col`.;") as refused:
             made(model, DATA)
         assert "if this is intended, add --no-columns" in str(refused.value)
         assert refused.value.suggestion == suggestion

@@ -81,7 +81,7 @@ def test_the_formula_of_arrays_reads_back_and_that_of_many_numbers_is_empty() ->
 
 
 def test_a_column_that_is_bound_and_not_predicted_is_a_mistake() -> None:
-    with pytest.raises(ExpressionError, match="right of a `~`, not of a `=`") as error:
+    with pytest.raises(ExpressionError, match="write its prediction after `~`, not after `=`") as error:
         Model.parse("y = a*x", NAMES)
     assert error.value.suggestion == "y ~ a*x"
     assert Model.parse("u = a*x; (y - u)^2", NAMES).parameters == ("a",)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
-from autodiff_cli.backends import numpy_backend as blocks
+from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.training.objective.preparation import model_cache
 from autodiff_cli.training.options import OptionError
@@ -57,7 +57,7 @@ def test_value_and_gradient(weights: str | None) -> None:
 def test_blocks_do_not_change_the_objective(rows: int, size: int) -> None:
     columns = data(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_ROWS", size)
+        patch.setattr(numpy_backend, "BLOCK_ROWS", size)
         model_cache.clear()
         value, gradient = Objective(MODEL, columns).value_and_grad(THETA)
         triangle = Objective(MODEL, columns).triangle(THETA)
@@ -81,7 +81,7 @@ def _gram(columns: dict[str, Any]) -> Any:
 def test_the_variation_of_the_target_whatever_the_blocks() -> None:
     columns = data(1000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_ROWS", 7)
+        patch.setattr(numpy_backend, "BLOCK_ROWS", 7)
         model_cache.clear()
         variation = Objective("y + 1e6 ~ a*x", columns, weights="w").target_variation()
     mean = np.average(columns["y"], weights=columns["w"])

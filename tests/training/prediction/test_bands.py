@@ -1,4 +1,6 @@
-"""Bands: figures of statsmodels 0.14 (`get_prediction(…).summary_frame(0.05)`), SciPy's covariance, and coverage."""
+"""Bands compared with statsmodels 0.14 (`get_prediction(…).summary_frame(0.05)`), SciPy's covariance, and their
+coverage.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ def test_curves_have_the_covariance_of_curve_fit() -> None:
 
 
 def test_the_mean_of_a_family_stays_where_it_can_be() -> None:
-    """The ends of the linear part go through the link, as in statsmodels' GLM."""
+    """The limits of the linear predictor are transformed by the link, as in statsmodels' GLM."""
     counts = ad.fit("c ~ exp(a + b*x)", {"x": X, "c": COUNTS}, family="poisson").predict({"x": NEW}, interval=0.95)
     close(counts.confidence_low, [1.0918854892, 7.4929276122, 2.7395565798], 1e-6)
     close(counts.confidence_high, [3.4560745019, 25.7905689919, 5.1152163385], 1e-6)
@@ -86,7 +88,9 @@ def test_the_mean_of_a_family_stays_where_it_can_be() -> None:
 
 
 def test_bands_for_counts_hold_the_counts_that_they_should() -> None:
-    """The mean is drawn from its gamma distribution, the count about it: both ends leave out at most 1/40."""
+    """Means are drawn from their gamma distribution and counts from Poisson distributions: at most 1/40 lie beyond each
+    limit.
+    """
     fit = ad.fit("c ~ exp(a + b*x)", {"x": X, "c": COUNTS}, family="poisson")
     found = fit.predict({"x": [2.0]}, interval=0.95)
     mean = float(found.prediction[0])

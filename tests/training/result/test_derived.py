@@ -1,4 +1,4 @@
-"""Quantities derived from parameters, with errors by the delta method."""
+"""Derived quantities of parameters, with standard errors by the delta method."""
 
 from __future__ import annotations
 

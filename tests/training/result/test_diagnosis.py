@@ -1,4 +1,4 @@
-"""Networks made sick on purpose, and healthy ones."""
+"""Diagnosis of networks with deliberate problems, and of healthy ones."""
 
 from __future__ import annotations
 

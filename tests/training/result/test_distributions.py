@@ -1,4 +1,4 @@
-"""Quantiles and tails against SciPy's, over many orders of magnitude."""
+"""Quantiles and tail probabilities compared with SciPy, over many orders of magnitude."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The figures of a fit by their definitions, and those of generalised linear models against iterated weights."""
+"""Figures of fits compared with their definitions, and generalised linear models with iteratively reweighted least
+squares.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def test_intervals_are_students_and_normal_ones_where_errors_are_known() -> None
     assert known.confidence()["a"][1] - known.parameters["a"] == pytest.approx(
         stats.norm.ppf(0.84) * known.stderr["a"], rel=1e-9
     )
-    with pytest.raises(ValueError, match="between 0 and 1 .*, not 1"):
+    with pytest.raises(ValueError, match=r"between 0 and 1 .*, not 1"):
         found.confidence(1)
 
 
@@ -82,7 +84,7 @@ def test_the_likelihood_of_weighted_rows_is_that_of_their_own_deviations() -> No
     assert scaled.rss is not None
     spread = sigma * math.sqrt(scaled.rss / N)
     assert scaled.log_likelihood == pytest.approx(np.sum(stats.norm.logpdf(residuals, 0, spread)), rel=1e-12)
-    assert known.aic == scaled.aic  # which compares fits of the same weights
+    assert known.aic == scaled.aic  # AIC compares fits with the same weights
     by = fit_by(
         MODEL,
         {"x": np.tile(X, 2), "y": np.tile(Y, 2), "s": np.tile(sigma, 2), "g": np.repeat([1, 2], N)},
@@ -125,7 +127,7 @@ Curve = Callable[[Any], Any]
 
 
 def reweighted(y: Any, inverse: Curve, slope: Curve, variance: Curve) -> Any:
-    """A generalised linear model by Fisher's scoring, and its information at the end."""
+    """Fit a generalised linear model by Fisher scoring; return its information matrix, too."""
     design = np.column_stack((np.ones(N), X))
     theta = np.array([0.1, 0.0])
     for _ in range(200):
@@ -262,14 +264,14 @@ def test_a_single_layer_of_a_softmax_reaches_its_one_minimum_and_has_errors() ->
     weights, biases = found.parameters["dense.0.weight"], found.parameters["dense.0.bias"]
     np.testing.assert_allclose(weights, again.parameters["dense.0.weight"], atol=1e-6)
     np.testing.assert_allclose([weights.sum(axis=0).tolist(), [biases.sum(), 0]], 0, atol=1e-9)
-    # Against the same model with the scores of one class at 0, whose parameters are differences of these.
+    # Compare with the model whose scores of one class are 0: its parameters are differences of these.
     text = "kind ~ softmax([0, a + b*u + c*v, f + g*u + h*v])"
     differences = fit(text, data)
     assert differences.classes is not None
     high, low = map(differences.classes.index, ("high", "low"))
     assert found.loss == pytest.approx(differences.loss, rel=1e-9)
     np.testing.assert_allclose(weights[low] - weights[high], [differences.parameters[n] for n in "bc"], atol=1e-6)
-    places = [2 * low, 2 * high]  # of u, among the numbers of the weights
+    places = [2 * low, 2 * high]  # the elements of u among the weights
     unit = np.zeros(9)
     unit[places] = [1, -1]
     assert unit @ found.covariance @ unit == pytest.approx(differences.stderr["b"] ** 2, rel=1e-5)
@@ -312,7 +314,7 @@ def test_three_classes_that_a_line_separates_are_no_failure(model: str, seed: in
 
 
 def test_a_class_that_is_separated_from_two_that_are_not() -> None:
-    """What R calls fitted probabilities numerically 0 or 1."""
+    """R warns here that fitted probabilities are numerically 0 or 1."""
     x = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 23])
     k = ["a", "b", "a", "b", "b", "a", "b", "b", "c", "c", "c", "c"]
     found = fit("k ~ softmax(dense(x, 3))", {"x": x, "k": k})
@@ -368,6 +370,6 @@ def test_where_there_is_no_loss_there_are_no_figures() -> None:
 def test_the_gaussian_family_has_the_digits_of_least_squares_where_the_model_is_linear() -> None:
     x = np.linspace(3, 9, 80)
     y = np.sin(x) + np.random.default_rng(2).normal(0, 0.01, 80)
-    model = "y ~ " + " + ".join(f"b{k}*x^{k}" for k in range(9))  # of which a Hessian keeps too few
+    model = "y ~ " + " + ".join(f"b{k}*x^{k}" for k in range(9))  # too ill-conditioned for a Hessian
     squares, family = fit(model, {"x": x, "y": y}), fit(model, {"x": x, "y": y}, family="gaussian")
     assert family.stderr == pytest.approx(squares.stderr, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Models on disk: what is saved is what is loaded, and what is damaged is refused with a reason."""
+"""Model files: loading returns what was saved, and damaged files are refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streamed rows in bad weather: little memory, files that change or end early, interrupts."""
+"""Streamed rows under adverse conditions: little memory, files that change or end early, interrupts."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
     monkeypatch.setattr(loading, "available_memory", lambda: 4 * 8 * 2000)
     files = open_data([str(path)])
     fit(CURVE, files)
-    assert files.streamed is None  # just half
+    assert files.streamed is None  # exactly half of the memory
     monkeypatch.setattr(loading, "available_memory", lambda: 4 * 8 * 2000 - 2)
-    monkeypatch.setattr(loading, "has_memory_limits", lambda: True)  # which count what libraries reserve
+    monkeypatch.setattr(loading, "has_memory_limits", lambda: True)  # reserved address space counts
     monkeypatch.setattr(loading, "available_memory", lambda: source.RESERVED_BYTES + 4 * 8 * 2000 - 2)
     output = run_cli(["train", CURVE, str(path)])
-    assert "the rows are streamed (their columns take about 0 MB, more than half of the memory" in output.stderr
+    assert "the rows are streamed (their columns take about 0 MB, more than half of the available" in output.stderr
     assert "million rows a second" in output.stderr
     assert output.status == 0
 
@@ -130,8 +130,8 @@ def test_standard_input_is_kept_on_disk_or_refused(monkeypatch: pytest.MonkeyPat
     text = "x,y\n" + "".join(f"{k},{2 * k + k % 2}\n" for k in range(50))
     whole = run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text)
     assert run_cli(["train", "y ~ a*x", "-", "--json", "--stream"], stdin=text) == whole
-    monkeypatch.setattr(source, "_UNCHECKED_BYTES", 10)
-    monkeypatch.setattr(source, "available_memory", lambda: 100)  # by itself
+    monkeypatch.setattr(source, "SPOOL", dataclasses.replace(source.SPOOL, check_bytes=10))
+    monkeypatch.setattr(source, "available_memory", lambda: 100)  # so little that it is spooled without --stream
     assert run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text) == whole
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
     expect_refusal(run_cli(["train", "y ~ a*x", "-", "--stream"], stdin=text), "AUTODIFF_CACHE=off")
@@ -243,7 +243,7 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, cache: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "these are the best parameters so far" in err
+    assert "the report has the best parameters so far" in err
     assert "a" in out
     assert not [file for file in cache.rglob("*") if file.is_file() and file.stat().st_size > 200_000]
 
@@ -269,7 +269,7 @@ resource.setrlimit(resource.{limit}, (most, most))
 import autodiff_cli as ad
 found = ad.fit("{CURVE}", {str(path)!r}, epochs=2)
 print(found.rows, found.parameters, file=sys.stderr)
-peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # of this program alone
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # of this process
 print(peak.split()[1], file=sys.stderr)
 """
     begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Streamed rows give the same bits as rows in memory, whatever the format, the model and the method."""
+"""Streamed rows give bit-identical results to rows in memory, for every format, model and method."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Everything comes in many chunks and pieces; the cache is a folder of its own."""
+    """Use many small chunks, and a cache folder of its own."""
     monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
-    monkeypatch.setattr(delimited, "_READ_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, stream_block_bytes=1 << 14))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
@@ -61,7 +61,7 @@ def table() -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same table in every format."""
+    """Return a folder with the same table in every format."""
     place, data = tmp_path_factory.mktemp("data"), table()
     parquet.write_table(data, place / "d.parquet", row_group_size=5003)
     feather.write_feather(data, place / "d.arrow", chunksize=3001)
@@ -75,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def facts(found: Any) -> str:
-    """All that a fit says, to the last bit."""
+    """Return everything that a fit reports, exactly."""
     return repr(
         [
             found.rows,
@@ -92,7 +92,7 @@ def facts(found: Any) -> str:
 
 
 def both(paths: list[str], model: str, given: Mapping[str, Any], reading: FileOptions | None = None) -> tuple[str, str]:
-    """What a fit says of rows in memory, and of streamed ones."""
+    """Return what a fit reports for rows in memory and for streamed rows."""
     options = FileOptions() if reading is None else reading
     whole = fit_in_training(model, open_data(paths, options=options), **given)
     files = open_data(paths, options=options)
@@ -187,7 +187,7 @@ def test_missing_cells(tmp_path: Path, name: str, cache: str, monkeypatch: pytes
         ad.fit(CURVE, str(path))
     with pytest.raises(ad.DataError) as in_blocks:
         ad.fit(CURVE, str(path), stream=True)
-    first = str(in_memory.value).splitlines()[1]  # of the several problems
+    first = str(in_memory.value).splitlines()[1]  # the first of several problems
     assert first in str(in_blocks.value)
     assert in_blocks.value.missing
 
@@ -237,7 +237,7 @@ def test_what_streamed_rows_cannot_do_is_named(folder: Path) -> None:
     path = str(folder / "d.parquet")
     with pytest.raises(OptionError, match="needs all rows in memory"):
         ad.fit(CURVE, path, stream=True, bootstrap=10)
-    with pytest.raises(OptionError, match="a column's name"):
+    with pytest.raises(OptionError, match="the name of a column"):
         ad.fit(CURVE, path, stream=True, weights=np.ones(ROWS))
     with pytest.raises(OptionError, match="in memory already"):
         ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, 2]}, stream=True)

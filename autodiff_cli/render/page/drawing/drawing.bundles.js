@@ -1,12 +1,12 @@
-// Variables that the same folded boxes use stand together, and one line leads from all of them to each of these boxes.
+// Bundles: variables that the same folded boxes use are drawn together, with one line from the bundle to each box.
 
-const BUNDLED = 3; // variables that stand together, at least
-const TOGETHER = { gap: 5, room: 4 }; // between and around them
+const BUNDLED = 3; // smallest number of variables in a bundle
+const TOGETHER = { gap: 5, room: 4 }; // pixels between the variables of a bundle and around them
 
-/** What is `shown`, and the same with such variables as one box; each arrow with its `label`, the size of the numbers on it,
- * null for none: those that tell something, where few others end beside them. */
+/** The drawing `shown`, with each bundle as one box. Each arrow has a `label`, the size of its numbers; null for an arrow
+ * without numbers, because they say nothing or too many arrows end beside it. */
 class Bundles {
-  #lines = []; // of each arrow the number of the one that is drawn for it
+  #lines = []; // for each arrow the index of the arrow that is drawn in its place
 
   constructor({ boxes, arrows, frames, folds }, labelOf) {
     const drawnAs = this.#drawnAs(boxes, arrows, frames);
@@ -33,7 +33,7 @@ class Bundles {
     this.shown = { boxes, arrows: arrows.map((arrow, k) => ({ ...arrow, label: this.arrows[this.#lines[k]].label })) };
   }
 
-  /** For each variable that stands with others all of these. */
+  /** For each variable in a bundle, all variables of the bundle. */
   #drawnAs(boxes, arrows, frames) {
     const framed = new Set(frames.flatMap(({ members }) => members));
     const folded = new Set(boxes.filter(({ role }) => role === "folded").map(({ id }) => id));
@@ -46,7 +46,7 @@ class Bundles {
     return new Map(together.flatMap((members) => members.map((id) => [id, members])));
   }
 
-  /** The sizes of boxes, with those of bundles no wider than so many pixels. */
+  /** The sizes of boxes; bundles are at most this many pixels wide. */
   sizes(sizes, width) {
     const found = new Map(sizes);
     for (const { id, members } of this.bundles) {
@@ -58,7 +58,7 @@ class Bundles {
     return found;
   }
 
-  /** An arrangement with the variables in their places. */
+  /** An arrangement with the variables placed inside their bundles. */
   spread(found, sizes, width) {
     const places = new Map(found.places);
     const bundles = this.bundles.map(({ id, members }) => {
@@ -75,7 +75,7 @@ class Bundles {
   }
 }
 
-/** How large a variable is among others, and how many stand beside each other. */
+/** The size of a variable in a bundle, and the number of variables in a row. */
 function grid(members, sizes, width) {
   const all = members.map((id) => sizes.get(id));
   const cell = { width: Math.max(...all.map((one) => one.width)), height: Math.max(...all.map((one) => one.height)) };

@@ -1,11 +1,11 @@
-// The drawing in a narrow panel: a column of boxes in the order in which they are computed, each after what it uses, and
-// lines that pass others at the sides.
+// The layout for a narrow panel: a column of boxes in the order in which they are computed. Lines that pass other boxes
+// run at the sides.
 
 const ROWS = { gap: 46, flat: 31, each: 3.5, low: 12, numbers: 2 }; // between rows, more for each line that turns there, where lines from
 // the row above turn, and how many numbers below each other have room besides the first
 const SIDE = { first: 10, each: 7 }; // of the lines at the sides
 
-/** Boxes in rows no wider than so many pixels; what does not use what stands in a row stands beside it. */
+/** Boxes in rows of a maximum width; a box stands beside others if it does not depend on them. */
 function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
   const order = inOrder(boxes, arrows);
   const row = new Map();
@@ -61,17 +61,17 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
   return settled({ places, routes, frames: frames.map((frame) => ({ ...frame, members: [] })), layers, isDown: true, boxes, arrows });
 }
 
-/** Boxes with what each uses right before it. */
+/** Boxes ordered so that the inputs of each are as close before it as possible. */
 function inOrder(boxes, arrows) {
   const sources = Map.groupBy(arrows, ({ to }) => to);
   const byId = new Map(boxes.map((box) => [box.id, box]));
   const found = new Set();
-  const waiting = boxes.map(({ id }) => id).sort((a, b) => a - b); // the output is met first
+  const waiting = boxes.map(({ id }) => id).sort((a, b) => a - b); // the output is visited first
   while (waiting.length) {
     const i = waiting.at(-1);
     const missing = (sources.get(i) ?? []).map(({ from }) => from).filter((j) => !found.has(j));
     if (missing.length) {
-      // What is a graph of its own comes before what is a mere leaf.
+      // Inputs that are operations come before variables and constants.
       waiting.push(...missing.sort((a, b) => Number(sources.has(a)) - Number(sources.has(b)) || b - a));
       continue;
     }
@@ -81,7 +81,7 @@ function inOrder(boxes, arrows) {
   return [...found].map((i) => byId.get(i));
 }
 
-/** For each box whose lines pass others a lane of their own, as far as they run. */
+/** Assigns a lane at the side to each box whose lines pass other boxes. */
 function lanesOf(arrows, row, rows) {
   const ends = [];
   const lanes = new Map();

@@ -1,9 +1,9 @@
-// Going through the elements of an array by keyboard: into its node by Enter, from element to element by the arrow keys,
-// out by Escape. The focus stays on the node; what an element is, and what is behind it, is said below the drawing.
+// Keyboard access to the elements of an array: Enter enters a node, the arrow keys move between elements, Escape leaves. The
+// focus stays on the node; the element and what it was computed from are described below the drawing.
 
 class Cursor {
   #node = null;
-  #grid = 0; // among those of the node: the value, then the adjoint
+  #grid = 0; // index of the grid in its node: 0 for the value, 1 for the adjoint
   #row = 0;
   #column = 0;
 
@@ -31,7 +31,7 @@ class Cursor {
     if (this.#node !== null) this.#look();
   }
 
-  /** Go on by a key, at the edge of a grid to the next; false for another key. */
+  /** Move by an arrow key, from the edge of a grid to the next grid; false for other keys. */
   #move(key) {
     const [down, across] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key] ?? [];
     if (down === undefined) return false;

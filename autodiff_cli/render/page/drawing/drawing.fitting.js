@@ -1,16 +1,16 @@
-// How much of the graph is drawn when the page opens, and how high.
+// Fitting: how much of the graph is folded when the page opens, and the height of the drawing.
 
 const BELOW = [72, 20]; // pixels of the window below the drawing, with its legend and without
-const SHARE = { least: 0.35, usual: 0.72 }; // of the window, for the drawing: what is left of it, unless that is little
-const LOWEST = 640; // pixels of a window; in a lower one, as when the page is enlarged, one scrolls anyway
-const HEIGHTS = [0.9, 1.1]; // of the drawing, in those of the window: where there is less room than it takes
-const TALLER = [1.5, 1.8, 2.2, 2.7]; // where there is nothing to fold, or nothing more
-const NARROW = { panel: 600, boxes: 20, heights: 2 }; // pixels of a panel in which drawings are high anyway, and of how many boxes
-// nothing is folded there, if the first of the taller ones are enough
-const FEWEST = 6; // boxes less, for which it is worth to fold more
-const FEWER = [18, 12, 8, 5]; // boxes besides variables, where more cannot be read
+const SHARE = { least: 0.35, usual: 0.72 }; // of the window height: the drawing gets the remaining height, but at least and usually these shares
+const LOWEST = 640; // pixels; in a lower window, for example on a magnified page, people scroll anyway
+const HEIGHTS = [0.9, 1.1]; // of the drawing, in window heights, if it does not fit otherwise
+const TALLER = [1.5, 1.8, 2.2, 2.7]; // further heights, if nothing more can be folded
+const NARROW = { panel: 600, boxes: 20, heights: 2 }; // in a panel narrower than this, a graph of at most so many boxes
+// is not folded if the first `heights` of TALLER suffice
+const FEWEST = 6; // folding more must save at least this many boxes
+const FEWER = [18, 12, 8, 5]; // numbers of boxes, not counting variables, that are tried if more are unreadable
 
-/** Fold nothing, or as little as can be read at once: of a small graph in a narrow panel rather nothing in a higher drawing. */
+/** Fold as little as possible so that the drawing is readable; in a narrow panel a small graph becomes higher instead. */
 function openFor(parts, stage) {
   const { length } = parts.boxes;
   const ways = [
@@ -27,7 +27,7 @@ function openFor(parts, stage) {
   const opened = isRatherHigh ? [...room, ...HEIGHTS, ...TALLER.slice(0, NARROW.heights)] : room;
   const heights = [...room, ...HEIGHTS, ...(length > BOXES ? TALLER.slice(0, 1) : TALLER)];
   const tries = [...opened.map((height) => [1, height]), ...heights.map((height) => [ways.length, height])];
-  let found = -1; // the last, which is of the fewest boxes
+  let found = -1; // the last one has the fewest boxes
   for (const [count, height] of tries) {
     found = drawings.slice(0, count).findIndex((one) => readableAt(stage, one, [height]));
     if (found >= 0) break;
@@ -35,7 +35,7 @@ function openFor(parts, stage) {
   ways.at(found)?.();
 }
 
-/** How high the drawing is best, in heights of the window: so that all that belongs to a step is seen with it. */
+/** The preferred height of the drawing in window heights, so that a step and its explanation are visible together. */
 function roomFor(stage) {
   const above = stage.getBoundingClientRect().top + scrollY;
   const sentence = byId("explanation");
@@ -44,7 +44,7 @@ function roomFor(stage) {
   return left[0] < SHARE.least ? [SHARE.usual] : left;
 }
 
-/** The arrangement in the least height in which everything can be read; undefined if there is none. */
+/** The arrangement of the smallest height in which everything is readable; undefined if there is none. */
 function readableIn(stage, ways) {
   const taller = ways.shown.boxes.length > BOXES ? TALLER.slice(0, 1) : TALLER;
   return readableAt(stage, ways, [...roomFor(stage), ...HEIGHTS, ...taller]);

@@ -1,15 +1,15 @@
-// Which boxes are drawn: every node one, or parts of the graph folded into one each.
+// Folding: parts of the graph are drawn as one box each.
 
-const BOXES = 30; // that are drawn before parts are folded
-const KEPT = 15; // variables that are always drawn
-const MOST_NAMED = 12; // folded parts with a name that are never drawn as a part of others
+const BOXES = 30; // a graph with more boxes is folded at first
+const KEPT = 15; // up to this number, variables are never folded
+const MOST_NAMED = 12; // up to this number, named parts stay boxes of their own
 
-/** The parts of the drawing, and which of them are folded: those with a name, `frames`, and where these are not enough
- * whatever serves one node alone, `closed`; and sums but for their terms, `sums`. */
+/** The parts of the drawing that can be folded: named parts (`frames`), and if these are not enough, nodes that only one
+ * node uses (`closed`), and sums except for some of their terms (`sums`). */
 class Parts {
   #frameOf = new Map();
   #around = new Set();
-  #results = new Map(); // of each frame, but those around the output, its last node
+  #results = new Map(); // the last node of each frame that does not contain the output
 
   constructor({ boxes, arrows, frames }) {
     Object.assign(this, { boxes, arrows, frames });
@@ -40,7 +40,7 @@ class Parts {
     this.sums = new Set();
   }
 
-  /** Fold every part with a name, and others until there are at most so many boxes besides variables. */
+  /** Fold all named parts, and others until at most this many boxes remain, not counting variables. */
   fold(most = BOXES - this.kept.size) {
     this.opened = new Set(this.#around);
     this.closed = new Set();
@@ -48,7 +48,7 @@ class Parts {
     this.#coarsen(most);
   }
 
-  /** Open the part that a box stands for; everything, if that is not too much. */
+  /** Open the part behind a box, or all parts if the drawing stays small enough. */
   openAt(i) {
     if (this.boxes.length <= BOXES) {
       this.open();
@@ -64,12 +64,12 @@ class Parts {
     if (outermost !== undefined) this.opened.add(outermost);
   }
 
-  /** Fold the part with a name in which the frame of this number stands. */
+  /** Fold the named part of a frame. */
   foldFrame(k) {
     this.opened.delete(k);
   }
 
-  /** What is drawn now: boxes, arrows, frames; and of each folded part the nodes inside, the one that is drawn last. */
+  /** The current boxes, arrows and frames, and the nodes of each folded part; the last of these represents it. */
   get shown() {
     return this.#hide(this.#named());
   }
@@ -81,7 +81,7 @@ class Parts {
     return found;
   }
 
-  /** The drawing with each folded frame as one box. */
+  /** The drawing with every folded frame as one box. */
   #named() {
     const inside = new Map();
     const unit = new Map();
@@ -96,7 +96,7 @@ class Parts {
     return this.#joined({ boxes: this.boxes, arrows: this.arrows, folds: [...inside.values()] }, unit, label);
   }
 
-  /** A drawing with some of its boxes as one, that of the node that `unit` gives. */
+  /** A drawing in which all boxes with the same `unit` are one box, that of the node `unit`. */
   #joined({ boxes, arrows, folds }, unit, label = new Map()) {
     const of = (i) => unit.get(i) ?? i;
     const counts = new Map(folds.map((members) => [members.at(-1), members.length]));
@@ -118,7 +118,7 @@ class Parts {
       const [drawn, isOpen] = [members.filter((i) => of(i) === i), this.opened.has(k)];
       return { text, outer, members: isOpen ? drawn : [], key: k };
     });
-    // The box of a folded part stands in the innermost open frame around it.
+    // The box of a folded part belongs to the innermost open frame around the part.
     for (const [k, frame] of this.frames.entries()) {
       if (this.opened.has(k)) continue;
       let outer = frame.outer;
@@ -128,8 +128,8 @@ class Parts {
     return { boxes: kept, arrows: left, frames, folds };
   }
 
-  /** For every box the boxes that serve it alone, how many there are with all behind them, itself included, and the sum
-   * or product that it ends as one would write it, in terms. Parts with a name serve nobody alone. */
+  /** For every box: the boxes that only it uses, the number of boxes of that subtree including itself, and the terms of
+   * the sum or product that ends in it. Named parts do not belong to a subtree. */
   #dominance({ boxes, arrows, folds }) {
     const users = new Map(boxes.map(({ id }) => [id, []]));
     for (const { from, to } of arrows) users.get(from).push(to);
@@ -161,7 +161,7 @@ class Parts {
     return { children, sizes, termsOf, sumOf };
   }
 
-  /** Close parts without a name, the largest last to be opened, until there are few enough boxes. */
+  /** Fold unnamed parts until few enough boxes remain. */
   #coarsen(most) {
     const drawing = this.#named();
     if (drawing.boxes.length - this.kept.size <= most) return;
@@ -170,8 +170,8 @@ class Parts {
     const closed = new Set(children.get(null));
     while (closed.size) {
       const largest = Math.max(...[...closed].map((i) => sizes.get(i)));
-      const alike = [...closed].filter((i) => sizes.get(i) === largest); // opened together, so that like looks alike
-      const partsOf = (i) => (termsOf(i).length > most ? children.get(i) : termsOf(i)); // of a long sum only the last term
+      const alike = [...closed].filter((i) => sizes.get(i) === largest); // parts of equal size are opened together, so that similar parts look similar
+      const partsOf = (i) => (termsOf(i).length > most ? children.get(i) : termsOf(i)); // a long sum is opened at its last term only
       const inside = alike.flatMap(partsOf);
       const isTooMuch = count + inside.length > most && count > 1;
       for (const i of alike) {
@@ -185,7 +185,7 @@ class Parts {
     }
   }
 
-  /** A drawing with each closed part as one box, and without the frames that stand in one. */
+  /** A drawing with every closed part as one box, without the frames inside such parts. */
   #hide(drawing) {
     if (this.closed.size + this.sums.size === 0) return drawing;
     const { children, sumOf } = this.#dominance(drawing);

@@ -1,10 +1,10 @@
-// Arrays as grids: numbers while they fit, shades beyond; and what is behind one of their elements.
+// Arrays as grids of numbers, or of shades if the numbers do not fit, and the origin of single elements.
 
 const CELL = { height: 15, small: 9, gap: 1 }; // pixels
-const NUMBERS = { columns: 4, rows: 6, digits: 3 }; // of a grid that is written in numbers
-const SHADES = 24; // rows and columns of a grid in shades; of a larger array, some of each
+const NUMBERS = { columns: 4, rows: 6, digits: 3 }; // largest grid of numbers, and digits of a number
+const SHADES = 24; // most rows and columns of a grid of shades; larger arrays are sampled
 
-/** An array as rows of numbers: a vector is one row; of more axes the last makes the rows. */
+/** An array as rows of numbers: a vector is one row; otherwise the last axis forms the rows. */
 function rowsOf(x) {
   return shape(x).length === 1 ? [x] : x.flat(shape(x).length - 2);
 }
@@ -18,7 +18,7 @@ function gridOf(x, letters) {
   const isWritten = width <= NUMBERS.columns && height <= NUMBERS.rows;
   const [down, across] = isWritten ? [height, width] : [Math.min(height, SHADES), Math.min(width, SHADES)];
   const cell = isWritten ? { width: letters * COLUMN + 4, height: CELL.height } : { width: CELL.small, height: CELL.small };
-  // The rows and columns of the array that are drawn.
+  // The rows and columns of the array that the grid shows.
   const picked = (count, of) => Array.from({ length: count }, (_, k) => Math.floor((k * of) / count));
   return {
     isWritten, letters, cell, rows: picked(down, height), columns: picked(across, width), isVector: shape(x).length === 1,
@@ -59,7 +59,7 @@ function inCell(number, letters) {
   return ways.find((text) => text.length <= letters) ?? ways.at(-1);
 }
 
-/** What is behind an element of a node's value, or of its adjoint: cells of other nodes, and a sentence; null for none. */
+/** The origin of an element of a value or an adjoint: cells of other nodes and a sentence; null if it is not shown. */
 function behind(i, kind, row, column, isVector) {
   const at = isVector ? [column] : [row, column];
   return kind === "value" ? behindValue(i, at) : behindAdjoint(i, at);
@@ -119,7 +119,7 @@ function behindAdjoint(i, at) {
   return null;
 }
 
-/** A number; of more only how many, for where there is little room. */
+/** A number, or only the size of an array, for narrow places. */
 function compact(x, digits) {
   if (!Array.isArray(x)) return brief(x, digits);
   const numbers = x.flat(Infinity);
@@ -127,7 +127,7 @@ function compact(x, digits) {
   return shape(x).length === 1 ? `${x.length} numbers` : shape(x).join("x");
 }
 
-/** What a node is called in front of an index. */
+/** The name of a node in front of an index. */
 function indexable(i) {
   const { label } = record.nodes[i];
   return /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\))?$/u.test(label) ? label : `(${label})`;
@@ -141,7 +141,7 @@ function inBrackets(x) {
   return x < 0 ? `(${brief(x)})` : brief(x);
 }
 
-/** Point at a cell of the drawing: light up what is behind it, and say it below the drawing. */
+/** Select a cell: highlight the cells it comes from, and describe it below the drawing. */
 function lookBehind(target) {
   for (const cell of graph.svg.querySelectorAll(".behind")) cell.classList.remove("behind");
   const cell = target.closest?.(".cell");

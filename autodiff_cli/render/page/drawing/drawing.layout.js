@@ -1,10 +1,10 @@
-// Where boxes and edges go: in layers, from left to right or from above, in as many bands as the panel's shape asks for.
+// Layout of boxes and edges: in layers from left to right or from top to bottom, wrapped into bands to suit the panel.
 
-const LEAST_TEXT = 11.05; // pixels, that can be read
-const TEXT = 12; // pixels, of what is drawn at scale 1
-const ENOUGH = 1; // beyond this a larger scale is no better
+const LEAST_TEXT = 11.05; // pixels; smaller text is unreadable
+const TEXT = 12; // pixels at scale 1
+const ENOUGH = 1; // a larger scale is not better
 const READABLE = LEAST_TEXT / TEXT;
-const SIDEWAYS = 0.08; // how much worse it is when one goes on at the top than at the left
+const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
 const DETAILS = {
   // How much is said, the most first: how much worse less is, in how many digits, of an array in how many letters, and how far
   // what is drawn keeps apart. What is `flat` has value and adjoint beside each other, and where layers go down both numbers of an edge on one line.
@@ -13,16 +13,16 @@ const DETAILS = {
   tight: { less: 0.15, digits: 4, letters: 5, apart: 0.5, isFlat: false },
   flat: { less: 0.2, digits: 4, letters: 5, apart: 0.5, isFlat: true },
 };
-const MOST_LAYERED = 60; // boxes for which there is time to compare arrangements in layers; more stand in a column
+const MOST_LAYERED = 60; // with more boxes, comparing layered arrangements takes too long; they are drawn in a column
 const MOST_BANDS = 12;
 const GAPS = {
   across: { layers: 40, unlabelled: 80, boxes: 16, edges: 12 }, // between layers that stand side by side, without numbers on edges
   down: { layers: 22, unlabelled: 44, boxes: 18, edges: 14 },
 };
-const BUNDLE = { across: 230, down: 640 }; // pixels, how wide variables stand together
+const BUNDLE = { across: 230, down: 640 }; // pixels, the largest width of a bundle
 const FRAME = { title: 18, room: 9 };
-const LANE = { first: 12, each: 7 }; // of edges that go on in the next band
-const STUB = 8; // of an edge before it turns
+const LANE = { first: 12, each: 7 }; // pixels, for edges that continue in the next band
+const STUB = 8; // pixels of an edge before its first turn
 
 /** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail)` and
  * `labelOf(arrow, members, digits, isOneLine)`, the size of the numbers on an arrow, into a fold of these members. */
@@ -33,7 +33,7 @@ class Arrangements {
     Object.assign(this, { shown, size, labelOf });
   }
 
-  /** The one that is drawn largest in a panel, as far as that helps; rather one that can be read. */
+  /** The arrangement with the largest scale in a panel, preferably a readable one. */
   best(width, height) {
     let best = null;
     const compare = (found) => {
@@ -90,12 +90,12 @@ class Arrangements {
   }
 }
 
-/** How much smaller a drawing might be to be preferred to this one. */
+/** The factor by which another drawing may be smaller and still be preferred. */
 function demerit({ bands, detail, isDown, isColumn }) {
   return 0.05 * (bands - 1) + DETAILS[detail].less - (isColumn ? DETAILS.brief.less : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
 }
 
-/** A drawing in layers: the place of every box, the points of every edge, and the layers in their order. */
+/** A layered drawing: the position of every box, the points of every edge, and the layers in order. */
 function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
   const graph = new dagre.graphlib.Graph({ compound: true, multigraph: true });
   const gaps = isDown ? GAPS.down : GAPS.across;
@@ -145,7 +145,7 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
   return settled({ places, routes, frames, layers, isDown, boxes, arrows });
 }
 
-/** Whether boxes that stand beside each other do so rather against the order of their numbers. */
+/** Whether neighbouring boxes are mostly in reverse order of their ids. */
 function isMirrored(places, along, across) {
   const layers = Map.groupBy([...places].sort(([a], [b]) => a - b), ([, place]) => Math.round(place[along]));
   let sum = 0;
@@ -155,7 +155,7 @@ function isMirrored(places, along, across) {
   return sum < 0;
 }
 
-/** From where to where each layer reaches. */
+/** The start and the end of each layer. */
 function layersOf(places, along, length) {
   const middles = [...new Set(places.map((place) => Math.round(place[along])))].sort((a, b) => a - b);
   return middles.map((middle) => {
@@ -167,7 +167,7 @@ function layersOf(places, along, length) {
   });
 }
 
-/** Where each edge enters its target: beside each other, in the order of where they come from. */
+/** The points at which edges enter their target, in the order of their sources. */
 function entriesOf(arrows, places, across, breadth, bends = []) {
   const entries = [];
   const before = ({ from, k }) => (bends[k]?.at(-1) ?? places.get(from))[across];
@@ -181,7 +181,7 @@ function entriesOf(arrows, places, across, breadth, bends = []) {
   return entries;
 }
 
-/** The drawing cut between layers into bands, which follow each other as lines of text do. */
+/** The drawing cut between layers into bands that follow each other like lines of text. */
 function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, count) {
   const [along, across, breadth] = isDown ? ["y", "x", "width"] : ["x", "y", "height"];
   const starts = cuts(layers, count);
@@ -229,7 +229,7 @@ function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, coun
   return settled({ places: newPlaces, routes: newRoutes, frames, layers, isDown, boxes, arrows, bands });
 }
 
-/** Where the bands begin, so that the longest is as short as can be. */
+/** The starts of the bands, chosen so that the longest band is as short as possible. */
 function cuts(layers, count) {
   const total = layers.at(-1).to - layers[0].from;
   for (let length = total / count; ; length *= 1.03) {
@@ -239,7 +239,7 @@ function cuts(layers, count) {
   }
 }
 
-/** The points of an edge, by the bands that it goes through. */
+/** The points of an edge through its bands. */
 function piecesOf(points, along, across, bandOf, starts) {
   const found = [];
   for (const at of points) {
@@ -254,7 +254,7 @@ function piecesOf(points, along, across, bandOf, starts) {
   return found;
 }
 
-/** The drawing with rectangles around what stands in frames, and moved so that it begins at 0. */
+/** The drawing with rectangles for frames, moved to begin at 0. */
 function settled(drawing) {
   const { places, frames, bands = new Map() } = drawing;
   const corners = [...places.values()].map(({ x, y, width, height }) => [x - width / 2, y - height / 2, x + width / 2, y + height / 2]);

@@ -1,4 +1,4 @@
-// A small map of the drawing in a corner, where not all of it is seen; dragging on it moves the drawing.
+// A small map in the corner of a drawing that is larger than its panel; dragging on the map moves the drawing.
 
 const MAP = { width: 150, height: 110 };
 
@@ -24,7 +24,7 @@ class Overview {
     this.element.replaceChildren(...small, this.seen);
   }
 
-  /** Mark what is seen of the drawing; without a map where that is all. */
+  /** Mark the visible part of the drawing; hide the map if everything is visible. */
   refresh() {
     const { stage } = this;
     const isWhole = stage.scrollWidth <= stage.clientWidth + 2 && stage.scrollHeight <= stage.clientHeight + 2;

@@ -1,7 +1,7 @@
-// The numbers on edges: how much room they take, and what they are at a step.
+// The numbers on edges: their sizes, and their texts at a step.
 
 const LEAST_LABEL = 40; // pixels
-const widest = new Map(); // of edges, in pixels, what their numbers have taken where that was more than at first
+const widest = new Map(); // widths of edges whose numbers became wider than at first, in pixels
 
 /** How much room the numbers on an edge take, below each other or on one line, as far as can be known: those that the page
  * came with. */
@@ -17,7 +17,7 @@ function edgeName({ from, to, position }, { digits, isOneLine }) {
   return [from, to, position, digits, isOneLine].join(" ");
 }
 
-/** The two lines on an edge: the local derivative, and what was handed back. */
+/** The two lines on an edge: the local derivative and the contribution. */
 function numbersOf(given, { digits }) {
   if (!given || given.local === null) return ["", ""];
   return [compact(given.local, digits), given.amount === undefined ? "" : `← ${compact(given.amount, digits)}`];
@@ -28,7 +28,7 @@ function widthOf(lines, { isOneLine }) {
   return Math.max(...lengths) * COLUMN + 4;
 }
 
-/** What is known of an edge, in words. */
+/** A description of an edge in words. */
 function edgeTitle({ from, to }, given) {
   const way = `${record.nodes[from].label} → ${record.nodes[to].label}`;
   const local = given && given.local !== null ? [`local derivative ${brief(given.local)}`] : [];
@@ -47,7 +47,7 @@ function drawnEdge(element) {
   };
 }
 
-/** Write what was handed back along an edge, undefined for nothing yet; false if that has no room where it stands. */
+/** Write the contribution on an edge, undefined if there is none yet; false if it does not fit. */
 function writeNumbers(edge, given) {
   edge.title.textContent = edgeTitle(edge, given);
   if (!edge.label) return true;

@@ -1,20 +1,20 @@
-// The drawing as shapes: boxes with their lines, edges with their numbers, frames.
+// The drawing as SVG shapes: boxes with their texts, edges with their numbers, frames.
 
 const SVG = "http://www.w3.org/2000/svg";
 const COLUMN = 7.3; // the width of a character, see STYLE
 const LINE = 17; // the height of a line
 const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
-const APART = 8; // between what stands on one line
-const ROOM = { most: 9, beside: 3 }; // characters kept for a number that may change: at most, and besides its digits
+const APART = 8; // between texts on one line
+const ROOM = { most: 9, beside: 3 }; // characters reserved for a number that may change: at most, and in addition to its digits
 const LONGEST = { roomy: 30, brief: 15 }; // characters of a box's title
-const MOST_NUMBERS = 5; // on edges into one box, to be always seen
+const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
 const STRETCH = 100; // pixels
-const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // of a line, where its numbers may stand
-const MOST_AVOIDED = 60; // that numbers keep away from, when there is time for it
+const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
+const MOST_AVOIDED = 60; // with more lines, numbers do not avoid lines, which would take too long
 const DOT = 10; // pixels of a line
-const DOUBLE = 4; // between the two borders of the output, and the two sides of what is folded
-const BESIDE = { value: { roomy: "value ", brief: "= " }, adjoint: { roomy: "adjoint ", brief: "∂ " } }; // what stands before a number
+const DOUBLE = 4; // between the double borders of the output and of folded parts
+const BESIDE = { value: { roomy: "value ", brief: "= " }, adjoint: { roomy: "adjoint ", brief: "∂ " } }; // prefixes of numbers
 
 /** A new shape. */
 function drawnShape(tag, attributes = {}, children = []) {
@@ -32,7 +32,7 @@ function rectangle(kind, { x, y, width, height }, radius = 0) {
   return drawnShape("rect", { class: kind, x: x - width / 2, y: y - height / 2, width, height, rx: radius });
 }
 
-/** A title in so many characters, its middle left out if it is long. */
+/** A title of limited length; a long one loses its middle. */
 function cut(text, most) {
   const letters = [...text];
   const half = Math.floor(most / 2);
@@ -70,7 +70,7 @@ function added(numbers) {
   return numbers.reduce((a, b) => a + b, 0);
 }
 
-/** How large a box is. */
+/** The size of a box. */
 function sizeOf(box, detail) {
   const { width, height } = said(box, detail);
   const beside = { input: 1.6 * PADDING, output: PADDING + DOUBLE, folded: PADDING + DOUBLE }[box.role] ?? PADDING;
@@ -131,7 +131,7 @@ function boxShape(box, place, detail) {
 /** A line, and where its numbers stand if one of the `spots` on it is free; they are its tooltip too. */
 function edgeShape({ from, to, position, isLit, label }, line, route, isDown, spots) {
   const head = drawnShape("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
-  const reach = drawnShape("path", { class: "reach", d: line.getAttribute("d") }); // so that a mouse meets the line
+  const reach = drawnShape("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
   const shapes = [drawnShape("title"), line, reach, head];
   const element = drawnShape("g", { class: `edge${isLit ? " lit" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
@@ -161,7 +161,7 @@ function arrowHead({ x, y }, isDown) {
   return isDown ? `M${x} ${y}L${x - 3.5} ${y - 7}L${x + 3.5} ${y - 7}Z` : `M${x} ${y}L${x - 7} ${y - 3.5}L${x - 7} ${y + 3.5}Z`;
 }
 
-/** Where numbers can stand on their lines: on no box and no other number, and on as little of other lines as may be. */
+/** Places numbers on their lines: away from boxes and other numbers, and over as few other lines as possible. */
 class Spots {
   #taken = new Map(); // by stretch of the drawing's height
   #width;
@@ -240,7 +240,7 @@ function sheets(svg, { places, width, height, scale }, sheet) {
   }));
 }
 
-/** From where to where each sheet reaches, of a length with boxes around some middles. */
+/** The start and end of each sheet along a side, given the centres of the boxes. */
 function pages(length, room, boxes) {
   const cutBy = (at) => boxes.filter(([middle, half]) => Math.abs(middle - at) < half + 6).length;
   const found = [];

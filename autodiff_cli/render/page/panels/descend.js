@@ -1,7 +1,7 @@
-// Descend: steps against the gradient, with their arithmetic written out, and the trail that they leave.
+// Descend: gradient descent with its arithmetic written out, and the trail of its steps.
 
-const MOST_LINES = 12; // of arithmetic that is written out
-const LATEST = 8; // values of the trail that are written out
+const MOST_LINES = 12; // lines of arithmetic shown for a step
+const LATEST = 8; // latest values of the trail that are shown
 
 /** A descent over the elements of the variables that are ticked. */
 class Descent {
@@ -57,7 +57,7 @@ class Descent {
     say(`Back at the start: the output is ${brief(walk.computation.values[record.output])}.`);
   }
 
-  /** So many steps as asked for; the passes run again after each. */
+  /** Make the requested number of steps; both passes run again after each. */
   descend() {
     const elements = this.#elements;
     const rate = Number(byId("rate").value);
@@ -69,7 +69,7 @@ class Descent {
       byId("trail").textContent = why;
       say(why);
     };
-    if (elements.length === 0) return refuse("Tick the variables that are to learn; the others stay as they are.");
+    if (elements.length === 0) return refuse("Select the variables to learn; the others stay constant.");
     if (byId("rate").ariaInvalid === "true") return refuse("Learning rate: needs a number.");
     if (byId("repeats").ariaInvalid === "true") return refuse("Steps: needs a whole number from 1 to 1000.");
     pause();
@@ -77,7 +77,7 @@ class Descent {
     let arithmetic = [];
     for (let k = 0; k < repeats; k++) {
       arithmetic = this.#step(elements, rate);
-      if (arithmetic === null) return refuse("The next step leads beyond all numbers; try a smaller learning rate.");
+      if (arithmetic === null) return refuse("The next step overflows; try a smaller learning rate.");
     }
     this.#isOwn = true;
     setValues(walk.point);

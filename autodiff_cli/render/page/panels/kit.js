@@ -1,6 +1,6 @@
-// What panels have in common.
+// Functions that the panels share.
 
-/** A number or an array with a function done to every element; further arguments are of the same shape. */
+/** Apply a function to a number or to every element of an array; further arguments have the same shape. */
 function elementwise(f, x, ...others) {
   if (!Array.isArray(x)) return f(x, ...others);
   return x.map((part, k) => elementwise(f, part, ...others.map((other) => (Array.isArray(other) ? other[k] : other))));
@@ -66,7 +66,7 @@ async function copy(text, place) {
   }
 }
 
-/** The variables that take gradient, and that are numbers or arrays of them. */
+/** The variables that have an adjoint. */
 const learnable = record.variables.filter(({ node }) => node !== null && takesGradient(node));
 const seeded = record.variables.filter(({ key }) => record.wrt.includes(key));
 
@@ -91,10 +91,10 @@ function tangentsOf(point, seeds) {
   return { rates: rates.map(nested), carried: carried.map((given) => given.map(plain)) };
 }
 
-/** What the output is called in derivatives. */
+/** The name of the output in derivatives. */
 const OUTPUT = record.nodes.some(({ label }) => label === "f") ? "z" : "f";
 
-/** How fast the output changes with something, as a name. */
+/** The name of the derivative of the output with respect to a node. */
 function slopeName(label) {
   return `∂${OUTPUT}/∂${/^[\p{L}\p{M}\p{N}_]+$/u.test(label) ? label : `(${label})`}`;
 }

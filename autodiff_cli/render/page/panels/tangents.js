@@ -1,4 +1,4 @@
-// Forward mode: the rate of one variable is carried up with the values, and passes are counted against reverse mode.
+// Forward mode: tangents of one variable are computed with the values; its passes are compared with reverse mode.
 
 class ForwardMode {
   #button = byId("forward-mode");
@@ -74,13 +74,13 @@ class ForwardMode {
   explain(i) {
     const { name } = this.seed;
     if (i === null) {
-      say(`Forward mode: ${name} moves at the rate 1. A node's tangent, how fast it changes with ${name}, is the sum of `
-        + "what its inputs add: local derivative × tangent of the input.");
+      say(`Forward mode: ${name} has tangent 1. The tangent of a node, how fast it changes with ${name}, is the sum over its `
+        + "inputs of local derivative × tangent of the input.");
       return;
     }
     const computed = walk.computation.forwardSentence(i);
     if (this.#carried[i].length === 0) {
-      say(`${computed}; no change with ${name} arrives, tangent 0`);
+      say(`${computed}; it does not depend on ${name}, so its tangent is 0`);
       return;
     }
     const last = i === record.output ? `, which is d/d${name}` : "";
@@ -93,13 +93,13 @@ class ForwardMode {
     return `${from} ${brief(local)} × ${factor(this.#rate(to))} = ${brief(amount)}`;
   }
 
-  /** How many passes each mode takes for the whole gradient. */
+  /** Show how many passes each mode needs for the whole gradient. */
   #count() {
     const count = this.#seeds.length;
     const numbers = count === 1 ? "1 number" : `${count} numbers`;
-    const said = [`Forward mode takes a pass for each of the ${numbers} that the output changes with: ${count}.`,
-      "Reverse mode takes 1 for all of them."];
-    if (count === 1) said[1] = "Reverse mode takes 1 too.";
+    const said = [`Forward mode needs one pass for each of the ${numbers} in the variables: ${count}.`,
+      "Reverse mode needs 1 for all of them."];
+    if (count === 1) said[1] = "Reverse mode needs 1 too.";
     const parts = [made("p", said.join(" "))];
     if (walk.tangents && record.work) parts.push(this.#work());
     if (walk.tangents) {
@@ -109,7 +109,7 @@ class ForwardMode {
     byId("passes").replaceChildren(...parts);
   }
 
-  /** The arithmetic of the passes, besides the values and the local derivatives. */
+  /** The numbers of operations of the passes, not counting values and local derivatives. */
   #work() {
     const { work } = record;
     const rows = [[`forward mode, ${this.seed.name}`, 1, ...work.forward[this.seed.variable.key]]];

@@ -1,7 +1,7 @@
-// Why this number: an adjoint as the sum over the node's users, and the paths that it is a sum of.
+// "Why this number?": an adjoint as the sum over the node's users, and as the sum over paths to the output.
 
-const MOST_PATHS = 6; // that are listed
-const MOST_TRIED = 4000; // beginnings of paths that are looked at
+const MOST_PATHS = 6; // paths that are listed
+const MOST_TRIED = 4000; // partial paths that the search extends, so that it ends soon
 
 class Why {
   #node = record.output;
@@ -39,20 +39,20 @@ class Why {
     byId("copy-latex").hidden = !takesGradient(i) || record.latex === undefined;
     const name = slopeName(record.nodes[i].label);
     if (!takesGradient(i)) {
-      byId("reasons").replaceChildren(made("p", `${record.nodes[i].label} takes no gradient: no variable reaches it.`));
+      byId("reasons").replaceChildren(made("p", `${record.nodes[i].label} has no adjoint: it depends on no variable.`));
       return;
     }
     const adjoint = brief(walk.computation.adjoints[i]);
     if (i === record.output) {
       byId("reasons").replaceChildren(
         equation([`${name} = `, made("b", adjoint)]),
-        made("p", "The output changes as fast as it does itself: this is where the way back begins."),
+        made("p", "The derivative of the output with respect to itself is 1. The backward pass begins here."),
       );
       return;
     }
     const terms = this.#terms.filter(({ given }) => !given.nothing);
     const left = this.#terms.filter(({ given }) => given.nothing);
-    const notes = left.map(({ node }) => made("p", `Through ${record.nodes[node].label} structurally nothing arrives.`));
+    const notes = left.map(({ node }) => made("p", `${record.nodes[node].label} contributes nothing: its derivative is a structural zero.`));
     if (terms.length === 0) {
       byId("reasons").replaceChildren(equation([`${name} = `, made("b", adjoint)]), ...notes);
       return;

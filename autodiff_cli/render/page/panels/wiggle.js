@@ -1,7 +1,7 @@
-// Wiggle: a slider for each variable, and how far tangent × ε tells what follows.
+// Wiggle: a slider for each variable, and how well tangent × ε predicts the changes.
 
-const MOST_ROWS = 60; // of nodes that move
-const MOST_PLACES = 400; // elements of an array that can be moved alone
+const MOST_ROWS = 60; // changed nodes that are listed
+const MOST_PLACES = 400; // elements of an array that can be selected
 
 class Wiggle {
   #from = null; // the values and the computation that a slider began to move from
@@ -35,7 +35,7 @@ class Wiggle {
     const select = made("select");
     select.ariaLabel = `element of ${name}`;
     const all = places(value).slice(0, MOST_PLACES);
-    select.append(option("", "every one"), ...all.map((at, k) => option(k, `[${at.join(", ")}]`)));
+    select.append(option("", "all elements"), ...all.map((at, k) => option(k, `[${at.join(", ")}]`)));
     moved.at = null;
     select.addEventListener("change", () => {
       moved.at = select.value === "" ? null : all[Number(select.value)];
@@ -114,8 +114,8 @@ class Wiggle {
     byId("changes").hidden = false;
     byId("changes").replaceChildren(
       made("h3", title),
-      list.length ? tableOf("Changes", ["node", "real change", "tangent × ε", "left"], list)
-        : made("p", `No node takes a gradient that ${name} moves.`),
+      list.length ? tableOf("Changes", ["node", "actual change", "tangent × ε", "difference"], list)
+        : made("p", `No node with an adjoint depends on ${name}.`),
       ...more,
     );
     this.#isNoted = true;

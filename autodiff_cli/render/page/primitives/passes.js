@@ -1,11 +1,11 @@
-// The forward and the reverse pass, as `autodiff/forward.py` and `autodiff/reverse.py` have them.
+// The forward and the reverse pass, like those of the package `autodiff`.
 //
 // rows: one per operation, in topological order: [node, function, inputs, rule, wanted, live, isStructural, arranges,
-// isShown]. A rule is for the inputs at the positions `wanted`; those of them in `live` are handed something. An
-// elementwise operation's gives, from the output and the inputs, one local derivative each; a structural one's, from the
-// adjoint, the output and the inputs, one amount each. A null is structurally nothing. One that `arranges` does with what
-// is present of an adjoint as with the adjoint. Of one that `isShown`, contributions have its `jacobian` too. After the
-// local derivatives a rule may give, for each, what the formula comes to that people read, and whether there is a kink.
+// isShown]. A rule is for the inputs at the positions `wanted`; only those in `live` receive contributions. The rule
+// of an elementwise operation computes one local derivative per input from the output and the inputs; that of a structural
+// operation computes one amount per input from the adjoint, the output and the inputs. A null is a structural zero. An
+// operation that `arranges` treats the mask of an adjoint like the adjoint. If `isShown`, contributions have a `jacobian`.
+// After the local derivatives a rule may return the values of the formulas that people read, and whether there is a kink.
 
 function passes(reached, constants, leaves, rows) {
   const steps = rows.map(([node, apply, inputs, rule, wanted, live, isStructural, arranges, isShown]) => {
@@ -20,7 +20,7 @@ function passes(reached, constants, leaves, rows) {
     return values;
   }
 
-  // With the number of a node, `overwritten`, that one has `=` where `+=` belongs: a bug to be found.
+  // The adjoint of the node `overwritten` is overwritten instead of accumulated: the bug that the quiz asks for.
   function reverse(values, overwritten = -1) {
     const arrived = values.map(() => null);
     const contributions = values.map(() => []);
@@ -51,7 +51,7 @@ function passes(reached, constants, leaves, rows) {
       const to = inputs[position];
       const local = isStructural ? null : found[k] ?? 0;
       const isAbsent = adjoint === null || found[k] === null || !live.has(position);
-      // Of two choices, one may select what the other does not: then nothing is left.
+      // Two choices may select different elements: then nothing remains.
       const arriving = isAbsent ? null : isStructural ? found[k] : times(local, adjoint);
       const amount = arriving === null ? null : fitted(arriving, given[position]);
       const nothing = amount === null;

@@ -1,4 +1,4 @@
-// Forward mode, as `autodiff/forward.py` has it, over the steps of an evaluator; see `passes.js`.
+// Forward mode over the steps of an evaluator; see `passes.js`.
 
 // An evaluator that has this too: how fast every node changes when the variables change at the rates `seeds`, by name,
 // null for a node that they do not move; and what each input adds to that.

@@ -3,7 +3,7 @@
 const MOST_CHOICES = 4;
 const MOST_BUGS = 3;
 
-/** The way back: which node has everything that it waits for? */
+/** The order of the backward pass: which node has all its contributions? */
 function nextLevel() {
   const start = record.forward.length;
   const waitsFor = (i, step) => users[i].map(({ node }) => node).filter((node) => backwardStep.get(node) >= step);
@@ -16,20 +16,20 @@ function nextLevel() {
       title: "Which node can go next?",
       choices: [right, ...waiting].sort((a, b) => a - b),
       isRight: (chosen) => waitsFor(chosen, step).length === 0,
-      hint: () => "a node waits until all its users have handed it their share; follow its lines onward.",
+      hint: () => "a node waits until all its users have contributed; follow its lines forward.",
       plainHint: (chosen) => {
         const names = [...new Set(waitsFor(chosen, step))].map((i) => record.nodes[i].label);
         return `${record.nodes[chosen].label} still waits for ${names.join(" and ")}.`;
       },
-      found: () => `${label} has all that its users hand it`,
+      found: () => `${label} has the contributions of all its users`,
       reveal: () => walk.moveTo(start + step + 1),
     };
   };
   const questions = record.backward.map(question).filter(({ choices }) => choices.length > 1);
   return {
     start: start + (questions[0]?.step ?? 0),
-    introduction: "On the way back a node hands on its adjoint when that is complete. Begin at the output.",
-    impossible: "Here the order of the way back leaves no choice.",
+    introduction: "In the backward pass a node passes its adjoint on when it is complete. Begin at the output.",
+    impossible: "Here the order of the backward pass leaves no choice.",
     hidesValue: () => false,
     questions: questions.map((asked, k) => ({
       ...asked,
@@ -38,7 +38,7 @@ function nextLevel() {
   };
 }
 
-/** A program that has `=` at one node where `+=` belongs: at which? */
+/** A program with a bug: one node has `=` where `+=` belongs. Which one? */
 function bugLevel() {
   const good = walk.computation;
   const fanOut = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && good.uses[i] > 1);
@@ -53,15 +53,15 @@ function bugLevel() {
       title: "Which node has = where += belongs?",
       choices: [i, ...offered].sort((a, b) => a - b),
       isRight: (chosen) => chosen === i,
-      hint: () => "only a node with several users adds anything up. Go from the output down, to the first adjoint that is not "
-        + "the sum of what the node is handed.",
+      hint: () => "only a node with several users adds anything up. Go from the output down to the first adjoint that is not "
+        + "the sum of the node's contributions.",
       plainHint: (chosen) => {
         const terms = computation.termsOf(chosen);
-        return `${record.nodes[chosen].label} is handed ${terms.length ? terms.join(" and ") : "nothing"}, and it has `
+        return `${record.nodes[chosen].label} receives ${terms.length ? terms.join(" and ") : "nothing"}, and its adjoint is `
           + `${brief(computation.adjoints[chosen])}: nothing is lost there.`;
       },
-      found: () => `${record.nodes[i].label} is handed ${computation.termsOf(i).join(" and ")}, in all `
-        + `${brief(good.adjoints[i])}, but kept the last alone, ${brief(computation.adjoints[i])}`,
+      found: () => `${record.nodes[i].label} receives ${computation.termsOf(i).join(" and ")}, in total `
+        + `${brief(good.adjoints[i])}, but kept only the last, ${brief(computation.adjoints[i])}`,
       reveal: () => show(k + 1),
     };
   };
@@ -71,8 +71,8 @@ function bugLevel() {
   };
   return {
     start: walk.length,
-    introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up what its users hand it.",
-    impossible: "For this bug a node with several users is needed, and there is none.",
+    introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up its contributions.",
+    impossible: "For this bug the formula needs a node with several users, and this one has none.",
     hidesValue: () => false,
     begin: () => show(0),
     end: () => {
@@ -82,7 +82,7 @@ function bugLevel() {
   };
 }
 
-/** What the way back gives where a node takes what arrives last for all. */
+/** The computation in which a node keeps only its last contribution. */
 function computedWithBug(point, overwritten) {
   const values = evaluator.forward(point);
   return computationOf({ values, ...evaluator.reverse(values, overwritten) });

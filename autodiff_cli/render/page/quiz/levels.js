@@ -1,9 +1,9 @@
 // Levels of the quiz that ask for numbers: values, local derivatives, adjoints. A level has
 //
-// - its name, where the walk stands when it begins (`start`), what is said then, and what if there is nothing to ask;
-// - `hidesValue`, `isKnown` of a node's adjoint, `hidesSlopes`: what must not be seen; the walk says the rest;
-// - its questions, in order: a `title`, the `node` that it is about, `isRight` for an answer, `hint` without numbers and
-//   `plainHint` with them, what was `found`, and `reveal`, which gives the nodes that are known then.
+// - `start`, the step at which it begins, an `introduction`, and a message if there is nothing to ask (`impossible`);
+// - `hidesValue` and `isKnown` (of adjoints) for a node, and `hidesSlopes`: the numbers that are hidden;
+// - `questions`, in order: a `title`, the `node` that it is about, `isRight` to check an answer, `hint` without numbers and
+//   `plainHint` with numbers, `found` to confirm a correct answer, and `reveal`, which gives the nodes that it uncovers.
 
 const MOST_ASKED = 8; // of local derivatives
 
@@ -29,15 +29,15 @@ function adjointLevel() {
   };
   return {
     start,
-    introduction: "Each adjoint is the sum of what the node's users hand it: local derivative × adjoint. Begin at the output.",
-    impossible: "No node takes a gradient here.",
+    introduction: "Each adjoint is the sum of the contributions of the node's users: local derivative × adjoint. Begin at the output.",
+    impossible: "No node has an adjoint here.",
     hidesValue: () => false,
     isKnown: (i) => answered.has(i),
     questions: record.nodes.map((_, i) => i).filter(takesGradient).reverse().map(question),
   };
 }
 
-/** What to sum up for an adjoint, each term in words of its own. */
+/** A hint that lists the terms of an adjoint; `termOf` describes each. */
 function sumHint(i, termOf) {
   const { label } = record.nodes[i];
   if (i === record.output) return "the output's adjoint is how fast the output changes with itself.";
@@ -45,9 +45,9 @@ function sumHint(i, termOf) {
     const given = walk.computation.handed(node, position);
     return !given || given.nothing ? [] : [`from ${record.nodes[node].label}: ${termOf(node, position)}`];
   });
-  if (terms.length === 0) return `nothing is handed to ${label}: what it is used for does not pass its adjoint on.`;
+  if (terms.length === 0) return `${label} receives no contribution: its users do not pass their adjoints on.`;
   const whom = terms.length === 1 ? "its user" : "each user; add them up";
-  return `${label} is handed local derivative × adjoint by ${whom}: ${terms.join("; ")}.`;
+  return `${label} receives local derivative × adjoint from ${whom}: ${terms.join("; ")}.`;
 }
 
 function symbolicHint(node, position) {
@@ -76,7 +76,7 @@ function valueLevel() {
       node: i,
       title: `Value of ${label}`,
       isRight: (typed) => isRight(typed, computation.values[i]),
-      hint: () => `${name}${summary ? `, ${summary}` : ""}: put in the value of ${used}.`,
+      hint: () => `${name}${summary ? `, ${summary}` : ""}: insert the value of ${used}.`,
       plainHint: () => `${computation.forwardSentence(i).split(" = ").slice(0, -1).join(" = ")}.`,
       found: () => computation.forwardSentence(i),
       reveal: () => {
@@ -87,7 +87,7 @@ function valueLevel() {
   };
   return {
     start: 0,
-    introduction: "Each value is computed from those of the node's inputs. Begin with the variables.",
+    introduction: "Each value is computed from the values of the node's inputs. Begin with the variables.",
     impossible: "There is nothing to compute here.",
     hidesValue: (i) => forwardStep.has(i) && !answered.has(i),
     isKnown: () => false,
@@ -96,7 +96,7 @@ function valueLevel() {
   };
 }
 
-/** Local derivatives: those of each operation once, before any is asked for again. */
+/** Local derivatives: every operation is asked once before any is repeated. */
 function slopeLevel() {
   const { computation } = walk;
   const asked = record.backward.flatMap((i) => computation.given[i].map((given) => ({ i, given })))
@@ -115,17 +115,17 @@ function slopeLevel() {
       node: i,
       title: `Local derivative of ${label} towards ${towards}`,
       isRight: (typed) => isRight(typed, local),
-      hint: () => `how fast does ${label} change with ${towards} alone?${formula ? ` The rule says ${formula}.` : ""}`,
-      plainHint: () => `${formula === undefined ? "it is 1 where the choice took it, else 0"
+      hint: () => `how fast does ${label} change with ${towards} alone?${formula ? ` The rule is ${formula}.` : ""}`,
+      plainHint: () => `${formula === undefined ? "it is 1 if the operation selected this input, else 0"
         : `${formula} is ${computation.formulaInNumbers(i, position)}`}.`,
-      found: () => `the local derivative of ${label} towards ${towards} is ${brief(local)}`,
+      found: () => `the local derivative of ${label} with respect to ${towards} is ${brief(local)}`,
       reveal: () => [i],
     };
   };
   return {
     start: record.forward.length,
-    introduction: "A local derivative is how fast an operation's result changes with one of its inputs, the others held.",
-    impossible: "Here whole arrays travel: their local derivatives are tables of numbers, not one.",
+    introduction: "A local derivative is how fast the result of an operation changes with one input while the others are constant.",
+    impossible: "The operations here work on whole arrays: their local derivatives are arrays, not single numbers.",
     hidesValue: () => false,
     isKnown: () => false,
     hidesSlopes: true,

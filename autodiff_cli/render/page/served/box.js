@@ -1,4 +1,4 @@
-// The boxes that a formula and its values are typed into: what is typed is a part of the address.
+// The form for a formula and its values, which become part of the address.
 {
   const typed = (id) => document.getElementById(id);
   const open = (formula, values) => location.assign(`/?${new URLSearchParams({ formula, ...(values ? { values } : {}) })}`);

@@ -1,4 +1,4 @@
-// A model and a file, chosen or dropped: the report of the fit, and a row to walk through.
+// The form for a model and a file: shows the report of the fit, and opens the page of a row.
 {
   const part = (id) => document.getElementById(id);
   let dropped = null;

@@ -1,4 +1,4 @@
-"""Arrays of long floats have the digits of long floats, operation by operation."""
+"""Operations on arrays of long doubles have extended precision."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PLACES = (0.3, 0.71, 1.6, -0.4, -2.5, 1e-9, -3e-5, 12.3, -31.7, 600.5)
 ULPS = 16
 
 
-@pytest.mark.skipif(LONGDOUBLE_EPS_RATIO == 1, reason="long floats are floats here")
+@pytest.mark.skipif(LONGDOUBLE_EPS_RATIO == 1, reason="long doubles equal floats here")
 @pytest.mark.parametrize("name", sorted({*LONGDOUBLE.table} - {*STRUCTURAL}))
-def test_every_operation_has_the_digits_of_long_floats(name: str) -> None:
+def test_every_operation_has_extended_precision(name: str) -> None:
     op = get_op(name)
     leaves = [variable(letter) for letter in "abc"[: op.min_inputs]]
     for place in PLACES:
@@ -33,6 +33,6 @@ def test_every_operation_has_the_digits_of_long_floats(name: str) -> None:
             assert size <= np.log10(ULPS * LONGDOUBLE_EPS_RATIO * 2.0**-53), (point, found)
 
 
-def test_an_operation_with_a_function_of_its_own_is_not_expanded() -> None:
+def test_an_operation_with_a_float_function_is_not_expanded() -> None:
     with pytest.raises(NotImplementedError):
         LONGDOUBLE.function(get_op("normal_cdf"), 1)

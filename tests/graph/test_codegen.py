@@ -1,4 +1,4 @@
-"""Straight lines of code: as Python, they compute what the graph says, whatever is written inside what."""
+"""Straight-line code: run as Python, it computes the values of the graph for every nesting of expressions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(node: Node, operands: Sequence[Fragment]) -> Fragment:
 
 
 @given(graphs(OPS), st.sampled_from([0, 8, 30, 1000]))
-def test_the_lines_compute_the_graph(graph: tuple[Node, list[Node]], width: int) -> None:
+def test_generated_code_computes_the_graph(graph: tuple[Node, list[Node]], width: int) -> None:
     output, leaves = graph
     lines, (result,) = written([output], leaves, width)
     scope = OPERATIONS | POINT | {"pi": parse_constant("pi")}
@@ -46,7 +46,7 @@ def test_the_lines_compute_the_graph(graph: tuple[Node, list[Node]], width: int)
 
 
 @given(graphs(OPS), st.sampled_from([8, 30, 1000]))
-def test_every_operation_is_written_once_and_in_few_characters(graph: tuple[Node, list[Node]], width: int) -> None:
+def test_each_operation_is_generated_once_within_the_width(graph: tuple[Node, list[Node]], width: int) -> None:
     output, leaves = graph
     assume(
         not any(child.is_constant for node in topological_order([output]) for child in node.inputs[:1] if is_sign(node))
@@ -87,11 +87,11 @@ X, Y, Z = variable("x"), variable("y"), variable("z")
         (get_op("max")(X + Y, -Z), "max(x + y, -z)"),
     ],
 )
-def test_brackets_are_where_the_order_of_operations_needs_them(root: Node, text: str) -> None:
+def test_brackets_only_where_precedence_requires_them(root: Node, text: str) -> None:
     assert written([root], [X, Y, Z], 100).results[0].text == text
 
 
-def test_equal_parts_are_written_once_and_in_order() -> None:
+def test_common_subexpressions_are_assigned_once() -> None:
     x, y = variable("x"), variable("y")
     atan = get_op("atan")
     lines, results = written([atan(x * y) - x * y, atan(x * y), x], [x, y], 100)
@@ -99,7 +99,7 @@ def test_equal_parts_are_written_once_and_in_order() -> None:
     assert [result.text for result in results] == ["t1 - t0", "t1", "x"]
 
 
-def test_a_long_chain_is_written_without_recursion_and_in_linear_size() -> None:
+def test_a_long_chain_needs_no_recursion_and_linear_size() -> None:
     x = variable("x")
     output = x
     for _ in range(20_000):
