@@ -93,7 +93,10 @@ def objective_of(network: Network, given: argparse.Namespace) -> ad.Objective:
 def steps(network: Network, optimizer: str, given: argparse.Namespace) -> Run:
     """An epoch by autodiff."""
     objective = objective_of(network, given)
-    state, run = OptimizerState.initial(objective.start, OPTIMIZERS[optimizer]), objective.epoch_runner(OPTIMIZERS[optimizer])
+    state, run = (
+        OptimizerState.initial(objective.start, OPTIMIZERS[optimizer]),
+        objective.epoch_runner(OPTIMIZERS[optimizer]),
+    )
     generator = np.random.default_rng(0)
     return lambda: run(state, RATE, network.batch, generator)
 

@@ -1,4 +1,4 @@
-"""The structure that docs/architecture.md describes: topics as files, no circular imports, plain words, pinned builds."""
+"""The structure that docs/architecture.md describes: files are topics, imports have no circles, words are plain."""
 
 from __future__ import annotations
 
@@ -74,12 +74,11 @@ def imported(file: Path) -> set[str]:
 
 def code_lines(file: Path) -> int:
     """The number of lines with code: not blank, not a comment, not part of a docstring."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings: set[int] = set()
     for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline):

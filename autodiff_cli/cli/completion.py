@@ -89,14 +89,7 @@ _NAME_AT_END = re.compile(r"[^\W\d]\w*$")  # the incomplete name at the end of a
 _VARIABLE_OPTIONS = ("--wrt", "--fix", "--bounds", "--set", "--direction", "--paths")  # take names of variables
 _COLUMN_OPTIONS = ("--weights", "--sigma", "--by", "--x-sigma")  # take names of columns
 # How many arguments of each command are expressions.
-_EXPRESSION_COUNTS = {
-    "grad": 1,
-    "trace": 1,
-    "check": 1,
-    "export": 1,
-    "train": 1,
-    "compare": 99,
-}
+_EXPRESSION_COUNTS = {"grad": 1, "trace": 1, "check": 1, "export": 1, "train": 1, "compare": 99}
 _DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
 
 

@@ -11,14 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autodiff_cli.cli.environment import (
-    BadInput,
-    Call,
-    ExitStatus,
-    Output,
-    errors_as_bad_input,
-    open_data_files,
-)
+from autodiff_cli.cli.environment import BadInput, Call, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.shared_options import (
     DATA_HELP,
     FILE_OPTIONS,
@@ -120,8 +113,7 @@ def check(
     assignments: Assignments = None,
     wrt: Wrt = None,
     against: Annotated[
-        Framework | None,
-        typer.Option("--against", help="Also compare with the gradient of this framework."),
+        Framework | None, typer.Option("--against", help="Also compare with the gradient of this framework.")
     ] = None,
     json: Json = False,
 ) -> Output:

@@ -30,10 +30,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _ALLOWED_METHODS = ("GET", "HEAD", "POST")
-_TRUSTED_SITES = (
-    "same-origin",
-    "none",
-)  # Sec-Fetch-Site of requests by the page itself, and of typed addresses
+_TRUSTED_SITES = ("same-origin", "none")  # Sec-Fetch-Site of requests by the page itself, and of typed addresses
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),

@@ -36,15 +36,13 @@ Expr: TypeAlias = Annotated[
     ),
 ]
 Assignments: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set a variable whose name is also an option."),
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a variable whose name is also an option.")
 ]
 Wrt: TypeAlias = Annotated[
     str | None, typer.Option("--wrt", metavar="x,y", help="Differentiate with respect to these variables only.")
 ]
 Digits: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--digits", min=1, max=17, metavar="N", help="Show numbers with N significant digits."),
+    int | None, typer.Option("--digits", min=1, max=17, metavar="N", help="Show numbers with N significant digits.")
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON document, with numbers in full.")]
 
@@ -70,19 +68,12 @@ class DerivativeRequest(NamedTuple):
 Symbolic: TypeAlias = Annotated[bool, typer.Option("--symbolic", help="Also print the derivatives as formulas.")]
 Mode: TypeAlias = Annotated[
     PassMode,
-    typer.Option(
-        "--mode",
-        show_default=False,
-        help="Differentiation mode; forward shows the tangents of all nodes.",
-    ),
+    typer.Option("--mode", show_default=False, help="Differentiation mode; forward shows the tangents of all nodes."),
 ]
 Order: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        "--order",
-        min=1,
-        metavar="N",
-        help="Also compute the derivative of order N in one variable (see --wrt).",
+        "--order", min=1, metavar="N", help="Also compute the derivative of order N in one variable (see --wrt)."
     ),
 ]
 Hessian: TypeAlias = Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")]
@@ -122,8 +113,7 @@ DATA_HELP = (
 # The options of commands that read data files, by the name of the field of `FileOptions`.
 FILE_OPTIONS: dict[str, Any] = {
     "delimiter": Annotated[
-        str | None,
-        typer.Option("--delimiter", metavar="CHAR|space", help="Column separator (default: detected)."),
+        str | None, typer.Option("--delimiter", metavar="CHAR|space", help="Column separator (default: detected).")
     ],
     "decimal": Annotated[
         str | None, typer.Option("--decimal", metavar=".|,", help="Decimal mark (default: detected).")
@@ -135,8 +125,7 @@ FILE_OPTIONS: dict[str, Any] = {
         bool, typer.Option("--no-header", help="Treat the first line as data; columns are named c1, c2, ...")
     ],
     "column": Annotated[
-        list[str] | None,
-        typer.Option("--column", metavar='NAME="Original"', help="Rename a column for use in models."),
+        list[str] | None, typer.Option("--column", metavar='NAME="Original"', help="Rename a column for use in models.")
     ],
     "where": Annotated[
         str | None,
@@ -153,7 +142,7 @@ STREAM_OPTION: dict[str, Any] = {
     "stream": Annotated[
         bool,
         typer.Option("--stream", help="Read DATA in blocks on every pass (automatic for data larger than memory)."),
-    ],
+    ]
 }
 
 

@@ -175,8 +175,7 @@ def trace(
         typer.Option("--find", metavar="TEXT", help="Draw only nodes whose label contains TEXT, and their neighbours."),
     ] = None,
     exercise: Annotated[
-        bool,
-        typer.Option("--exercise", help="Write an exercise sheet with blanks and an answer key (HTML)."),
+        bool, typer.Option("--exercise", help="Write an exercise sheet with blanks and an answer key (HTML).")
     ] = False,
     digits: Digits = None,
     json: Json = False,
@@ -478,9 +477,7 @@ def trace_row(
         environment.note(f"note: {note}")
     inputs.check_all_have_values(context, row.formula, row.point)
     return trace(
-        row.formula,
-        row.point,
-        row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt),
+        row.formula, row.point, row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)
     )
 
 

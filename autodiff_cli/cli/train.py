@@ -108,8 +108,7 @@ CHECKPOINT_OPTIONS: dict[str, Any] = {
         typer.Option("--checkpoint-every", metavar="N", help="Write the checkpoint after every N epochs instead."),
     ],
     "resume": Annotated[
-        str | None,
-        typer.Option("--resume", metavar="FILE", help="Continue from a checkpoint; --epochs is the total."),
+        str | None, typer.Option("--resume", metavar="FILE", help="Continue from a checkpoint; --epochs is the total.")
     ],
 }
 

@@ -30,11 +30,7 @@ ELLIPSIS = "…"
 _MIN_LABEL_LENGTH = 12  # of a sub-expression before its call; where less is left, the call is left out
 _MIN_NAME_LENGTH = 7  # of a name without its middle; a shorter one cannot be recognized
 _OPERANDS_PER_END = 3  # operands that a long sum stores from either end, so that its label costs the same at any length
-_SEPARATORS_BEFORE_ELLIPSIS = {
-    " + ": " + ",
-    " - ": " + ",
-    " @ ": " @ ",
-}
+_SEPARATORS_BEFORE_ELLIPSIS = {" + ": " + ", " - ": " + ", " @ ": " @ "}
 
 
 class Label:

@@ -23,10 +23,7 @@ _NUMBER_LENGTH = len("-10")  # characters; a typical number, for a leaf that a n
 
 
 def to_text(
-    node: Node,
-    names: Mapping[Node, str] | None = None,
-    share: bool = True,
-    shapes: Mapping[str, Shape] | None = None,
+    node: Node, names: Mapping[Node, str] | None = None, share: bool = True, shapes: Mapping[str, Shape] | None = None
 ) -> str:
     """Return a graph as text in the expression language.
 

@@ -495,10 +495,7 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
 
 
 def _best_layout(
-    nodes: Sequence[Size],
-    edges: Sequence[tuple[int, int]],
-    labels: Sequence[Size | None],
-    frames: Sequence[FrameSpec],
+    nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
 ) -> PartedLayout:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
     single = PartedLayout(layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])

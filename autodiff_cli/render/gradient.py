@@ -14,16 +14,7 @@ from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.render.formatting import NumberFormat, display_width, number_formats, shorten_middle, single_line
-from autodiff_cli.render.report import (
-    NO_VALUE,
-    Column,
-    Paper,
-    Report,
-    Style,
-    TextTable,
-    json_number,
-    json_numbers,
-)
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number, json_numbers
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives, Uncertainty

@@ -365,10 +365,7 @@ class _Part(NamedTuple):
 
 
 def layout_in_parts(
-    nodes: Sequence[Size],
-    edges: Sequence[tuple[int, int]],
-    labels: Sequence[Size | None],
-    frames: Sequence[FrameSpec],
+    nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
 ) -> PartedLayout | None:
     """Lay out a graph part by part; return None if it has no frames. See `layered_layout` for the arguments."""
     if not frames:
@@ -449,10 +446,7 @@ def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> 
         inside = (Rectangle(next(_shift_points([frame.centre], start)), frame.size) for frame in layout.frames)
         places |= zip(part.frames, itertools.chain(around if margin.width else (), inside), strict=True)
     return Layout(
-        size,
-        [centres[k] for k in range(nodes)],
-        [routes[k] for k in range(edges)],
-        [places[k] for k in range(frames)],
+        size, [centres[k] for k in range(nodes)], [routes[k] for k in range(edges)], [places[k] for k in range(frames)]
     )
 
 

@@ -161,11 +161,7 @@ def test_why_a_number_is_a_sum_in_symbols_in_numbers_and_what_it_gives(page: Pag
     opened(page, tmp_path, XY)
     page.locator("svg [data-node='0']").click()
     said = panel(page, "Why this number?").locator(".equation").all_inner_texts()
-    assert said == [
-        "∂f/∂x = cos(x) × ∂f/∂(sin(x)) + y × ∂f/∂(x*y)",
-        "= (-0.416147) × 1 + 3 × 1",
-        "= 2.58385",
-    ]
+    assert said == ["∂f/∂x = cos(x) × ∂f/∂(sin(x)) + y × ∂f/∂(x*y)", "= (-0.416147) × 1 + 3 × 1", "= 2.58385"]
 
 
 def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_the_way_back_begins_with_why_and_ends_with_what_was_found(page: Page, t
     for _ in document["backward"]:
         page.clock.run_for(4100)
     wait_for(page, "[data-adjoint]", 5)
-    assert "d/dx = 2.58385: move x by a little h, and the output moves by about 2.58385 × h;" in remark.inner_text()
+    assert "d/dx = 2.58385: if x changes by a small h, the output changes by about 2.58385 × h;" in remark.inner_text()
     press(page, "Reset")
     assert remark.inner_text() == ""
 

@@ -57,7 +57,10 @@ SUM_OF_300 = " + ".join(f"x{k}^2" for k in range(300))
         (["Si(x)", "--to", "jax"], "JAX has no `Si`; c, fortran, python, numpy, js and latex have it"),
         (["sum(v)", "--to", "c"], "declare the shape of `v`: the code depends on it"),
         (["[x, y]", "--to", "c"], "the output is an array of shape 2"),
-        ([SUM_OF_300, "--to", "c", "--hessian"], "code can be exported for at most 100 numbers: choose some with --wrt"),
+        (
+            [SUM_OF_300, "--to", "c", "--hessian"],
+            "code can be exported for at most 100 numbers: choose some with --wrt",
+        ),
         (["2x", "--to", "c"], "2*x"),
     ],
 )

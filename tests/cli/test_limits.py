@@ -59,12 +59,18 @@ def test_operations_of_functions_that_expand(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_numbers_of_a_hessian_and_a_jacobian(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(further, "MAX_DERIVATIVES", 5)
-    refused("grad x*y*z --x 1 --y 2 --z 3 --hessian", "the hessian has 9 numbers, more than the 5 that are shown", "--wrt x")
+    refused(
+        "grad x*y*z --x 1 --y 2 --z 3 --hessian", "the hessian has 9 numbers, more than the 5 that are shown", "--wrt x"
+    )
     assert run_cli("grad x*y*z --x 1 --y 2 --z 3 --hessian --wrt x,z --json").json["hessian"] == {
         "x": {"x": 0.0, "z": 2.0},
         "z": {"x": 2.0, "z": 0.0},
     }
-    refused("grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian", "the jacobian has 6 numbers, more than the 5", "Expression.jacobian")
+    refused(
+        "grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian",
+        "the jacobian has 6 numbers, more than the 5",
+        "Expression.jacobian",
+    )
     assert run_cli("grad [x,y,z*x] --x 1 --y 2 --z 3 --jacobian --wrt x").status == 0
 
 
@@ -77,7 +83,9 @@ def test_numbers_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("command", ["grad --precision 20", "check"])
 def test_operations_of_arrays_written_out(command: str) -> None:
     long = str([1] * 1000).replace(" ", "")
-    refused(f"{command} sum(outer(v,v)) --v {long}", f"more than {unrolling.MAX_OPERATIONS:,} operations", "from Python")
+    refused(
+        f"{command} sum(outer(v,v)) --v {long}", f"more than {unrolling.MAX_OPERATIONS:,} operations", "from Python"
+    )
 
 
 def test_what_goes_on_and_on_is_stopped_by_ctrl_c() -> None:

@@ -42,12 +42,7 @@ def moons() -> Rows:
     return rows
 
 
-SETS = {
-    "sine": ("x,y", sine),
-    "quadratic": ("x,y", quadratic),
-    "xor": ("x1,x2,y", xor),
-    "moons": ("x1,x2,moon", moons),
-}
+SETS = {"sine": ("x,y", sine), "quadratic": ("x,y", quadratic), "xor": ("x1,x2,y", xor), "moons": ("x1,x2,moon", moons)}
 
 
 def text(name: str) -> str:

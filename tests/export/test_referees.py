@@ -33,9 +33,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize(
-    ("scale", "status", "word"), [(1, 0, "agrees"), (1 + 1e-12, 0, "agrees"), (2, 1, "differs")]
-)
+@pytest.mark.parametrize(("scale", "status", "word"), [(1, 0, "agrees"), (1 + 1e-12, 0, "agrees"), (2, 1, "differs")])
 def test_side_by_side(scale: float, status: int, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(referees, "FRAMEWORKS", {"torch": framework(scale)})
     output = run_cli("check x^2*y --x 3 --y 2 --against torch")

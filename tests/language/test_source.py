@@ -6,8 +6,7 @@ import pytest
 
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import topological_order
-from autodiff_cli.language.program import Source
-from autodiff_cli.language.program import Program, read
+from autodiff_cli.language.program import Program, Source, read
 
 
 def quoted(program: Program) -> dict[str, list[str]]:

@@ -296,11 +296,7 @@ ROWS: tuple[Row, ...] = (
     # --- error functions, the normal distribution, sinc
     Row("erf", mp.erf, (lambda x: 2 / mp.sqrt(mp.pi) * mp.exp(-x * x),), ((-26.0, 26.0),), points=at(0.0, 1.0, -1.0)),
     Row(
-        "erfc",
-        mp.erfc,
-        (lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x),),
-        ((-26.0, 26.0),),
-        points=at(0.0, 1.0, -1.0),
+        "erfc", mp.erfc, (lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x),), ((-26.0, 26.0),), points=at(0.0, 1.0, -1.0)
     ),
     Row("normal_pdf", phi, (lambda x: -x * phi(x),), ((-37.5, 37.5),), points=at(0.0, 1.0, -1.0, 800.0)),
     Row("normal_cdf", cdf, (phi,), ((-37.5, 37.5),), points=at(0.0, 1.0, -1.0, 800.0)),
@@ -476,10 +472,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("softsign", lambda x: x / (1 + abs(x)), (lambda x: 1 / (1 + abs(x)) ** 2,), points=at(*SPECIAL)),
     Row(
-        "leaky_relu",
-        lambda x: x if x > 0 else x / 100,
-        (lambda x: 1 if x > 0 else mpf(1) / 100,),
-        points=at(*SPECIAL),
+        "leaky_relu", lambda x: x if x > 0 else x / 100, (lambda x: 1 if x > 0 else mpf(1) / 100,), points=at(*SPECIAL)
     ),
     Row(
         "elu",

@@ -53,5 +53,7 @@ def test_bad_input_is_status_2() -> None:
     expect_refusal(run_cli(["compare", DECAY]), "missing MODEL...")
     expect_refusal(run_cli(["compare", DECAY, MODELS[0]]), "needs at least two models")
     expect_refusal(run_cli(["compare", DECAY, MODELS[0], "y ~ a +"]), "")
-    expect_refusal(run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--folds", "1"]), "cross-validation needs at least 2 folds")
+    expect_refusal(
+        run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--folds", "1"]), "cross-validation needs at least 2 folds"
+    )
     expect_refusal(run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--jsn"]), "--json")

@@ -23,10 +23,7 @@ def test_all_kinds_of_one_output_go_together() -> None:
     assert document["derivatives"] == {"x": "y + cos(x)", "y": "x"}
     assert document["hessian"] == {"x": {"x": -math.sin(2), "y": 1.0}, "y": {"x": 1.0, "y": 0.0}}
     assert document["directional"] == pytest.approx(3 + math.cos(2) + 4, rel=1e-15)
-    assert document["tangents"] == {
-        "x": [1.0, 0.0, 3.0, math.cos(2), 3 + math.cos(2)],
-        "y": [0.0, 1.0, 2.0, 0.0, 2.0],
-    }
+    assert document["tangents"] == {"x": [1.0, 0.0, 3.0, math.cos(2), 3 + math.cos(2)], "y": [0.0, 1.0, 2.0, 0.0, 2.0]}
     assert document["gradient"] == {"x": 3 + math.cos(2), "y": 2.0}
     assert document["value"] == 6 + math.sin(2)
 

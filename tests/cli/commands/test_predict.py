@@ -255,4 +255,6 @@ def test_probabilities_of_classes_and_of_ones(tmp_path: Path) -> None:
 def test_what_a_model_cannot_say_is_refused(model: str) -> None:
     assert "probabilities" in refused(run_cli(["predict", model, "-", "--probabilities"], stdin="x\n1\n"))
     assert "between 0 and 1" in refused(run_cli(["predict", model, "-", "--interval", "0"], stdin="x\n1\n"))
-    assert "--residuals needs the column `y`" in refused(run_cli(["predict", model, "-", "--residuals"], stdin="x\n1\n"))
+    assert "--residuals needs the column `y`" in refused(
+        run_cli(["predict", model, "-", "--residuals"], stdin="x\n1\n")
+    )

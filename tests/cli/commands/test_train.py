@@ -256,7 +256,9 @@ def test_levels_have_parameters_of_their_own(tmp_path: Path) -> None:
     assert ([*document["parameters"]], document["fixed"]) == (["a[v v]", "b"], {"a[u]": 2.0})
     predicted = run_cli(["predict", saved, "-"], stdin="site,x\nv v,0\nu,0\n")
     assert predicted.splitlines() == ["site,x,prediction", f"v v,0,{document['parameters']['a[v v]']!r}", "u,0,2"]
-    expect_refusal(run_cli(["predict", saved, "-"], stdin="site,x\nw,0\n"), "the model was not fitted with the level `w`")
+    expect_refusal(
+        run_cli(["predict", saved, "-"], stdin="site,x\nw,0\n"), "the model was not fitted with the level `w`"
+    )
     assert "observed and predicted" in run_cli([*line[:-1], "--plot"])
     expect_refusal(run_cli([*line, "--set", "a[w]=3"]), "there is no `a[w]`")
     expect_refusal(run_cli([*line, "--set", "z[u]=3"]), "no parameter `z[u]`")

@@ -53,7 +53,9 @@ def test_derivatives_agree(text: str, point: dict[str, str], orders: dict[str, f
 def test_a_remainder_that_is_nothing_takes_few_digits_and_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     precision = arbitrary_precision.precision
-    monkeypatch.setattr(arbitrary_precision, "precision", lambda bits, **how: asked.append(bits) or precision(bits, **how))
+    monkeypatch.setattr(
+        arbitrary_precision, "precision", lambda bits, **how: asked.append(bits) or precision(bits, **how)
+    )
     assert checked("y*gamma(z)", y="1.14", z="0.187").agrees
     assert max(asked) < 700 * math.log2(10)
     assert len(asked) < 30
@@ -148,13 +150,7 @@ def test_digits_that_are_right_are_counted(text: str, digits_: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "point"),
-    [
-        ("1/x", "1e300"),
-        ("x^2", "1.1e-320"),
-        ("exp(-x)", "745"),
-        ("1e-400*x", "2"),
-    ],
+    ("text", "point"), [("1/x", "1e300"), ("x^2", "1.1e-320"), ("exp(-x)", "745"), ("1e-400*x", "2")]
 )
 def test_what_floats_are_too_coarse_for_agrees(text: str, point: str) -> None:
     (finding,) = checked(text, x=point).findings

@@ -171,7 +171,9 @@ def test_words_for_which_there_is_no_room_can_be_scrolled() -> None:
     end = ViewState(len(walk.steps) - 1)
     assert any(re.fullmatch(r"↓ \d+ more lines", line) for line in screen(walk, end, window))
     seen = {
-        line for k in range(walk.max_first_line(end, window) + 1) for line in screen(walk, end._replace(first_line=k), window)
+        line
+        for k in range(walk.max_first_line(end, window) + 1)
+        for line in screen(walk, end._replace(first_line=k), window)
     }
     assert {f"  d/d{name:<3} = 1" for name in names} <= seen
     assert not any("more lines" in line for line in screen(walk, end._replace(first_line=99), window))

@@ -79,10 +79,7 @@ def test_what_there_is_to_show(model: str, titles: list[str]) -> None:
 def test_classes_have_their_losses_shown_with_those_of_the_rows_held_out() -> None:
     data = {"x": np.linspace(0, 1, 40), "kind": np.array(["a", "b"] * 20)}
     found = drawn(
-        "kind ~ softmax(mlp(x, [3], relu))",
-        data,
-        method=MethodOptions(epochs=5),
-        validation=ValidationOptions(0.3),
+        "kind ~ softmax(mlp(x, [3], relu))", data, method=MethodOptions(epochs=5), validation=ValidationOptions(0.3)
     )
     (panel,) = fit_panels(found)
     assert [line.name for line in panel.lines] == ["loss", "validation loss"]

@@ -70,11 +70,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-SHORT = {
-    "compiled",
-    "levels",
-    "classes",
-}
+SHORT = {"compiled", "levels", "classes"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in FITS])

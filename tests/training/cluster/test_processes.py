@@ -133,13 +133,9 @@ def test_a_fit_that_is_killed_takes_its_workers_along(running: subprocess.Popen[
 
 
 def test_a_scheduler_that_goes_is_said(path: Path) -> None:
-    with (
-        subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"],
-            stderr=-1,
-            text=True,
-        ) as scheduler,
-    ):
+    with subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"], stderr=-1, text=True
+    ) as scheduler:
         assert scheduler.stderr is not None
         address = next(line.split()[-1] for line in scheduler.stderr if "Scheduler at:" in line)
         threading.Thread(target=scheduler.stderr.read, daemon=True).start()

@@ -40,11 +40,7 @@ class Walk:
         ("nesterov", RATE * (2 + 0.9 * 2), RATE * (1 + 0.9 * (0.9 * 2 + 1))),
         ("adagrad", RATE * 2 / 2, RATE * 1 / math.sqrt(5)),
         ("rmsprop", RATE * 2 / math.sqrt(0.4), RATE * 1 / math.sqrt(0.9 * 0.4 + 0.1)),
-        (
-            "adam",
-            RATE,
-            RATE * ((0.9 * 0.2 + 0.1) / (1 - 0.81)) / math.sqrt((0.999 * 0.004 + 0.001) / (1 - 0.999**2)),
-        ),
+        ("adam", RATE, RATE * ((0.9 * 0.2 + 0.1) / (1 - 0.81)) / math.sqrt((0.999 * 0.004 + 0.001) / (1 - 0.999**2))),
     ],
 )
 def test_the_first_two_steps(name: str, first: float, second: float) -> None:

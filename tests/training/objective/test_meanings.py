@@ -38,12 +38,7 @@ def test_pi_is_pi() -> None:
 
 @pytest.mark.parametrize(
     ("model", "suggestion"),
-    [
-        ("v ~ a*exp(-b*x)", None),
-        ("v ~ a*exp(-b*T)", "t"),
-        ("v ~ a*my - col", "my-col"),
-        ("log(v) ~ a - b", None),
-    ],
+    [("v ~ a*exp(-b*x)", None), ("v ~ a*exp(-b*T)", "t"), ("v ~ a*my - col", "my-col"), ("log(v) ~ a - b", None)],
 )
 def test_a_prediction_that_reads_no_column_is_refused(model: str, suggestion: str | None) -> None:
     for made in (fit, Objective):

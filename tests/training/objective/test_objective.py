@@ -109,11 +109,7 @@ RESIDUALS = (-3.0, -1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 7.0)
 
 @pytest.mark.parametrize(
     ("loss", "of_residual"),
-    [
-        ("mse", lambda r: r**2),
-        ("mae", abs),
-        ("huber", lambda r: r**2 / 2 if abs(r) <= 1 else abs(r) - 0.5),
-    ],
+    [("mse", lambda r: r**2), ("mae", abs), ("huber", lambda r: r**2 / 2 if abs(r) <= 1 else abs(r) - 0.5)],
 )
 @pytest.mark.parametrize("residual", RESIDUALS)
 def test_losses_of_a_residual(loss: str, of_residual: Callable[[float], float], residual: float) -> None:

@@ -62,8 +62,7 @@ def test_nothing_is_undefined_where_all_is_finite() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "data"),
-    [("log(y) ~ a*t", {"t": T, "y": T}), ("[y, 1/t] ~ [a, b]*t", {"t": T, "y": T})],
+    ("model", "data"), [("log(y) ~ a*t", {"t": T, "y": T}), ("[y, 1/t] ~ [a, b]*t", {"t": T, "y": T})]
 )
 def test_a_target_that_is_not_finite(model: str, data: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=r"the left side of `~` is not finite in row 1 \(y = 0, t = 0\)"):

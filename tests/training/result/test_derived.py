@@ -30,11 +30,7 @@ def test_many_quantities_at_once_have_the_variances_of_the_formula() -> None:
     texts = ["p = a*b", "q = p/c", "r = sqrt(a) - log(b)*c"]
     fit = ad.fit(MODEL, DATA, derive=texts)
     a, b, c = fit.parameters.values()
-    slopes = {
-        "p": [b, a, 0],
-        "q": [b / c, a / c, -a * b / c**2],
-        "r": [0.5 / math.sqrt(a), -c / b, -math.log(b)],
-    }
+    slopes = {"p": [b, a, 0], "q": [b / c, a / c, -a * b / c**2], "r": [0.5 / math.sqrt(a), -c / b, -math.log(b)]}
     for name, slope in slopes.items():
         error = math.sqrt(np.array(slope) @ fit.covariance @ np.array(slope))
         assert fit.derived[name]["stderr"] == pytest.approx(error, rel=1e-10)
