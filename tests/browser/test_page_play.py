@@ -73,7 +73,7 @@ def test_the_way_back_begins_with_why_and_ends_with_what_was_found(page: Page, t
     assert page.locator("#remark").inner_text() == ""
     press(page, "Backward pass")
     remark = page.locator("#remark")
-    assert "exactly as fast as it does: its adjoint is 1" in remark.inner_text()
+    assert "the rate is exactly 1: its adjoint is 1" in remark.inner_text()
     assert {i for i, (_, adjoint) in numbers(page).items() if adjoint is not None} == {4}
     assert page.locator("#status").inner_text() == "The backward pass begins at the output."
     page.clock.run_for(4100)

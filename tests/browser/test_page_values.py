@@ -98,7 +98,7 @@ def test_kinks_and_slopes_that_are_no_formula_are_said_as_the_command_says_them(
         "abs(x), adjoint 1: abs has a kink here: the slopes are -1 and 1; 0 is taken",
         "log(y), adjoint 1: log scales by its slope, nan",
         "0^z, adjoint 1: a power scales by its slope: 0 for z",
-        "max(u, w, 1), adjoint 1: max is tied and splits its adjoint equally: 0.5 of it for u and w",
+        "max(u, w, 1), adjoint 1: max is tied and splits its adjoint equally: 0.5 of it to u and w",
     ):
         assert sentence in report
         assert sentence in said

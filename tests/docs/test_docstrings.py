@@ -14,8 +14,8 @@ from autodiff_cli import nn
 
 # What a fit asks of its objective; people call `value_and_grad` and `value`.
 OF_FITS = {
-    "restricted", "rss", "triangle", "mean_of_squares", "target_variation", "hessian", "confusion", "point",
-    "set_scale", "scores",
+    "select_rows", "rss", "triangle", "mean_square", "target_variation", "hessian", "confusion", "point",
+    "set_scale", "score_triangle",
 }  # fmt: skip
 
 
