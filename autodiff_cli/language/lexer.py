@@ -323,9 +323,9 @@ def first_invalid_character(name: str) -> int | None:
     for i, character in enumerate(name):
         if (character.isalpha() and character not in "ⁱⁿ") or character in "_.":
             continue
-        if not (
-            i and (character.isdecimal() or "₀" <= character <= "₉" or unicodedata.category(character) in ("Mn", "Mc"))
-        ):
+        may_continue = i and (name[i - 1] != "." or character in "0123456789")  # a part may be a number: `mlp.0.bias`
+        is_digit = character.isdecimal() or "₀" <= character <= "₉"
+        if not may_continue or not (is_digit or unicodedata.category(character) in ("Mn", "Mc")):
             return i
     return None
 
