@@ -358,6 +358,18 @@ def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
         assert slopes == [1.0]
 
 
+@EVERY
+def test_constants_of_any_size(tmp_path: Path, target: str) -> None:
+    texts = [f"{digits}e{exponent}*x" for digits in (1, 25, 10**25) for exponent in (-400, -324, -1, 0, 290, 308, 400)]
+    agree(target, tmp_path, [*texts, "x + 1e400", "x/1e400", "2e308 - x"], {"x": 1.5})
+
+
+def test_latex_has_the_value_of_constants_that_are_not_floats() -> None:
+    """A float would be infinite or 0, and the formula is not."""
+    text = export(parse("x/1E+0400 + 0e9*x + 2e-400"), "latex", ExportOptions(gradient=False))
+    assert r"\frac{x}{1 \cdot 10^{400}} + 0 \, x + 2 \cdot 10^{-400}" in text
+
+
 def test_expressions_without_source_are_exported_too() -> None:
     f = parse("x^2*sin(y)").derivative("x")
     assert isinstance(f, Expression)
