@@ -245,15 +245,16 @@ class ExportProgram:
         return [*self.values, *slopes, *(node for row in self.hessian or () for node in row)]
 
 
-GraphPass = Callable[[Sequence[Node], bool], list[Node]]  # rewrites graphs, given whether all nodes are numbers
+# Rewrites graphs, given whether all nodes are numbers, and the shapes of leaves that are arrays.
+GraphPass = Callable[[Sequence[Node], bool, Mapping[str, Shape]], list[Node]]
 
 
-def simplify_for_code(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
+def simplify_for_code(roots: Sequence[Node], is_scalar: bool, _: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs. Constant parts that are infinite or undefined become constants, since compilers reject `1/0`."""
     return fold_constants(simplify(roots, is_scalar), lambda number: not math.isfinite(number))
 
 
-def simplify_for_tensors(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
+def simplify_for_tensors(roots: Sequence[Node], is_scalar: bool, _: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs, and fold all constant parts, since PyTorch's functions accept tensors only, not numbers."""
     return fold_constants(simplify(roots, is_scalar), lambda _: True)
 
@@ -379,7 +380,8 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
 
 def _apply_pass(program: ExportProgram, graph_pass: GraphPass, is_scalar: bool) -> ExportProgram:
     """Return a program with a pass applied to all its graphs together."""
-    graphs = graph_pass([*program.roots, *program.intermediates], is_scalar)
+    shapes = {variable.name: variable.shape for variable in program.variables if variable.is_single_leaf}
+    graphs = graph_pass([*program.roots, *program.intermediates], is_scalar, shapes)
     needed = {*topological_order(graphs[: len(program.roots)])}
     if len(needed) > MAX_OPERATIONS:
         raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")
