@@ -7,14 +7,15 @@ collected once, at its root. Nodes with other users as well are inlined only if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from autodiff_cli.algebra.collection import collect_terms, combine_factors, expand_terms, power_product, root_product
 from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, write_choice, write_condition, write_guard
 from autodiff_cli.algebra.forms import Factors, FormTable, Passes, Product, Terms, add_terms, write_product, write_sum
 from autodiff_cli.algebra.simplify import UNIT, ExactNumber
 from autodiff_cli.graph.node import Node, constant, is_literal
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.shapes import ShapeInference
 from autodiff_cli.graph.tape import gc_paused, topological_order
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
 from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
@@ -174,7 +175,9 @@ _PASSES = Passes(expand_terms, collect_terms, write_sum, combine_factors, write_
 # --- Formulas
 
 
-def readable(roots: Sequence[Node], names: Sequence[str] = (), scalar: bool = True) -> list[Node]:
+def readable(
+    roots: Sequence[Node], names: Sequence[str] = (), scalar: bool = True, shapes: Mapping[str, Shape] | None = None
+) -> list[Node]:
     """Rewrite formulas as a person would write them: `x*y*x` becomes `x^2*y`, helpers become their definitions.
 
     Where the originals are finite, the values are the same up to rounding, as long as no intermediate result overflows
@@ -184,6 +187,7 @@ def readable(roots: Sequence[Node], names: Sequence[str] = (), scalar: bool = Tr
         roots: the formulas.
         names: symbols in the order in which products are written; others come after them, as they appear.
         scalar: whether every variable is a number. If not, terms of arrays that cancel are kept for their shape.
+        shapes: the shapes of the variables that are arrays; None if they are not known.
 
     >>> from autodiff_cli.language.program import read
     >>> from autodiff_cli.language.printer import to_text
@@ -193,13 +197,20 @@ def readable(roots: Sequence[Node], names: Sequence[str] = (), scalar: bool = Tr
     with gc_paused():
         plain, guards = add_guards(roots)
         structural = any(node.op is not None and node.op.is_structural for node in plain)
+        forms = FormTable(names, scalar and not structural, _PASSES)
         return _write_graphs(
-            FormTable(names, scalar and not structural, _PASSES), [plain[root] for root in roots], guards
+            forms, [plain[root] for root in roots], guards, None if shapes is None else ShapeInference(shapes)
         )
 
 
-def _write_graphs(forms: FormTable, roots: Sequence[Node], guards: set[Node]) -> list[Node]:
-    """Write formulas; each chain of sums or products is collected at its root."""
+def _write_graphs(
+    forms: FormTable, roots: Sequence[Node], guards: set[Node], shapes: ShapeInference | None
+) -> list[Node]:
+    """Write formulas; each chain of sums or products is collected at its root.
+
+    A form without some array of the original may have another shape, and a sum of it another value. Such a form is not
+    used.
+    """
     order = topological_order(roots)
     sums, links = find_chains(order, roots, is_flattened=forms.scalar)
     new: dict[Node, Node] = {}
@@ -223,6 +234,8 @@ def _write_graphs(forms: FormTable, roots: Sequence[Node], guards: set[Node]) ->
             new[node] = write_guard(forms, new[node.inputs[0]], new[node.inputs[2]])
         else:
             new[node] = write_call(forms, node.op, tuple([new[child] for child in node.inputs]))
+        if shapes is not None and not forms.scalar and shapes.infer(new[node]) != shapes.infer(node):
+            new[node] = _unchanged(forms, node, new)
     return [new[root] for root in roots]
 
 

@@ -42,7 +42,7 @@ from autodiff_cli.targets.fortran import FORTRAN, RESULT, FortranLibrary, split_
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
 from autodiff_cli.targets.target import SHORT_DEFINITIONS
-from autodiff_cli.targets.translation import GraphWriter, Library, UnsupportedOperationError
+from autodiff_cli.targets.translation import GraphWriter, Library, UnsupportedOperationError, identifiers
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
@@ -50,12 +50,44 @@ if TYPE_CHECKING:
 # --- C (C99): `double f(const double x[N], double gradient[N])`
 
 _C_INDENT = "    "
+# Keywords of C99, of later C and of GNU C; macros of math.h and of GNU systems.
 _C_KEYWORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    main NULL errno
+    alignas alignof asm bool constexpr false nullptr static_assert thread_local true typeof typeof_unqual
+    main NULL errno linux unix i386 math_errhandling
+    INFINITY NAN HUGE_VAL HUGE_VALF HUGE_VALL MATH_ERRNO MATH_ERREXCEPT
+    FP_FAST_FMA FP_FAST_FMAF FP_FAST_FMAL FP_ILOGB0 FP_ILOGBNAN FP_INFINITE FP_INT_DOWNWARD FP_INT_TONEAREST
+    FP_INT_TONEARESTFROMZERO FP_INT_TOWARDZERO FP_INT_UPWARD FP_LLOGB0 FP_LLOGBNAN FP_NAN FP_NORMAL FP_SUBNORMAL FP_ZERO
+    M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2
+    DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS HUGE X_TLOSS
 """
-C_NAMES = NamingRules(frozenset(_C_KEYWORDS.split()), is_plain_name)
+# Functions and macros of math.h, and other functions that compilers know; a program has only one function of a name.
+_C_MATH = """
+    acos acosh asin asinh atan atan2 atanh cabs cacos cacosh carg casin casinh catan catanh cbrt ccos ccosh ceil
+    cexp cimag clog conj copysign cos cosh cpow cproj creal csin csinh csqrt ctan ctanh drem erf erfc exp exp10 exp2
+    expm1 fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb isinf isnan j0 j1 jn ldexp lgamma llrint
+    llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10 remainder
+    remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
+"""
+_C_FUNCTIONS = """
+    abort abs alloca atexit atof atoi atol bcmp bcopy bzero calloc clock div execl execle execlp execv execve execvp
+    exit ffs ffsl ffsll fork fpclassify fprintf fputc fputs free fscanf fwrite getenv imaxabs index isalnum isalpha
+    isascii isblank iscanonical iscntrl isdigit iseqsig isfinite isgraph isgreater isgreaterequal isless islessequal
+    islessgreater islower isnormal isprint ispunct issignaling isspace issubnormal isunordered isupper isxdigit
+    iszero labs ldiv llabs malloc memchr memcmp memcpy memmove mempcpy memset printf putc putchar puts qsort rand
+    realloc remove rename rindex scanf signal signbit signgam snprintf sprintf srand sscanf stpcpy stpncpy
+    strcasecmp strcat strchr strcmp strcpy strcspn strdup strlen strncasecmp strncat strncmp strncpy strndup strnlen
+    strpbrk strrchr strspn strstr strtod strtol system time toascii tolower toupper vfprintf vfscanf vprintf vscanf
+    vsnprintf vsprintf vsscanf
+"""
+C_NAMES = NamingRules(
+    frozenset(_C_KEYWORDS.split()),
+    is_plain_name,
+    function_keywords=frozenset(
+        [*_C_FUNCTIONS.split(), *(f"{name}{suffix}" for name in _C_MATH.split() for suffix in ("", "f", "l", "_r"))]
+    ),
+)
 _C_RESERVED = frozenset({"x", "gradient", "hessian"})
 
 
@@ -134,8 +166,12 @@ _FORTRAN_MAX_NAME = 63
 # No word of the language is reserved.
 FORTRAN_NAMES = NamingRules(
     frozenset({"dp", RESULT}),
-    lambda name: is_plain_name(name) and len(name) <= _FORTRAN_MAX_NAME,
+    is_plain_name,
     is_case_insensitive=True,
+    function_keywords=frozenset({"x", "value", "gradient", "hessian"}).union(
+        *(identifiers(text) for notation in FORTRAN.notations.values() for text in notation.texts)
+    ),
+    max_length=_FORTRAN_MAX_NAME,
 )
 _FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian"})
 
@@ -283,7 +319,9 @@ def _javascript_parameter(name: str, legal: str) -> str:
 
 
 def _object_key(name: str) -> str:
-    """Return a name as the key of an object."""
+    """Return a name as the key of an object. `__proto__` needs brackets, else it would set the object's prototype."""
+    if name == "__proto__":
+        return '["__proto__"]'
     return name if _is_javascript_name(name) else json.dumps(name, ensure_ascii=False)
 
 

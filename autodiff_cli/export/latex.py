@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autodiff_cli.algebra.readable import readable, symbol_order
 from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines
 from autodiff_cli.graph.codegen import Fragment, straight_line_code
 from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
@@ -30,11 +31,11 @@ _ACCENTS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0307": "dot"
 LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnum())
 
 
-def readable_derivatives(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
+def readable_derivatives(roots: Sequence[Node], is_scalar: bool, shapes: Mapping[str, Shape]) -> list[Node]:
     """Rewrite derivatives in readable form; the first graph, the value, stays as it was written."""
     names = [node.text for node in topological_order(roots[:1]) if node.is_input]
     symbols = symbol_order(topological_order(roots[:1]), names)
-    return [roots[0], *readable(roots[1:], symbols, scalar=is_scalar)]
+    return [roots[0], *readable(roots[1:], symbols, scalar=is_scalar, shapes=shapes)]
 
 
 def latex_source(program: ExportProgram) -> str:

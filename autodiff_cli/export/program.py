@@ -48,6 +48,8 @@ _ACCENT_SUFFIXES = {
     "\u20d7": "_vec",
 }
 
+_MAX_SUFFIX = 8  # characters that make a shortened name different from all others
+
 
 @dataclass(frozen=True)
 class NamingRules:
@@ -57,11 +59,15 @@ class NamingRules:
         keywords: reserved words, and names of the library that the code uses.
         is_legal: whether a text is a name, apart from keywords.
         is_case_insensitive: whether the language does not distinguish upper and lower case.
+        function_keywords: further names that the function cannot have, though its variables can.
+        max_length: the number of characters that a name can have.
     """
 
     keywords: frozenset[str]
     is_legal: Callable[[str], bool]
     is_case_insensitive: bool = False
+    function_keywords: frozenset[str] = frozenset()
+    max_length: int | None = None
 
     def legalize(self, names: Iterable[str], reserved: Set[str]) -> dict[str, str]:
         """Return a legal name for each name, all different. A name that is legal already does not change.
@@ -77,7 +83,9 @@ class NamingRules:
         used = {self._fold_case(name) for name in reserved | self.keywords}
         legal_names: dict[str, str] = {}
         for name in names:
-            stem = name if self.is_legal(name) else transliterate(name)
+            stem = name if self._is_name(name) else transliterate(name)
+            if self.max_length is not None:
+                stem = stem[: self.max_length - _MAX_SUFFIX]
             candidates = chain([stem, f"{stem}_"], (f"{stem}_{k}" for k in count(2)))
             legal_names[name] = legal = next(text for text in candidates if self._fold_case(text) not in used)
             used.add(self._fold_case(legal))
@@ -85,7 +93,11 @@ class NamingRules:
 
     def allows(self, name: str) -> bool:
         """Whether a text is a legal name."""
-        return self.is_legal(name) and self._fold_case(name) not in map(self._fold_case, self.keywords)
+        taken = self.keywords | self.function_keywords
+        return self._is_name(name) and self._fold_case(name) not in map(self._fold_case, taken)
+
+    def _is_name(self, text: str) -> bool:
+        return self.is_legal(text) and (self.max_length is None or len(text) <= self.max_length)
 
     def fresh_names(self, reserved: Set[str]) -> Iterator[str]:
         """Yield names for intermediate results, `t1`, `t2` and so on, without reserved names."""
@@ -233,15 +245,16 @@ class ExportProgram:
         return [*self.values, *slopes, *(node for row in self.hessian or () for node in row)]
 
 
-GraphPass = Callable[[Sequence[Node], bool], list[Node]]  # rewrites graphs, given whether all nodes are numbers
+# Rewrites graphs, given whether all nodes are numbers, and the shapes of leaves that are arrays.
+GraphPass = Callable[[Sequence[Node], bool, Mapping[str, Shape]], list[Node]]
 
 
-def simplify_for_code(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
+def simplify_for_code(roots: Sequence[Node], is_scalar: bool, _: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs. Constant parts that are infinite or undefined become constants, since compilers reject `1/0`."""
     return fold_constants(simplify(roots, is_scalar), lambda number: not math.isfinite(number))
 
 
-def simplify_for_tensors(roots: Sequence[Node], is_scalar: bool) -> list[Node]:
+def simplify_for_tensors(roots: Sequence[Node], is_scalar: bool, _: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs, and fold all constant parts, since PyTorch's functions accept tensors only, not numbers."""
     return fold_constants(simplify(roots, is_scalar), lambda _: True)
 
@@ -367,7 +380,8 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
 
 def _apply_pass(program: ExportProgram, graph_pass: GraphPass, is_scalar: bool) -> ExportProgram:
     """Return a program with a pass applied to all its graphs together."""
-    graphs = graph_pass([*program.roots, *program.intermediates], is_scalar)
+    shapes = {variable.name: variable.shape for variable in program.variables if variable.is_single_leaf}
+    graphs = graph_pass([*program.roots, *program.intermediates], is_scalar, shapes)
     needed = {*topological_order(graphs[: len(program.roots)])}
     if len(needed) > MAX_OPERATIONS:
         raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")
@@ -489,6 +503,7 @@ def layout_source(
         reserved: names that the function uses itself.
 
     Raises:
+        ExportError: if the code calls another function with the name of the program.
         UnsupportedOperationError: if the language lacks an operation.
     """
     writer = GraphWriter(library, SHORT_DEFINITIONS)
@@ -498,6 +513,10 @@ def layout_source(
         writer, roots, {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
     )
     reserved_names = reserved | {VALUE_NAME, program.name} | set(library.texts) | library.used_words
+    if program.name in library.texts:
+        raise ExportError(
+            f"the code needs another function called `{program.name}`: choose another name for yours with --name"
+        )
     legal = names.legalize([*(variable.name for variable in program.variables)], reserved_names)
     intermediate_names = names.legalize(program.intermediates.values(), reserved_names | {*legal.values()})
     line_names = {

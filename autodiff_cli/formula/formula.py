@@ -301,13 +301,14 @@ class FirstDerivatives:
     Args:
         gradient: the derivatives by variable, from the reverse sweep.
         symbols: the variables in the order in which products are written.
-        scalar: whether all nodes are numbers.
+        shapes: the shapes of the variables that are arrays.
     """
 
-    def __init__(self, gradient: Mapping[str, Node], symbols: tuple[str, ...], scalar: bool) -> None:
+    def __init__(self, gradient: Mapping[str, Node], symbols: tuple[str, ...], shapes: Mapping[str, Shape]) -> None:
         self._gradient = gradient
         self._symbols = symbols
-        self._scalar = scalar
+        self._shapes = shapes
+        self._scalar = not shapes
 
     @cached_property
     def slopes(self) -> dict[str, Node]:
@@ -322,7 +323,7 @@ class FirstDerivatives:
             return self._printed_forms[slope]
         from autodiff_cli.algebra.readable import readable
 
-        return readable([slope], self._symbols, scalar=False)[0]
+        return readable([slope], self._symbols, scalar=False, shapes=self._shapes)[0]
 
     @cached_property
     def _printed_forms(self) -> dict[Node, Node]:
@@ -434,7 +435,7 @@ class Formula(Evaluation):
             return self._derived_from.printed_form(self.output)
         from autodiff_cli.algebra.readable import readable
 
-        return readable([self.output], self._symbols, scalar=not self.shapes)[0]
+        return readable([self.output], self._symbols, scalar=not self.shapes, shapes=self.shapes)[0]
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
@@ -653,7 +654,7 @@ class Formula(Evaluation):
     def _first_derivatives(self) -> FirstDerivatives:
 
         gradient = dict(zip(self.leaves, self._gradient(self.shapes), strict=True))
-        return FirstDerivatives(gradient, self._symbols, scalar=not self.shapes)
+        return FirstDerivatives(gradient, self._symbols, self.shapes)
 
     @cached_property
     def _symbols(self) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ _MAX_LINE_WIDTH = 80  # characters of an expression; longer ones are split into 
 _PRIMITIVES_FOLDER = Path(__file__).parent / "page" / "primitives"
 _COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
 
 
@@ -203,7 +204,7 @@ class _Program:
     def _dependencies(self, result: str) -> tuple[list[str], list[str]]:
         """Return the declarations that the program needs, directly or not, and the functions to apply elementwise."""
         names: set[str] = set()
-        waiting = [result, *self._functions.values()]
+        waiting = [_STRING.sub("", result), *self._functions.values()]  # strings are names of variables, not code
         while waiting:
             for name in {*_NAME.findall(waiting.pop())} - names:
                 names.add(name)

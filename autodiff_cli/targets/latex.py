@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -85,11 +86,20 @@ NOTATIONS = {
     "stack": _notation([r"\begin{pmatrix} ", r" \\ ", r" \end{pmatrix}"], [0, 0]),
     **{name: _function(command) for name, command in _COMMANDS.items()},
 }
+
+
+def _literal(text: str) -> str:
+    """Return the code of a number; one that is not representable as a float is written as it stands in the formula."""
+    is_representable = 0 < float(text) < math.inf or not text.lower().partition("e")[0].strip("0.")
+    digits = shortest_literal(text) if is_representable else text.lower()
+    return re.sub(r"e\+?(-?)0*(\d+)$", r" \\cdot 10^{\1\2}", digits)
+
+
 LATEX = Target(
     name="latex",
     notations=NOTATIONS,
     numbers={"pi": r"\pi", "tau": r"2\pi", "e": "e", "inf": r"\infty", "nan": r"\text{undefined}"},
-    literal=lambda text: re.sub(r"e(-?\d+)$", r" \\cdot 10^{\1}", shortest_literal(text)),
+    literal=_literal,
     as_number=_notation(["[", "]"], [0])._replace(conditions=(0,)),  # Iverson brackets
     as_condition=_comparison(r"\ne")._replace(texts=("", r" \ne 0"), operand_precedences=(SUM,)),
 )
@@ -101,6 +111,10 @@ class LatexLibrary(Library):
     def has_function(self, op: str) -> bool:  # noqa: ARG002 - independent of the operation
         """Return whether there is a function for an operation, which is always true."""
         return True
+
+    def number(self, text: str) -> Fragment:
+        """Return the code of a constant, which may be beyond the range of floats."""
+        return self.constant(text) if text in self.target.numbers else Fragment(self.target.literal(text))
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands; a factor before a number is followed by a dot."""

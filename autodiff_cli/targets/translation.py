@@ -8,6 +8,7 @@ language lacks by others.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -371,6 +372,15 @@ class Library:
         self._require_snippets(written)
         return Fragment(written)
 
+    def number(self, text: str) -> Fragment:
+        """Return the code of a constant, given its text: a decimal number or a name such as `pi`.
+
+        A number beyond the range of floats is infinite, as in Python.
+        """
+        if text in self.target.numbers:
+            return self.constant(text)
+        return self.constant("inf") if math.isinf(float(text)) else Fragment(self.target.literal(text))
+
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands, or a call of the function that computes it."""
         if self.target.notation(op, len(operands)) is None:
@@ -441,8 +451,7 @@ class GraphWriter:
         """Return the code of a constant, or of an operation on operands."""
         if node.op is not None:
             return self.library.operation(node.op.name, operands)
-        named = node.text in self.target.numbers
-        return self.library.constant(node.text) if named else Fragment(self.target.literal(node.text))
+        return self.library.number(node.text)
 
     def lower(self, roots: Sequence[Node]) -> list[Node]:
         """Return equivalent graphs of operations that the language has, as notations or functions.

@@ -6,8 +6,9 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import assume, given, reject, settings
+from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
@@ -157,8 +158,53 @@ def test_the_printed_derivative_of_every_operation_is_its_gradient(op: Op) -> No
 @given(array_graphs(ARITHMETIC))
 def test_shapes_stay(drawn: Drawn) -> None:
     root = drawn_formula(drawn, derived=False)
-    before, after = Tape((root,)), Tape((readable([root], scalar=False)[0],))
+    before, after = Tape((root,)), Tape((readable([root], scalar=False, shapes=SHAPES)[0],))
     assert infer_shapes(before, SHAPES)[before.outputs[0]] == infer_shapes(after, SHAPES)[after.outputs[0]]
+
+
+@st.composite
+def stretched_texts(draw: st.DrawFn) -> str:
+    """Formulas of arrays, in which numbers and rows are stretched, that are made of what cancels in derivatives."""
+    parts = ["a", "b", "V", "M", "2"]
+    for _ in range(draw(st.integers(1, 4))):
+        x, y = draw(st.permutations([draw(st.sampled_from(parts[-3:])), draw(st.sampled_from(parts))]))
+        form = draw(
+            st.sampled_from(
+                [
+                    "hypot({x}, {y})",
+                    "exp({x}/3)",
+                    "log({x}^2 + {y}^2)",
+                    "({x})*({y})",
+                    "({x})/({y})",
+                    "{x} + {y}",
+                    "({x})^2",
+                    "sqrt({x})",
+                    "({x} - {y})",
+                    "({x} + {y} - {x})",
+                    "max({x}, {y})",
+                ]
+            )
+        )
+        parts.append(form.format(x=x, y=y))
+    reduction = draw(st.sampled_from(["sum", "norm"]))
+    last = parts[-1] if {"V", "M"} & {*parts[-1]} else f"hypot({parts[-1]}, M)"
+    return f"V: 3; M: 2x3; {reduction}({last})"
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(stretched_texts())
+@example("V: 3; norm(hypot(a, exp(V)))")
+@example("V: 3; M: 2x3; sum(hypot(a, V*M)*hypot(b, M))")
+def test_printed_derivatives_of_arrays_are_the_gradient(text: str) -> None:
+    f = ad.parse(text)
+    point = {"a": 1.3, "b": 0.7, "V": [0.6, 1.1, 2.3], "M": [[0.4, 1.7, 0.9], [2.1, 1.2, 0.5]]}
+    point = {name: point[name] for name in f.variables}
+    gradient = f.grad(point)
+    assume(all(np.isfinite(slope).all() and np.abs(slope).max() < 1e8 for slope in gradient.values()))
+    for name, slope in gradient.items():
+        printed = ad.parse(str(f.derivative(name)))
+        found = printed({other: point[other] for other in printed.variables})
+        assert np.broadcast_to(found, np.shape(slope)) == pytest.approx(slope, rel=1e-6, abs=1e-9), (name, str(printed))
 
 
 @pytest.mark.parametrize(

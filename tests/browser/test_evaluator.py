@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
@@ -24,6 +24,7 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.shapes import infer_shapes
 from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.render.javascript import evaluator
 from tests.graphs import ELEMENTWISE, SHAPES, array_graphs, graphs
@@ -291,6 +292,46 @@ def test_names_that_mean_something_in_javascript_are_only_names(tab: Page) -> No
 def test_constants_keep_all_their_digits(tab: Page) -> None:
     check(tab, [(ad.parse("x + 0.1 + pi - tau*e + 1e-300 - 6.02e23 + inf*0 + nan"), [{"x": 1.0}])])
     check(tab, [(ad.parse("0.1*x + pi*x + 1e22*x + 123456789012345678*x + 5e-324*x"), [{"x": 1.0}])])
+
+
+@WITH_TAB
+@given(st.lists(st.tuples(st.integers(-400, 400), st.integers(1, 10**25)), min_size=1, max_size=10))
+def test_constants_of_any_size(tab: Page, drawn: list[tuple[int, int]]) -> None:
+    terms = [f"{digits}e{exponent}*x" for exponent, digits in drawn]
+    check(tab, [(ad.parse(term), [{"x": 1.5}]) for term in [*terms, "x + 1e400", "x - 2e308", "1e-400*x"]])
+
+
+# Names that JavaScript, the evaluator or the elements of objects might have a use for.
+HOSTILE = (
+    "$ price",
+    "$",
+    "$$",
+    "$sin",
+    "$add",
+    "sin",
+    "passes",
+    "lift",
+    "evaluator",
+    "constructor",
+    "__proto__",
+    '"$',
+    "\\",
+    "</script>",
+)
+
+
+@WITH_TAB
+@given(
+    st.lists(
+        st.sampled_from(HOSTILE) | st.text("$_'\"\\ab", min_size=1, max_size=4), min_size=1, max_size=5, unique=True
+    ),
+    st.booleans(),
+)
+def test_variables_may_have_any_name(tab: Page, names: list[str], has_arrays: bool) -> None:
+    products = "*".join(f"sin({quote_name(name)})" for name in names if name == name.strip())
+    assume(products)
+    f = ad.parse(f"sum({products}*[1, 2])" if has_arrays else products)
+    check(tab, [(f, [{name: 0.5 + k for k, name in enumerate(f.variables)}])], ROUNDING)
 
 
 def test_a_long_chain_is_evaluated_without_recursion(tab: Page) -> None:

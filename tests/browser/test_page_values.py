@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from autodiff_cli.language.lexer import quote_name
 from tests.browser.support import in_document, numbers, opened, press, says
 from tests.support import run_cli
 
@@ -60,6 +61,16 @@ def test_changed_values_give_what_the_command_gives(
         ]
     report = [line.strip() for line in run_cli(["trace", *changed]).splitlines()]
     assert f"{len(document['backward'])}. {says(page).splitlines()[0]}" in report
+
+
+@pytest.mark.parametrize("name", ["$ price", "$", "__proto__", "constructor", "<b>$&</b>"])
+def test_variables_may_have_any_name(page: Page, tmp_path: Path, name: str) -> None:
+    words = [f"{quote_name(name)}*x + x/1e400", f"--set={quote_name(name)}=3", "--x=2"]
+    opened(page, tmp_path, words)
+    at_the_end(page)
+    page.get_by_label(name, exact=True).fill("5")
+    words[1] = f"--set={quote_name(name)}=5"
+    assert numbers(page) == in_document(run_cli(["trace", *words, "--json"]).json)
 
 
 def test_a_change_stays_at_the_current_step(page: Page, tmp_path: Path) -> None:

@@ -67,6 +67,53 @@ def test_any_name_becomes_a_legal_one_of_its_own(tmp_path: Path, target: str) ->
     assert [value, *slopes] == pytest.approx([expected, *gradient.values()], rel=1e-13)
 
 
+C_WORDS = (
+    "auto bool class const constexpr double inline int restrict return static typeof void while result abs x gradient "
+    "NaN nan inf E PI fabs sin j0 y1 gamma printf signbit isnan main errno undefined"
+)
+
+
+@pytest.mark.parametrize("standard", ["c99", "gnu17"])
+def test_c_compiles_without_warnings_whatever_names_a_formula_has(tmp_path: Path, standard: str) -> None:
+    """Also where they are those of macros that the compiler itself lists."""
+    gcc = program("gcc", "gcc")
+    macros = run([gcc, f"-std={standard}", "-dM", "-E", "-include", "math.h", "-"])
+    names = {*C_WORDS.split(), *re.findall(r"^#define ([A-Za-z]\w*)", macros, re.MULTILINE)}
+    assert {"INFINITY", "signbit"} <= names
+    sources = [export(parse(" + ".join(f"{quote_name(name)}^2" for name in names)), "c")]
+    for k, name in enumerate(sorted(names)):
+        texts = [f"{quote_name(name)}*x*gamma(y) + where(y > 1e400, nan, inf)"]
+        texts.append(f"{quote_name(name)} = u*v; exp({quote_name(name)})*{quote_name(name)}")
+        sources += [export(parse(text), "c", ExportOptions(f"f{k}")) for text in texts]
+        if EXPORTERS["c"].names.allows(name):
+            sources.append(export(parse("x*y"), "c", ExportOptions(name)))
+    for k, source in enumerate(sources):
+        (tmp_path / f"f{k}.c").write_text(source, encoding="utf-8")
+    flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    run([gcc, *flags, *sorted(tmp_path.glob("*.c"))])
+
+
+@EVERY
+def test_names_of_objects_in_javascript_and_long_names(tmp_path: Path, target: str) -> None:
+    names = ["__proto__", "constructor", "hasOwnProperty", "toString", "__defineGetter__", "a" * 70, "A" * 70, "a" * 71]
+    f = parse(" + ".join(f"{k + 2}*{name}" for k, name in enumerate(names)))
+    case = Case(export(f, target, ExportOptions("f0")), "f0", f.variables, [tuple(range(len(names)))])
+    ((_, slopes),) = RUNNERS[target]([case], tmp_path)[0]
+    assert slopes == [k + 2 for k in range(len(names))]
+
+
+@pytest.mark.parametrize("target", ["c", "fortran", "js", "python"])
+def test_a_function_has_no_name_of_a_function_that_it_calls(target: str) -> None:
+    with pytest.raises(ExportError, match="choose another"):
+        export(parse("digamma(x)"), target, ExportOptions("digamma"))
+    if target in ("c", "fortran"):
+        with pytest.raises(ExportError, match="is not a legal name"):
+            export(parse("exp(x)"), target, ExportOptions("exp"))
+    if target == "fortran":
+        with pytest.raises(ExportError, match="is not a legal name"):
+            export(parse("exp(x)"), target, ExportOptions("value"))
+
+
 def test_a_comment_says_which_name_became_which() -> None:
     f = parse("λ*for*x₁ + class")
     assert "λ (here lambda); for (here for_); x₁ (here x1); class." in export(f, "c", ExportOptions())
@@ -356,6 +403,18 @@ def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
         ((value, slopes),) = RUNNERS[target]([case], tmp_path)[0]
         assert math.isnan(value)
         assert slopes == [1.0]
+
+
+@EVERY
+def test_constants_of_any_size(tmp_path: Path, target: str) -> None:
+    texts = [f"{digits}e{exponent}*x" for digits in (1, 25, 10**25) for exponent in (-400, -324, -1, 0, 290, 308, 400)]
+    agree(target, tmp_path, [*texts, "x + 1e400", "x/1e400", "2e308 - x"], {"x": 1.5})
+
+
+def test_latex_has_the_value_of_constants_that_are_not_floats() -> None:
+    """A float would be infinite or 0, and the formula is not."""
+    text = export(parse("x/1E+0400 + 0e9*x + 2e-400"), "latex", ExportOptions(gradient=False))
+    assert r"\frac{x}{1 \cdot 10^{400}} + 0 \, x + 2 \cdot 10^{-400}" in text
 
 
 def test_expressions_without_source_are_exported_too() -> None:

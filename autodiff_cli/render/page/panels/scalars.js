@@ -2,7 +2,7 @@
 
 /** The values of the other view: of arrays their elements, `W[0, 1]`; of elements their arrays. */
 function valuesElsewhere() {
-  const found = {};
+  const found = Object.create(null); // so that `__proto__` is a name like any other
   for (const { variable: { key }, input } of fields) {
     const value = valueOf(input.value, record.variables.find((one) => one.key === key).value);
     if (isInScalars) {
