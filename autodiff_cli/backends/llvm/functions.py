@@ -144,6 +144,8 @@ _WHOLE_POWERS: dict[float | None, VectorFunction] = {
     4.0: lambda x: (x * x) * (x * x),
 }
 
+_INEXACT_POWERS = (-2.0, 3.0, 4.0)  # their products have two roundings
+
 
 def _careful_slope(x: Vector, y: Vector) -> Vector:
     exponent, error = two_sum(y, -1.0)
@@ -464,6 +466,14 @@ ACTIVATIONS: dict[str, Callable[..., Vector]] = {
 
 
 _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {**ARITHMETIC, **ELEMENTARY, **ACTIVATIONS}
+
+
+def apply_rounded(op: Op, *inputs: Vector) -> Vector | None:
+    """Return the result of an elementwise operation whose arithmetic is rounded as in NumPy, as `apply_to_vectors`."""
+    if op.name == "pow" and inputs[1].constant in _INEXACT_POWERS:
+        return _pow(*inputs)
+    with inputs[0].code.separate_rounding():
+        return apply_to_vectors(op, *inputs)
 
 
 def apply_to_vectors(op: Op, *inputs: Vector) -> Vector | None:
