@@ -143,20 +143,29 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return total, np.where(np.isfinite(error), error, 0.0)
 
 
+def _pow(x: Array, y: Array) -> Array:
+    z: Array = np.power(x, y)
+    is_fraction = np.floor(y) != y
+    if not np.any(is_fraction):
+        return z
+    is_undefined = is_fraction & np.isneginf(x)  # the platform returns inf or 0 there
+    return np.where(is_undefined, np.nan, z) if np.any(is_undefined) else z
+
+
 def _pow_slope_base(x: Array, y: Array) -> Array:
-    z = np.power(x, y)
+    z = _pow(x, y)
     slope = y * (z / x)
     edge = (x == 0) | (np.abs(z) < 1e-290) | np.isinf(z)
     if np.any(edge):
         exponent, error = two_sum(y, np.asarray(-1.0))
-        edge_slope = y * np.power(x, exponent)
+        edge_slope = y * _pow(x, exponent)
         correction = edge_slope * error * np.log(np.abs(x))
         slope = np.where(edge, np.where(np.isfinite(correction), edge_slope + correction, edge_slope), slope)
     return np.where(y == 0, 0.0, slope)
 
 
 def _pow_slope_exponent(x: Array, y: Array) -> Array:
-    slope = np.where((x == 0) & (y == 0), np.nan, np.power(x, y) * np.log(x))
+    slope = np.where((x == 0) & (y == 0), np.nan, _pow(x, y) * np.log(x))
     return np.where((x == 0) & (y > 0), 0.0, slope)
 
 
@@ -264,7 +273,7 @@ _sinc_derivative_elementwise = Elementwise(sinc_derivative)
 
 # fmt: off
 ELEMENTARY: dict[str, Callable[..., Any]] = {
-    "pow": np.power, "pow_slope_base": _pow_slope_base, "pow_slope_exponent": _pow_slope_exponent,
+    "pow": _pow, "pow_slope_base": _pow_slope_base, "pow_slope_exponent": _pow_slope_exponent,
     "times_log": _times_log,
     "square": np.square, "sqrt": np.sqrt, "cbrt": _cbrt, "root": _root,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,

@@ -52,7 +52,7 @@ def divide(x: float, y: float) -> float:
 def power(x: float, y: float) -> float:
     """x^y as a real number: nan for a negative base with an exponent that is not an integer."""
     try:
-        return math.pow(x, y)
+        return nan if x == -inf and y % 1 != 0 and math.isfinite(y) else math.pow(x, y)
     except OverflowError:
         return -inf if x < 0 and y % 2 == 1 else inf
     except ValueError:

@@ -60,6 +60,8 @@ def gamma(x: float) -> float:
         return copysign(inf, x)
     if is_gamma_pole(x):
         return nan
+    if -190 < x < -165:  # the reflected value would overflow before gamma underflows
+        return gamma(x + 8) / rising_factorial(x, 8.0)
     if x < -20:
         return pi / (sin_pi(x) * -x * gamma(-x))
     if x < 24:

@@ -114,11 +114,20 @@ def _library_function(name: str) -> VectorFunction:
     return lambda *inputs: inputs[0].code.call(name, *inputs)
 
 
-_pow = _library_function("pow")
+_platform_pow = _library_function("pow")
 _sin, _cos, _tan, _atan, _asinh, _cbrt = map(_library_function, ("sin", "cos", "tan", "atan", "asinh", "cbrt"))
 
 
 # --- Powers
+
+
+def _pow(x: Vector, y: Vector) -> Vector:
+    """Return x^y; nan for -inf and a fraction, where the platform returns inf or 0."""
+    z = _platform_pow(x, y)
+    if y.constant is not None and (math.isinf(y.constant) or y.constant % 1 == 0):
+        return z
+    is_fraction = not_equal(y.code.call("floor", y), y)
+    return where(equal(x, -math.inf) & is_fraction, math.nan, z)
 
 
 def power(x: Vector, y: Vector) -> Vector:
@@ -130,7 +139,7 @@ def power(x: Vector, y: Vector) -> Vector:
 
 
 def _power_half(x: Vector) -> Vector:
-    return where(equal(x, -math.inf), math.inf, sqrt(x) + 0.0)  # adding 0 turns -0 into 0, the power of -0
+    return sqrt(x) + 0.0  # adding 0 turns -0 into 0, the power of -0
 
 
 _WHOLE_POWERS: dict[float | None, VectorFunction] = {
@@ -143,6 +152,8 @@ _WHOLE_POWERS: dict[float | None, VectorFunction] = {
     0.0: lambda x: x.code.as_vector(1.0),
     4.0: lambda x: (x * x) * (x * x),
 }
+
+_INEXACT_POWERS = (-2.0, 3.0, 4.0)  # their products have two roundings
 
 
 def _careful_slope(x: Vector, y: Vector) -> Vector:
@@ -464,6 +475,14 @@ ACTIVATIONS: dict[str, Callable[..., Vector]] = {
 
 
 _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {**ARITHMETIC, **ELEMENTARY, **ACTIVATIONS}
+
+
+def apply_rounded(op: Op, *inputs: Vector) -> Vector | None:
+    """Return the result of an elementwise operation whose arithmetic is rounded as in NumPy, as `apply_to_vectors`."""
+    if op.name == "pow" and inputs[1].constant in _INEXACT_POWERS:
+        return _pow(*inputs)
+    with inputs[0].code.separate_rounding():
+        return apply_to_vectors(op, *inputs)
 
 
 def apply_to_vectors(op: Op, *inputs: Vector) -> Vector | None:

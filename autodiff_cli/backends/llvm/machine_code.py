@@ -18,7 +18,15 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ColdPath, LaneType, Vector, topological_order
+from autodiff_cli.backends.llvm.vectors import (
+    BIT_OPERATIONS,
+    INTRINSICS,
+    ROUNDED,
+    ColdPath,
+    LaneType,
+    Vector,
+    topological_order,
+)
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.numbers.machine_code import LLVM_LOCK, LLVM_VERSIONS, load_object_code, parse_assembly
@@ -342,7 +350,7 @@ class InstructionWriter:
             case "load" | "argument":
                 return self._load(vector)
             case "fadd" | "fsub" | "fmul":
-                fused = "" if vector.detail == "rounded" else _CONTRACT
+                fused = "" if vector.detail == ROUNDED else _CONTRACT
                 return assign(f"{vector.op} {fused}{floats} {names[0]}, {names[1]}")
             case "fdiv" | "frem":
                 return assign(f"{vector.op} {floats} {names[0]}, {names[1]}")

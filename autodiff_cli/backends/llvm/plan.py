@@ -11,22 +11,23 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from autodiff_cli.algebra.table import NodeTable, build_node, share
-from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_to_vectors
+from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_rounded, apply_to_vectors
 from autodiff_cli.backends.llvm.vectors import LaneType, Vector, VectorCode
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, totals
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
 from autodiff_cli.graph.tape import Tape, substitute, topological_order
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
-from autodiff_cli.ops.arithmetic import abs_, and_, where
-from autodiff_cli.ops.elementary import exp, log, sqrt, square
+from autodiff_cli.numbers.floats import parse_constant
+from autodiff_cli.ops.arithmetic import abs_, and_, mod, where
+from autodiff_cli.ops.elementary import exp, log, pow_, sqrt, square
 from autodiff_cli.ops.structural import dot, largest, literal_index, logsumexp, norm, size, softmax, sum_
 
 Compute: TypeAlias = Callable[..., Vector | None]
@@ -345,7 +346,7 @@ def plan_kernel(graphs: RowGraphs, *, is_summed: bool, leading: Sequence[str] = 
         outputs = totals(outputs, graphs.columns, graphs.leaf_shapes)
     # Derivatives in the order in which a backward sweep computes them: towards the last parameters first.
     tape = Tape([*outputs[:1], *outputs[:0:-1]])
-    planner = _Planner(graphs, leading)
+    planner = _Planner(graphs, leading, _decisive_nodes(tape.nodes))
     stage = Stage.TOTAL if is_summed else Stage.ROW
     output_positions: dict[Node, list[tuple[Shape, int]]] = {}
     for output, output_shape, numbers in zip(outputs, graphs.output_shapes, graphs.output_slices, strict=True):
@@ -358,9 +359,35 @@ def plan_kernel(graphs: RowGraphs, *, is_summed: bool, leading: Sequence[str] = 
     return planner.plan
 
 
+def _decisive_nodes(nodes: Sequence[Node]) -> set[Node]:
+    """Return the nodes on which a jump or a domain depends, given all nodes in topological order.
+
+    One unit in the last place decides there: `floor(x/49)` is off by 1 if 49/49 is below 1, and `sqrt(1 - 10*x)` is nan
+    at 0.1 if the product is not rounded.
+    """
+    decisive: set[Node] = set()
+    for node in reversed(nodes):
+        op = node.op
+        if op is None:
+            continue
+        has_domain = op.domain is not None and not _is_whole_power(node)
+        if node in decisive or op.gate is Gate.BLOCK or op is mod or has_domain:
+            decisive.update(node.inputs)
+        elif op is where:
+            decisive.add(node.inputs[0])
+    return decisive
+
+
+def _is_whole_power(node: Node) -> bool:
+    """Return whether a node is a power with a constant integer exponent, which every base has."""
+    exponent = node.inputs[-1]
+    return node.op is pow_ and exponent.is_constant and parse_constant(exponent.text).is_integer()
+
+
 class _Planner:
-    def __init__(self, graphs: RowGraphs, first: Sequence[str]) -> None:
+    def __init__(self, graphs: RowGraphs, first: Sequence[str], decisive: Set[Node]) -> None:
         self.plan = KernelPlan()
+        self._decisive = decisive
         self._columns = graphs.columns
         self._views: dict[Node, Input] = {ROW_COUNT_NODE: StridedView(ROW_COUNT_INPUT, (), 0, ())}
         self._shapes: dict[Node, Shape] = {ROW_COUNT_NODE: ()}
@@ -387,7 +414,7 @@ class _Planner:
         elif node.op.is_structural:
             self._views[node] = _ARRAY_RULES[node.op.name](self, node, inputs, shapes, shape)
         else:
-            self._views[node] = self._apply_elementwise(node.op, inputs, shape)
+            self._views[node] = self._apply_elementwise(node.op, inputs, shape, node in self._decisive)
 
     def add_output(self, node: Node, shape: Shape, offset: int, stage: Stage) -> None:
         """Add an item that writes a value to the outputs, element by element."""
@@ -446,7 +473,7 @@ class _Planner:
         self._point_size += math.prod(shape)
         return leaf
 
-    def _apply_elementwise(self, op: Op, inputs: Sequence[Input], shape: Shape) -> Input:
+    def _apply_elementwise(self, op: Op, inputs: Sequence[Input], shape: Shape, is_decisive: bool) -> Input:
         constants = [each for each in inputs if isinstance(each, float)]
         if len(constants) == len(inputs):
             with ignore_float_errors():
@@ -454,7 +481,8 @@ class _Planner:
         if not _has_vector_form(op, tuple(each if isinstance(each, float) else None for each in inputs)):
             views = tuple(self._contiguous(each, shape) for each in inputs)
             return self.add_item(PythonCall(op, views, shape, self.plan.latest_stage(inputs), math.prod(shape)), shape)
-        return self.add_elementwise(lambda *vectors: apply_to_vectors(op, *vectors), inputs, shape)
+        apply = apply_rounded if is_decisive else apply_to_vectors
+        return self.add_elementwise(lambda *vectors: apply(op, *vectors), inputs, shape)
 
     def _contiguous(self, view: Input, shape: Shape) -> Input:
         """Return a contiguous view of these elements, copied if necessary."""

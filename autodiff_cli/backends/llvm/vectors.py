@@ -9,7 +9,8 @@ Two rewrites make graphs faster:
 - Repeated division by one number becomes one division and products. The product n·(1/d) is off by up to 1.5 units in
 the last place, a quotient by half a unit, and 1/d must neither overflow nor lose digits as a denormal number. Where
 that is not certain, as it is for 1 + exp(-|x|), divisors are watched: if one comes too near the ends of the range, its
-strip of rows is recomputed with divisions.
+strip of rows is recomputed with divisions. Quotients that decide a comparison, a rounding function or the domain of a
+function remain divisions: see `VectorCode.separate_rounding`.
 - Exponentials, logarithms, sines and cosines are inlined instead of calling a library. A call spills every register; a
 polynomial between other instructions does not, and the sine and the cosine of one argument share its reduction. The
 methods are the usual ones (Cody and Waite, "Software Manual for the Elementary Functions", 1980): a multiple of log(2)
@@ -24,7 +25,8 @@ import enum
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 Operand: TypeAlias = "Vector | float"
@@ -34,6 +36,9 @@ INTRINSICS = frozenset(("sqrt", "floor", "ceil", "roundeven", "copysign", "fma",
 
 # Instructions on the bits of numbers, which inlined functions consist of.
 BIT_OPERATIONS = frozenset(("scaled", "exponent", "binade", "mantissa", "is_odd", "flip_sign"))
+
+ROUNDED = "rounded"  # the detail of an arithmetic instruction whose result must be the correctly rounded one
+_ROUNDED_OPERATIONS = frozenset(("fadd", "fsub", "fmul", "fdiv"))
 
 
 class LaneType(enum.Enum):
@@ -144,9 +149,12 @@ class VectorCode:
 
     def __init__(self) -> None:
         self._instructions: dict[tuple[Any, ...], Vector] = {}
+        self._rounds_separately = False
 
     def make(self, op: str, kind: LaneType, *inputs: Vector, detail: Any = None, is_varying: bool = False) -> Vector:
         """Return the instruction with these inputs, creating it if necessary."""
+        if self._rounds_separately and op in _ROUNDED_OPERATIONS:
+            detail = ROUNDED
         key = (op, kind, detail, *[vector.rank for vector in inputs])
         made = self._instructions.get(key)
         if made is None:
@@ -230,7 +238,19 @@ class VectorCode:
 
         It never becomes part of a fused multiply-add, so that its rounding error can be computed.
         """
-        return self.make(op, LaneType.FLOAT, self.as_vector(a), self.as_vector(b), detail="rounded")
+        return self.make(op, LaneType.FLOAT, self.as_vector(a), self.as_vector(b), detail=ROUNDED)
+
+    @contextmanager
+    def separate_rounding(self) -> Iterator[None]:
+        """Within this context, every sum, difference, product and quotient is rounded as in NumPy.
+
+        None of them becomes part of a fused multiply-add, and no quotient becomes a product.
+        """
+        self._rounds_separately = True
+        try:
+            yield
+        finally:
+            self._rounds_separately = False
 
     def call(self, name: str, *inputs: Operand) -> Vector:
         """Return a call of a function: one instruction, or a call of the mathematical library."""
@@ -480,7 +500,7 @@ def share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> SharedDivisio
     """
     order = topological_order(roots)
     bounds = value_bounds(order)
-    counts = Counter(vector.inputs[1] for vector in order if vector.op == "fdiv" and vector.is_varying)
+    counts = Counter(vector.inputs[1] for vector in order if _is_approximable(vector) and vector.is_varying)
     repeated = [divisor for divisor, count in counts.items() if count > 1]
     risky = {divisor for divisor in repeated if not is_moderate(bounds[divisor])}
     shared = {divisor for divisor in repeated if may_watch or divisor not in risky}
@@ -488,7 +508,7 @@ def share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> SharedDivisio
         return SharedDivisions([*roots], [])
 
     def replacement(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
-        if vector.op != "fdiv" or vector.inputs[1] not in shared:
+        if not _is_approximable(vector) or vector.inputs[1] not in shared:
             return None
         n, d = inputs
         return n * d.code.make("fdiv", LaneType.FLOAT, d.code.as_vector(1.0), d)
@@ -496,6 +516,11 @@ def share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> SharedDivisio
     watched = [divisor for divisor in repeated if divisor in risky & shared]
     results = rewrite([*roots, *watched], replacement)
     return SharedDivisions(results[: len(roots)], results[len(roots) :])
+
+
+def _is_approximable(vector: Vector) -> bool:
+    """Return whether an instruction is a quotient that may be off by more than half a unit in the last place."""
+    return vector.op == "fdiv" and vector.detail != ROUNDED
 
 
 def value_bounds(order: Sequence[Vector]) -> dict[Vector, Bounds]:

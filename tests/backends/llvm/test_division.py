@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from autodiff_cli.backends.llvm import vectors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.llvm.vectors import LaneType, VectorCode
+from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from tests.backends.llvm.compiled import by_row, every_width, summed
@@ -99,3 +100,42 @@ def test_where_a_divisor_cannot_get_to_the_ends(text: str, is_moderate: bool) ->
     cautious = vectors.share_divisors([first, second], may_watch=False)
     assert cautious.roots[0].op == ("fmul" if is_moderate else "fdiv")
     assert not cautious.watched
+
+
+# Formulas whose results jump, or become nan, by one unit in the last place.
+DECIDED = [
+    "floor(x/k) + x/k", "ceil(x/k) + 1/k", "round(x/k*2)", "(x/k) % 1", "sign(x/k*k - x) + x/k", "heaviside(x/k - 1)",
+    "where(x/k*k == x, x/k, 1/k)", "where(x/k >= 3 and 1/k < 1, x, k)", "where(10*x - k >= 0, x/k, 1/k)",
+    "where(x*x/k + 1/k > x, x, 0)", "floor(x^2/k + 1/k)", "sqrt(1 - x/k)/k", "log(2 - x/k - 1/k)", "asin(10*x - k)",
+    "sqrt(1 - 10*x)",
+]  # fmt: skip
+
+
+def agreed(x: NDArray[np.float64], k: NDArray[np.float64], width: int | None = None) -> None:
+    """Compiled code takes the side that NumPy takes, to the last bit up to the functions' own errors."""
+    graphs = [read(text).output for text in DECIDED]
+    found, wanted = (by_row(b, graphs, {"x": x, "k": k}) for b in (LlvmBackend(1, width), NumpyBackend()))
+    np.testing.assert_allclose(found, wanted, rtol=1e-15, atol=1e-15)
+    sides = [k for k, text in enumerate(DECIDED) if text.startswith(("floor(x/k)", "round", "(x/k)", "where(x/k*k"))]
+    np.testing.assert_array_equal(found[sides], wanted[sides])
+
+
+@every_width
+def test_jumps_and_edges_of_domains_are_decided_as_in_numpy(width: int) -> None:
+    k, factor = np.array([*itertools.product(range(1, 100), range(1, 60))], dtype=float).T
+    agreed(k * factor, k, width)  # every quotient is an integer
+    agreed(k * factor / 10, k / 10, width)
+    agreed(k / 10, factor, width)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from([1.0, 0.1, 1e-300, 1e290])),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_any_fraction_is_decided_as_in_numpy(rows: list[tuple[int, int, float]]) -> None:
+    n, k, unit = np.array(rows, dtype=float).T
+    agreed(n * k * unit, k * unit)
+    agreed(n * unit, k * unit)
