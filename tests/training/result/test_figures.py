@@ -107,7 +107,8 @@ def test_criteria_are_those_of_the_log_likelihood(sigma: str | None, absolute: b
     else:
         found = fit_by(MODEL, {**data, "g": np.repeat(np.arange(groups), N)}, "g", **options)[2]
     k = 3 if absolute else 4  # the parameters, and the variance if it is estimated
-    assert found.log_likelihood is not None and found.aic is not None
+    assert found.log_likelihood is not None
+    assert found.aic is not None
     assert found.aic == pytest.approx(2 * k - 2 * found.log_likelihood, rel=1e-12)
     assert found.aicc == pytest.approx(found.aic + 2 * k * (k + 1) / (N - k - 1), rel=1e-12)
     assert found.bic == pytest.approx(k * math.log(N) - 2 * found.log_likelihood, rel=1e-12)
