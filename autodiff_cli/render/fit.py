@@ -75,6 +75,10 @@ def _write_fit(paper: Paper, fit: FittedModel, digits: int | None, is_saved: boo
         paper.line("--save MODEL.json saves the model for `autodiff predict`; --json has all its numbers", Style.FAINT)
     if fit.diagnosis is not None:
         write_diagnosis(paper, fit.diagnosis, brief)
+    if fit.notes:
+        paper.heading("notes")
+        for note in fit.notes:
+            paper.line(f"  {note}")
     # Warnings about the model are already below its title, and the failure is on standard error.
     warnings = [warning for warning in fit.warnings if warning not in (*fit.model_warnings, fit.failure)]
     if warnings:
@@ -464,6 +468,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
             for record in fit.history
         ],
         "warnings": fit.warnings,
+        "notes": fit.notes,
     }
 
 

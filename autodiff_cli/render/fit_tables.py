@@ -340,6 +340,7 @@ def _model_document(compared: ComparedModel) -> dict[str, Any]:
         "parameters": json_numbers(fit.parameters),
         "converged": fit.converged,
         "warnings": _model_warnings(compared),
+        "notes": fit.notes,
     }
 
 
