@@ -39,7 +39,7 @@ from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
 from autodiff_cli.training.objective.loading import StreamedRows
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
+from autodiff_cli.training.objective.parameters import PARAMETERS_LIKE_CONSTANTS, Bounds, ParameterLayout
 from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, convert_plain_value
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.statistics import Statistics, combination_variance
@@ -109,6 +109,7 @@ class DerivedQuantities:
     def _build_graph(self, text: str, model: Model, earlier: Mapping[str, Node]) -> Node:
         """Return the graph of one quantity, given the earlier ones."""
         declared = {name for name in (*model.parameters, *model.program.bound, *earlier) if is_name(name)}
+        declared.update(PARAMETERS_LIKE_CONSTANTS)
         program = read(quote_level_names(text, (*model.parameters, *model.program.bound)), declared)
         if program.target is not None:
             raise ExpressionError("a derived quantity must not have `~`", text)

@@ -549,7 +549,7 @@ def _fit_from_document(document: Mapping[str, Any]) -> FittedModel:
 
 def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:
     """Return the model of a document. Raises ExpressionError if its text or shapes are invalid."""
-    model = Model.parse(attributes["model"], columns, values)
+    model = Model.parse(attributes["model"], columns, values, is_saved=True)
     levels = attributes.get("levels", {})
     if {*model.level_columns} != {*levels}:
         raise _InvalidModelFile("its levels do not match its model")
