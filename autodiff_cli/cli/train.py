@@ -461,11 +461,12 @@ def _fixed_parameters(assignments: Iterable[str], given: Mapping[str, str]) -> d
 def _pop_ties(fixed_texts: dict[str, str]) -> dict[str, str]:
     """Remove and return those of `--fix NAME=EXPR` whose value is an expression of other parameters."""
     from autodiff_cli.expression import parse
+    from autodiff_cli.training.objective.parameters import PARAMETERS_LIKE_CONSTANTS
 
     def reads_others(text: str) -> bool:
         if "[" in text and not text.lstrip().startswith("["):  # a[north], which `tie_parameters` can read
             return True
-        return bool(parse(text).variables)
+        return bool(parse(text, variables=PARAMETERS_LIKE_CONSTANTS).variables)
 
     return {name: fixed_texts.pop(name) for name, text in [*fixed_texts.items()] if text and reads_others(text)}
 

@@ -319,7 +319,8 @@ def _exp_minus_half_square(x: Array) -> Array:
 
 
 def _standardize(x: Array, mean: Array | float, deviation: Array | float) -> tuple[Array, Array | float]:
-    """Return (x - mean)/deviation, rounded, and its rounding error."""
+    """Return (x - mean)/deviation, rounded, and its rounding error; nan unless the deviation is positive."""
+    deviation = np.where(np.asarray(deviation) > 0, deviation, np.nan)
     if np.all(mean == 0) and np.all(deviation == 1):
         return np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(mean), np.shape(deviation))), 0.0
     difference, difference_error = two_sum(x, -np.asarray(mean))

@@ -370,6 +370,11 @@ SQRT_TWO_PI = math.sqrt(2 * math.pi)
 SQRT_HALF, SQRT_HALF_ERROR = 0.7071067811865476, -4.833646656726457e-17
 
 
+def _standardize(x: float, mean: float, deviation: float) -> float:
+    """Return (x - mean)/deviation, rounded; nan unless the deviation is positive."""
+    return (x - mean) / deviation if deviation > 0 else math.nan
+
+
 def _standardization_error(x: float, mean: float, deviation: float, u: float) -> float:
     """The exact (x - mean)/deviation minus u, the rounded one."""
     if mean == 0 and deviation == 1:
@@ -381,7 +386,7 @@ def _standardization_error(x: float, mean: float, deviation: float, u: float) ->
 
 def normal_pdf(x: float, mean: float = 0.0, deviation: float = 1.0) -> float:
     """The density of the normal distribution."""
-    u = divide(x - mean, deviation)
+    u = _standardize(x, mean, deviation)
     z = exp_minus_half_square(u)
     if z != 0:
         z -= z * u * _standardization_error(x, mean, deviation, u)
@@ -390,7 +395,7 @@ def normal_pdf(x: float, mean: float = 0.0, deviation: float = 1.0) -> float:
 
 def normal_cdf(x: float, mean: float = 0.0, deviation: float = 1.0) -> float:
     """The normal distribution function: erfc(-u/√2)/2, corrected to first order for the rounding error of u/√2."""
-    u = divide(x - mean, deviation)
+    u = _standardize(x, mean, deviation)
     t = -u * SQRT_HALF
     tail = math.erfc(t)
     if tail == 0 or tail != tail or math.isinf(t):

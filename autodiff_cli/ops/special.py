@@ -54,6 +54,11 @@ def _standardize(x: Node, mean: Operand, deviation: Operand) -> Node:
     return (x - mean) / deviation
 
 
+def _restrict_to_positive(deviation: Operand, value: Node) -> Node:
+    """Return `value`, which is nan unless the standard deviation is positive."""
+    return where(deviation > 0, value, constant("nan")) if isinstance(deviation, Node) else value
+
+
 def _density_slopes(z: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
     u = _standardize(x, mean, deviation)
     return -(z * u / deviation), z * u / deviation, z * (square(u) - 1) / deviation
@@ -66,15 +71,17 @@ def _distribution_slopes(_: Node, x: Node, mean: Operand = 0, deviation: Operand
 
 normal_pdf = elementary(
     "normal_pdf", _density_slopes,
-    expansion=lambda x, mean=0, deviation=1: (
-        exp_minus_half_square(_standardize(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi))
+    expansion=lambda x, mean=0, deviation=1: _restrict_to_positive(
+        deviation, exp_minus_half_square(_standardize(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi))
     ),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
     summary="the normal density at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
 normal_cdf = elementary(
     "normal_cdf", _distribution_slopes, aliases=("Φ",),
-    expansion=lambda x, mean=0, deviation=1: erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2,
+    expansion=lambda x, mean=0, deviation=1: _restrict_to_positive(
+        deviation, erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2
+    ),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip

@@ -18,6 +18,7 @@ from autodiff_cli.render.formatting import (
     NumberFormat,
     Rounding,
     drop_double_negations,
+    interval_text,
     number_formats,
     pluralize,
     single_line,
@@ -75,6 +76,10 @@ def _write_fit(paper: Paper, fit: FittedModel, digits: int | None, is_saved: boo
         paper.line("--save MODEL.json saves the model for `autodiff predict`; --json has all its numbers", Style.FAINT)
     if fit.diagnosis is not None:
         write_diagnosis(paper, fit.diagnosis, brief)
+    if fit.notes:
+        paper.heading("notes")
+        for note in fit.notes:
+            paper.line(f"  {note}")
     # Warnings about the model are already below its title, and the failure is on standard error.
     warnings = [warning for warning in fit.warnings if warning not in (*fit.model_warnings, fit.failure)]
     if warnings:
@@ -250,7 +255,7 @@ def _interval_text(fit: FittedModel, name: str, ends: Any, digits: int | None) -
     value = fit.derived[name]["value"] if name in fit.derived else fit.parameters[name]
     error = (ends[1] - ends[0]) / 4 if np.isfinite(ends).all() else None
     rounding = Rounding.from_error(value, error, digits)
-    return " to ".join(map(rounding.format_value, ends))
+    return interval_text(ends, rounding.format_value)
 
 
 # --- Networks and classifications ---
@@ -464,6 +469,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
             for record in fit.history
         ],
         "warnings": fit.warnings,
+        "notes": fit.notes,
     }
 
 
@@ -503,7 +509,11 @@ def _confidence_document(fit: FittedModel) -> dict[str, Any]:
 
 
 def _intervals_document(intervals: dict[str, Any]) -> dict[str, Any]:
-    return {name: ends and [*map(_number_or_null, ends)] for name, ends in intervals.items()}
+    """Return intervals for JSON, with null for an end that the data do not set."""
+    return {
+        name: ends and [_number_or_null(np.where(np.isinf(end), np.nan, end)[()]) for end in ends]
+        for name, ends in intervals.items()
+    }
 
 
 def _plot_document(plot: FitPlot) -> dict[str, Any] | None:

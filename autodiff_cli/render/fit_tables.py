@@ -15,7 +15,14 @@ import numpy as np
 
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.render.fit import fit_document
-from autodiff_cli.render.formatting import NumberFormat, Rounding, number_formats, pluralize, shortest_text
+from autodiff_cli.render.formatting import (
+    NumberFormat,
+    Rounding,
+    interval_text,
+    number_formats,
+    pluralize,
+    shortest_text,
+)
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number, json_numbers
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
@@ -209,7 +216,7 @@ def _value_cells(fit: FittedModel, name: str, digits: int | None, intervals: lis
     yield NO_VALUE if error is None else rounding.format_error(error)
     for ends in intervals:
         is_known = ends is not None and not np.isnan(ends).any()
-        yield " to ".join(map(rounding.format_value, ends)) if is_known else NO_VALUE
+        yield interval_text(ends, rounding.format_value) if is_known else NO_VALUE
 
 
 def _groups_document(groups: FittedGroups) -> dict[str, Any]:
@@ -340,6 +347,7 @@ def _model_document(compared: ComparedModel) -> dict[str, Any]:
         "parameters": json_numbers(fit.parameters),
         "converged": fit.converged,
         "warnings": _model_warnings(compared),
+        "notes": fit.notes,
     }
 
 

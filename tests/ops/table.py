@@ -298,7 +298,30 @@ ROWS: tuple[Row, ...] = (
     Row(
         "erfc", mp.erfc, (lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x),), ((-26.0, 26.0),), points=at(0.0, 1.0, -1.0)
     ),
+    Row(
+        "normal_pdf",
+        lambda x, m, s: phi((x - m) / s) / s if s > 0 else mp.nan,
+        (
+            lambda x, m, s: (m - x) / s**3 * phi((x - m) / s),
+            lambda x, m, s: (x - m) / s**3 * phi((x - m) / s),
+            lambda x, m, s: (((x - m) / s) ** 2 - 1) / s**2 * phi((x - m) / s),
+        ),
+        ((-8.0, 8.0), (-8.0, 8.0), (0.5, 50.0)),
+        points=((0.0, 0.0, 1.0), (1.0, 2.0, 3.0)),
+        slope_terms=lambda x, m, s: (((x - m) / s) ** 2 + 1) / s**2 * phi((x - m) / s),
+    ),
     Row("normal_pdf", phi, (lambda x: -x * phi(x),), ((-37.5, 37.5),), points=at(0.0, 1.0, -1.0, 800.0)),
+    Row(
+        "normal_cdf",
+        lambda x, m, s: cdf((x - m) / s) if s > 0 else mp.nan,
+        (
+            lambda x, m, s: phi((x - m) / s) / s,
+            lambda x, m, s: -phi((x - m) / s) / s,
+            lambda x, m, s: (m - x) / s**2 * phi((x - m) / s),
+        ),
+        ((-8.0, 8.0), (-8.0, 8.0), (0.5, 50.0)),
+        points=((0.0, 0.0, 1.0), (1.0, 2.0, 3.0)),
+    ),
     Row("normal_cdf", cdf, (phi,), ((-37.5, 37.5),), points=at(0.0, 1.0, -1.0, 800.0)),
     Row(
         "sinc",

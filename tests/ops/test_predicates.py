@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
-from autodiff_cli.graph.op import Gate
+from autodiff_cli import Objective
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
@@ -179,6 +182,48 @@ def predicates(name: str, which: str, point: tuple[float, ...]) -> bool | None:
         values = {bool(holds(*point)) for holds in found if holds is not None}
     assert len(values) <= 1, (name, which, point)
     return values.pop() if values else None
+
+
+NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
+OF_DOMAINS = [op for op in all_ops() if op.domain is not None]
+
+
+@pytest.mark.parametrize("op", OF_DOMAINS, ids=lambda op: op.name)
+def test_outside_of_its_domain_an_operation_is_nan_in_every_kind_of_number(op: Op) -> None:
+    """Also its definition, which other languages and proven digits are made of, and however many inputs it gets."""
+    for count in range(op.min_inputs, (op.max_inputs or op.min_inputs) + 1):
+        outside = [
+            point for point in itertools.product(NUMBERS, repeat=count) if predicates(op.name, "domain", point) is False
+        ]
+        if not outside:
+            continue
+        columns = np.array(outside).T
+        with ignore_float_errors():
+            found = {
+                "floats": [FLOATS.function(op, count)(*point) for point in outside],
+                "arrays": ARRAYS.function(op, count)(*columns),
+            }
+            definition = None if op.is_helper else op.expand(count)
+            if definition is not None:
+                names = [leaf.text for leaf in op.placeholders(count)]
+                tape = Tape([definition])
+                found["definition"] = [
+                    forward(tape, FLOATS, dict(zip(names, point, strict=True)))[-1] for point in outside
+                ]
+        for kind, values in found.items():
+            assert np.isnan(values).all(), (kind, outside[int(np.argmin(np.isnan(values)))])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("name", ["normal_pdf", "normal_cdf"])
+def test_a_fit_has_no_density_of_a_negative_deviation(name: str, backend: str) -> None:
+    data = {"x": np.linspace(-1, 1, 100), "y": np.ones(100)}
+    objective = Objective(f"y ~ {name}(x, m, s)", data, backend=backend)
+    for deviation in (-1.0, 0.0):
+        value, slopes = objective.value_and_grad(np.array([0.5, deviation]))
+        assert math.isnan(value)
+        assert np.isnan(slopes).all()
+    assert math.isfinite(objective.value(np.array([0.5, 1.0])))
 
 
 @pytest.mark.parametrize("name", ["normal_pdf", "normal_cdf"])

@@ -25,7 +25,7 @@ def test_the_best_of_many_starts_is_found_where_one_is_not_enough(options: dict[
     start = {"a": 1, "b": 1, "s": 1, "q": 1, **LOCAL}
     found = ad.fit(MODEL, DATA, start=start, starts=6, seed=1, **options)
     assert sorted(found.parameters[name] for name in "mn") == pytest.approx([3, 7], abs=0.05)
-    assert any(words.startswith("the best of 6 starting points: ") for words in found.warnings)
+    assert any(words.startswith("the best of 6 starting points: ") for words in found.notes)
 
 
 def test_the_same_seed_gives_the_same_fit_and_the_epochs_are_those_of_the_best() -> None:

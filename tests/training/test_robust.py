@@ -112,7 +112,7 @@ def test_starts_are_looked_for_here_too(loss: str) -> None:
     found = fit("y ~ a*sin(w*x + p)", {"x": X, "y": y}, loss=loss)
     assert found.converged
     assert abs(found.parameters["w"]) == pytest.approx(7, rel=1e-2)
-    assert any("better ones were estimated from the data" in warning for warning in found.warnings)
+    assert any("better ones were estimated from the data" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

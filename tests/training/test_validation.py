@@ -61,7 +61,7 @@ def test_patience_ends_the_fit_and_restores_the_best() -> None:
     assert fit.epochs == best + 4 < 100
     assert fit.validation_loss == losses[best]
     assert fit.converged
-    assert f"epoch {best}" in fit.warnings[-1]
+    assert f"epoch {best}" in fit.notes[-1]
 
 
 @pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])

@@ -66,7 +66,7 @@ def test_errors_of_0_change_nothing() -> None:
 def test_it_is_said_and_there_is_no_share_explained() -> None:
     found = ad.fit("y ~ a + b*x", PEARSON, sigma="sy", x_sigma={"x": "sx"}, profile=True)
     note = "errors in `x` are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"
-    assert note in found.warnings
+    assert note in found.notes
     assert found.definition.endswith("W = 1/(sigma^2 + (df/dx*sigma_x)^2)")
     assert found.r_squared is found.adjusted_r_squared is None
     low, high = found.intervals["profile"]["b"]

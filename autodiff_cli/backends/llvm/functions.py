@@ -351,11 +351,12 @@ def _exp_minus_half_square(x: Vector) -> Vector:
 
 
 def _standardize(x: Vector, mean: Operand, deviation: Operand) -> tuple[Vector, Operand]:
-    """Return (x - mean)/deviation, rounded, and its rounding error."""
+    """Return (x - mean)/deviation, rounded, and its rounding error; nan unless the deviation is positive."""
     code = x.code
     middle, scale = code.as_vector(mean), code.as_vector(deviation)
     if middle.constant == 0.0 and scale.constant == 1.0:
         return x, 0.0
+    scale = where(scale > 0.0, scale, math.nan)
     difference, difference_error = two_sum(x, -middle)
     u = difference / scale
     product, error = two_product(u, scale)

@@ -322,7 +322,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: Options, fo
     compared = [
         ComparedModel(
             fit,
-            _criterion_parameters(one),
+            _criterion_parameters(one, options),
             fit.aicc - lowest if _has_aicc(fit) and fit.aicc is not None else None,
             math.exp((lowest - fit.aicc) / 2) / total if _has_aicc(fit) and fit.aicc is not None else None,
             error,
@@ -353,9 +353,10 @@ def _options_for_model(model: Model, options: Options) -> Options:
     return dataclasses.replace(options, parameters=dataclasses.replace(options.parameters, start=start))
 
 
-def _criterion_parameters(objective: Objective) -> int:
+def _criterion_parameters(objective: Objective, options: Options) -> int:
     """Return the number of parameters that the information criteria count."""
-    has_variance = objective.kind is LossKind.SQUARES or objective.loss == "gamma"
+    is_normal = objective.kind is LossKind.SQUARES
+    has_variance = (is_normal and not options.data.absolute_sigma) or objective.loss == "gamma"
     return objective.layout.size + has_variance
 
 

@@ -434,7 +434,7 @@ def fit_objective(
     progress = Progress(on_epoch, validation, on_progress, writer, checkpoint)
     if options.data.x_sigma:
         objective = start_without_x_errors(objective, method, options.method)
-        progress.warnings.append(x_errors_note(objective))
+        progress.notes.append(x_errors_note(objective))
     try:
         outcome = optimize_multistart(method, objective, options.method, progress)
     except KeyboardInterrupt:
@@ -477,7 +477,7 @@ def build_fit(
     options: Options,
     quantities: DerivedQuantities,
 ) -> FittedModel:
-    """Return the fitted model for the outcome of a method: its statistics, derived quantities and warnings."""
+    """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings and notes."""
     outcome, choices = _canonical_outcome(objective, method, outcome)
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
@@ -516,7 +516,6 @@ def build_fit(
             *objective.kernels.notes,
             *dropped,
             *progress.warnings,
-            *choices,
             *known.missing_error_reasons,
             *known.bound_warnings,
             *known.correlation_warnings,
@@ -528,6 +527,7 @@ def build_fit(
             ),
             *([closing] if closing else []),
         ],
+        notes=[*progress.notes, *choices],
         _parsed_model=model,
         levels=dict(model.levels),
         derived=quantity_values,

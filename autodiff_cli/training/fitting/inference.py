@@ -39,7 +39,7 @@ from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
 from autodiff_cli.training.objective.loading import StreamedRows
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
+from autodiff_cli.training.objective.parameters import PARAMETERS_LIKE_CONSTANTS, Bounds, ParameterLayout
 from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, convert_plain_value
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.statistics import Statistics, combination_variance
@@ -109,6 +109,7 @@ class DerivedQuantities:
     def _build_graph(self, text: str, model: Model, earlier: Mapping[str, Node]) -> Node:
         """Return the graph of one quantity, given the earlier ones."""
         declared = {name for name in (*model.parameters, *model.program.bound, *earlier) if is_name(name)}
+        declared.update(PARAMETERS_LIKE_CONSTANTS)
         program = read(quote_level_names(text, (*model.parameters, *model.program.bound)), declared)
         if program.target is not None:
             raise ExpressionError("a derived quantity must not have `~`", text)
@@ -249,7 +250,7 @@ class ProfileIntervals:
     """Profile intervals of all free elements.
 
     Attributes:
-        low, high: the limits, of shape (P,). They are infinite where the fit never gets significantly worse, nan where
+        low, high: the limits, of shape (P,). They are infinite where no fit is significantly worse, nan where
             unknown.
         warnings: a sentence for each limit that is infinite, unknown or on a bound.
     """
@@ -318,7 +319,7 @@ class _Profile:
         bounds = self._objective.bounds
         limit = float((bounds.low if side < 0 else bounds.high)[self._element])
         if estimate == limit:
-            return limit
+            return self._no_limit(side, f"the estimate is on its bound, {limit:g}")
         inner, inner_rise = estimate, 0.0
         step = rise * self._initial_step()
         for _ in range(PROFILE.max_outward_steps):
@@ -332,11 +333,16 @@ class _Profile:
                 warning = f"the profile interval of `{self._name}` ends at its bound, {limit:g}"
                 self.warnings.append(warning)
                 return limit
+            slope = (outer_rise - inner_rise) / abs(outer - inner)
             inner, inner_rise = outer, outer_rise
-            step *= min(2.0, max(1.1, 1.05 * rise / outer_rise)) if outer_rise > 0 else 2.0
-        self.warnings.append(
-            f"the data set no {'lower' if side < 0 else 'upper'} limit for `{self._name}`: its profile is flat"
-        )
+            # Towards an asymptote below the threshold, steps double, so that the profile is followed far enough.
+            reach = 1.05 * (step + (rise - outer_rise) / slope) / step if slope > 0 else 2.0
+            step *= min(2.0, max(1.1, reach))
+        return self._no_limit(side, "its profile is flat")
+
+    def _no_limit(self, side: float, reason: str) -> float:
+        """Warn that a side has no limit, and return the infinity that stands for it."""
+        self.warnings.append(f"the data set no {'lower' if side < 0 else 'upper'} limit for `{self._name}`: {reason}")
         return side * math.inf
 
     def _initial_step(self) -> float:
@@ -346,8 +352,9 @@ class _Profile:
 
     def _find_root(self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float) -> float:
         """Return where the profile has a height, by secants of a nearly straight curve with bisection as a
-        safeguard.
+        safeguard. There is no such place where fits fail before the profile has risen to it.
         """
+        side = math.copysign(1.0, outer - inner)
         for _ in range(PROFILE.max_root_steps):
             slope = (outer_rise - inner_rise) / (outer - inner)
             middle = inner + (rise - inner_rise) / slope if math.isfinite(slope) and slope else math.nan
@@ -363,6 +370,8 @@ class _Profile:
                 inner, inner_rise = middle, height
             else:
                 outer, outer_rise = middle, height
+        if math.isinf(outer_rise) or inner == self._theta[self._element]:
+            return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
         return inner
 
     def _root_rise(self, value: float) -> float:

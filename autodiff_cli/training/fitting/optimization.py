@@ -116,8 +116,8 @@ def unset_parameters(objective: Objective) -> list[str]:
     return [name for name in scalar_parameters(objective) if name not in objective.given_starts]
 
 
-def better_starts_warning(objective: Objective, theta: Array) -> str:
-    """The warning that better starting values were used."""
+def better_starts_note(objective: Objective, theta: Array) -> str:
+    """The note that better starting values were used."""
     starts = format_starts(objective, theta)
     return f"the fit from the starting values was poor; better ones were estimated from the data: {starts}"
 
@@ -151,7 +151,7 @@ def _refit(objective: Objective, progress: Progress, candidate: StartCandidate, 
 
     A candidate was found on a sample of the rows, so a fit to all rows may lead elsewhere.
     """
-    progress.warnings.append(better_starts_warning(objective, candidate.start))
+    progress.notes.append(better_starts_note(objective, candidate.start))
     box = objective.bounds
     outcome = levenberg_marquardt(objective, candidate.start, progress.record, bounds=box, tolerance=tolerance)
     if progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
@@ -239,12 +239,12 @@ def fit_smooth_loss(objective: Objective, options: MethodOptions, progress: Prog
         if may_search and not objective.is_generalised_linear:
             scaled = _scaled_start(objective, free, options.seed)
         if scaled is not None:
-            progress.warnings.append(f"starting values estimated from the columns: {format_starts(objective, scaled)}")
+            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, scaled)}")
         first = minimize(objective, _defined_start(objective) if scaled is None else scaled, options, progress)
     except Diverged as error:
         first = error
     if _is_failed_likelihood(objective, options, first) and (simplest := _simplest_start(objective)) is not None:
-        progress.warnings.append(
+        progress.notes.append(
             f"the fit from the starting values failed; restarted from {format_starts(objective, simplest)}"
         )
         first = minimize(objective, simplest, options, progress)
@@ -353,7 +353,7 @@ def _search_better_start(
     while searched is not None and _is_poor_smooth_fit(objective, first):
         candidate = multistart(searched, objective.start, free, options.seed, objective.bounds)
         if candidate is not None and _is_better(objective, candidate.end, first, options):
-            progress.warnings.append(better_starts_warning(objective, candidate.end))
+            progress.notes.append(better_starts_note(objective, candidate.end))
             first = minimize(objective, candidate.end, options, progress)
         searched = _without_outliers(objective, first) if searched is objective else None
     return first
@@ -650,7 +650,7 @@ def optimize_multistart(method: str, objective: Objective, options: MethodOption
             best = run
     assert best is not None
     _adopt(progress, objective, best)
-    progress.warnings.append(_multistart_summary(losses, best.loss))
+    (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
 
 
@@ -671,6 +671,7 @@ def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:
     for name in ("history", "selection_losses", "first", "last", "best"):
         setattr(progress, name, copy.copy(getattr(run.progress, name)))
     progress.warnings += run.progress.warnings
+    progress.notes += run.progress.notes
     objective.settings.update(run.objective.settings)
     if progress.on_epoch is not None:
         for epoch in run.epochs:

@@ -179,7 +179,8 @@ class Progress:
         best: the epoch with the least loss, over the validation rows if there are any.
         method_state: returns the state that a method stores in a checkpoint.
         evaluations: the evaluations that a method without a state stores in a checkpoint.
-        warnings: what happened during the fit, as sentences.
+        warnings: what limits how the results may be used, as sentences.
+        notes: what else happened during the fit, as sentences.
 
     >>> import numpy as np
     >>> progress = Progress()
@@ -202,6 +203,7 @@ class Progress:
     method_state: Callable[[], CheckpointState] | None = field(default=None, init=False)
     evaluations: EvaluationLog | None = field(default=None, init=False)
     warnings: list[str] = field(default_factory=list, init=False)
+    notes: list[str] = field(default_factory=list, init=False)
     _reported_epochs: int = field(default=0, init=False)
 
     @property
@@ -301,7 +303,7 @@ class Progress:
         if outcome.failure or best is None or best.number == self.latest.number:
             return outcome
         least = f"{selection_loss(best):.6g}"
-        self.warnings.append(
+        self.notes.append(
             f"the parameters are those of epoch {best.number}, which had the least validation loss: {least}"
         )
         return Outcome(best.theta, outcome.converged)

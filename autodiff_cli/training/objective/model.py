@@ -33,18 +33,12 @@ from autodiff_cli.language.errors import (
     suggest,
 )
 from autodiff_cli.language.lexer import quote_name
-from autodiff_cli.language.names import (
-    CONSTANTS,
-    NO_COLUMNS,
-    ColumnNames,
-    LevelParameter,
-    TextMatch,
-    names_compared_with_text,
-)
+from autodiff_cli.language.names import NO_COLUMNS, ColumnNames, LevelParameter, TextMatch, names_compared_with_text
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read
 from autodiff_cli.ops.structural import dot, matmul, softmax, stack
+from autodiff_cli.training.objective.parameters import PARAMETERS_LIKE_CONSTANTS
 from autodiff_cli.training.options import OptionError
 
 if TYPE_CHECKING:
@@ -261,24 +255,17 @@ def check_level_count(name: str, levels: Sequence[Any], most: int) -> None:
 
 _SIMILARITY_CUTOFF = 0.8  # of difflib: a parameter so similar to a column may be a misspelling of it
 _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
-_AMBIGUOUS_CONSTANTS = ("tau", "e")  # constants that users mistake for names of parameters
 
 
-def ambiguity_warnings(
-    program: Program, parameters: Sequence[str], names: Sequence[str], given: Collection[str]
-) -> Iterator[str]:
+def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], given: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each part of a model that may not be intended.
 
     Args:
         names: the columns of the data.
         given: names to which the user gives values.
     """
-    roots = [program.output] if program.target is None else [program.target, program.output]
-    constants = {node.text for node in topological_order(roots) if node.is_constant}
-    for name in _AMBIGUOUS_CONSTANTS:
-        if name in constants:
-            value = float(CONSTANTS[name])
-            yield f"`{name}` is the constant {value:.6g} here; to make it a parameter, give it a start: --{name} 1"
+    if "e" in parameters and "e" not in given:
+        yield "`e` is fitted here; write `exp(x)` for a power of Euler's number, or set --fix e=exp(1)"
     for parameter in parameters:
         if parameter in given:
             continue
@@ -287,6 +274,14 @@ def ambiguity_warnings(
             close += difflib.get_close_matches(parameter, names, n=1, cutoff=_SIMILARITY_CUTOFF)
         if close:
             yield f"the data have no column `{parameter}`, so it is a parameter; did you mean the column `{close[0]}`?"
+
+
+def _check_constants(program: Program) -> None:
+    """Raise ExpressionError for the constants `inf` and `nan`, with which no loss has a minimum."""
+    for node in topological_order([program.output] if program.target is None else [program.target, program.output]):
+        if node.is_constant and node.text in ("inf", "nan"):
+            message = f"`{node.text}` is not a number that a model can use"
+            raise ExpressionError(message, program.text, program.source.start(node))
 
 
 def check_columns_not_bound(program: Program, names: Sequence[str]) -> None:
@@ -366,18 +361,22 @@ class Model:
     levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str, names: Sequence[str], given: Collection[str] = ()) -> Model:
+    def parse(cls, text: str, names: Sequence[str], given: Collection[str] = (), is_saved: bool = False) -> Model:
         """Parse a model.
 
         Args:
             names: the columns of the data.
             given: names to which the user gives values: they are parameters, even if they resemble a column.
+            is_saved: whether `given` has all parameters, so that other names of constants are constants.
 
         Raises:
-            ExpressionError: if the text is not a model, if a parameter is left of `~`, if a column is bound to an
-                expression, or if there is no parameter.
+            ExpressionError: if the text is not a model, if it has an infinite or undefined constant, if a parameter is
+                left of `~`, if a column is bound to an expression, or if there is no parameter.
         """
-        program = read(text, variables=(*names, *given), columns=model_column_names(text, names))
+        hidden = () if is_saved else PARAMETERS_LIKE_CONSTANTS
+        program = read(text, variables=(*names, *given, *hidden), columns=model_column_names(text, names))
+        if not is_saved:
+            _check_constants(program)
         check_columns_not_bound(program, names)
         columns = tuple(dict.fromkeys(iter_columns_read(program, names)))
         parameters = parameter_names(program, names)
@@ -397,7 +396,7 @@ class Model:
         if not parameters:
             raise ExpressionError("there is nothing to fit: every name of the model is a column of the data")
         bases = {base_parameter(name, parameters) for name in given}
-        warnings = (*program.notes, *ambiguity_warnings(program, parameters, names, bases))
+        warnings = (*program.notes, *ambiguity_warnings(parameters, names, bases))
         others = tuple(name for name in names if name not in columns)
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
         return cls(text, program, columns, parameters, warnings, dict(program.shapes), others, labelled)
@@ -602,7 +601,8 @@ def tie_parameters(text: str, ties: Mapping[str, str], names: Collection[str]) -
     """
     if not ties:
         return text
-    program = read(text, variables=(*names, *ties), columns=model_column_names(text, names))
+    variables = (*names, *ties, *PARAMETERS_LIKE_CONSTANTS)
+    program = read(text, variables=variables, columns=model_column_names(text, names))
     leveled = check_levels(program, names)
     leaves = {*parameter_names(program, names)} - {*leveled}
     definitions = []

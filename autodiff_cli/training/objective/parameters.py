@@ -119,6 +119,7 @@ def canonicalize_names(values: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 INITIAL_VALUE = 1.0
+PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # names of constants that are parameters in models; tau is often a decay time
 
 
 def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParameter], seed: int) -> dict[str, Array]:
@@ -282,7 +283,7 @@ def _parse_bounds_text(text: str) -> Iterator[tuple[str, float, float]]:
             yield canonical_name(name.strip()), _parse_end(low, text, -math.inf), _parse_end(high, text, math.inf)
             return
     try:
-        output = read(_LEVEL_NAME.sub(r"`\g<0>`", text)).output
+        output = read(_LEVEL_NAME.sub(r"`\g<0>`", text), PARAMETERS_LIKE_CONSTANTS).output
     except ExpressionError:
         raise OptionError(f"{_SYNTAX}; not `{text}`") from None
     yield from _bounds_of_condition(output, text)

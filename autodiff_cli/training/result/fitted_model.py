@@ -100,7 +100,8 @@ class FittedModel:
         definition: a description of the standard errors.
         formula: the prediction with numbers for the parameters, in the expression language; empty if there are very
             many.
-        warnings: sentences on what a reader should know.
+        warnings: sentences on what limits how the results may be used.
+        notes: sentences on choices that were made during the fit, such as its starting values.
         classes: the sorted labels of a classifier; otherwise None, like the next two.
         accuracy: the share of rows whose class is predicted correctly.
         confusion: the number of rows of each class (row of the matrix) that are predicted as each class (column).
@@ -152,6 +153,7 @@ class FittedModel:
     formula: str
     warnings: list[str]
     _parsed_model: Model = field(repr=False)
+    notes: list[str] = field(default_factory=list)
     element_names: tuple[str, ...] = ()
     classes: Classes | None = None
     accuracy: float | None = None
@@ -547,7 +549,7 @@ def _fit_from_document(document: Mapping[str, Any]) -> FittedModel:
 
 def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:
     """Return the model of a document. Raises ExpressionError if its text or shapes are invalid."""
-    model = Model.parse(attributes["model"], columns, values)
+    model = Model.parse(attributes["model"], columns, values, is_saved=True)
     levels = attributes.get("levels", {})
     if {*model.level_columns} != {*levels}:
         raise _InvalidModelFile("its levels do not match its model")

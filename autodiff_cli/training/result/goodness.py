@@ -415,8 +415,8 @@ class GoodnessOfFit:
         chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
         log_likelihood: the log-likelihood of the data. For least squares it is normal, with known variances if sigma is
             absolute, otherwise with the maximum likelihood variance divided by the weights.
-        aic, aicc, bic: the information criteria. For least squares the variance counts as a parameter; terms from
-            weights and known variances, which are equal for all models of the same data, are omitted.
+        aic, aicc, bic: the information criteria of `log_likelihood`. For least squares, an estimated variance counts as
+            a parameter.
         deviance: twice the difference in log-likelihood to a perfect fit.
         null_deviance: the deviance of a model that predicts the mean.
         dispersion: Pearson's estimate of the dispersion of positive targets whose spread is proportional to their mean.
@@ -470,7 +470,7 @@ def goodness_of_fit(
             # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
             if objective.kernels.graphs.x_errors:
                 goodness = least_squares_goodness(residual_norm, count, dof, 0.0, absolute_sigma, of_residuals)
-                return dataclasses.replace(goodness, log_likelihood=None)
+                return dataclasses.replace(goodness, log_likelihood=None, aic=None, aicc=None, bic=None)
             variation, of_weights = (
                 objective.target_variation(),
                 sum_log_weights(objective) if objective.is_weighted else 0.0,
@@ -500,13 +500,12 @@ def least_squares_goodness(
         residual_norm, count, dof, absolute_sigma: see `goodness_of_fit`.
         variation: the sum of squares of the target about its mean; 0 if it is not meaningful.
         residual_figures: the figures that need every residual, by name.
-        sum_log_weights: the sum of the logarithms of the weights. It is part of the likelihood, but not of the
-            information criteria, which compare fits with the same weights.
+        sum_log_weights: the sum of the logarithms of the weights, a part of the likelihood.
     """
     free = count - dof
     log_variance = 2 * math.log(residual_norm) - math.log(count) if residual_norm != 0 else -math.inf
-    log_likelihood = -count / 2 * (log_variance + 1 + math.log(2 * math.pi))
-    known_variance_likelihood = -(residual_norm * residual_norm + count * math.log(2 * math.pi)) / 2
+    spread = residual_norm * residual_norm if absolute_sigma else count * (log_variance + 1)
+    log_likelihood = (sum_log_weights - spread - count * math.log(2 * math.pi)) / 2
     residual_std = residual_norm / math.sqrt(dof) if dof > 0 else None
     return GoodnessOfFit(
         rmse=residual_norm / math.sqrt(count),
@@ -516,10 +515,7 @@ def least_squares_goodness(
         else None,
         reduced_chi_squared=None if residual_std is None else residual_std * residual_std,
         chi_squared_p=chi_squared_tail(residual_norm * residual_norm, dof) if absolute_sigma and dof > 0 else None,
-        **{
-            **_information_criteria(log_likelihood, free + 1, count),
-            "log_likelihood": (known_variance_likelihood if absolute_sigma else log_likelihood) + sum_log_weights / 2,
-        },
+        **_information_criteria(log_likelihood, free + (not absolute_sigma), count),
         **residual_figures,
     )
 

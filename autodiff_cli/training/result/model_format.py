@@ -228,6 +228,7 @@ VALUE_READERS: dict[str, ValueReader] = {
     "definition": _read_text,
     "formula": _read_text,
     "warnings": read_texts,
+    "notes": read_texts,
     "classes": _optional(_read_labels),
     "accuracy": _optional(_read_number),
     "confusion": _optional(_read_counts),

@@ -104,7 +104,7 @@ def test_json_has_what_the_record_has() -> None:
 def test_every_function_of_one_number_can_be_plotted(op: Op) -> None:
     output = run_cli(["ops", op.name])
     assert output.status == 0
-    assert str(math.nan) not in output
+    assert str(math.nan) not in output.partition("derivatives")[2]  # the definition may say where there is no value
 
 
 @pytest.mark.parametrize(

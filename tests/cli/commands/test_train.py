@@ -17,6 +17,7 @@ KEYS = {
     "model", "rows", "parameters", "fixed", "stderr", "confidence", "covariance", "correlation", "loss", "rss", "dof",
     "r_squared", "adjusted_r_squared", "rmse", "reduced_chi_squared", "log_likelihood", "aic", "aicc", "bic",
     "durbin_watson", "residual_quantiles", "optimizer", "epochs", "converged", "formula", "history", "warnings",
+    "notes",
 }  # fmt: skip
 ROWS = "x,y,s\n0,1,1\n1,3,1\n2,4,2\n3,8,2\n"
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 import autodiff_cli as ad
+from autodiff_cli.training.fitting import inference
 from autodiff_cli.training.options import OptionError
+from tests.support import run_cli
 
 # Enzyme kinetics with treated cells: Bates & Watts 1988, table A1.3.
 TREATED = {
@@ -85,7 +87,51 @@ def test_where_the_data_set_no_end_it_is_infinite_and_a_bound_ends_it() -> None:
     assert bounded.intervals["profile"]["b"] == pytest.approx((low, 2.5), rel=1e-6)
     assert "the profile interval of `b` ends at its bound, 2.5" in bounded.warnings
     held = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True, bounds={"b": (0, 1)})
-    assert held.intervals["profile"]["b"][1] == held.parameters["b"] == 1
+    assert held.parameters["b"] == 1
+    assert held.intervals["profile"]["b"][1] == math.inf
+    assert "the data set no upper limit for `b`: the estimate is on its bound, 1" in held.warnings
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9, 0.99, 1.01, 1.1, 2])
+def test_a_profile_with_an_asymptote_has_an_end_only_above_the_threshold(ratio: float) -> None:
+    """The rise of `2/(1 + exp(b))` towards large b has a limit, which is known exactly."""
+    y = np.array([0.9, 1.1])
+    quantile = norm.ppf(0.975)
+    sigma = math.sqrt(2) / (quantile * ratio)  # the root of the rise from y = 1 to 0 in standard errors
+    data = {"y": y, "s": np.full(2, sigma)}
+    found = ad.fit("y ~ 2/(1 + exp(b))", data, {"b": 0.1}, sigma="s", absolute_sigma=True, profile=True)
+    low, high = found.intervals["profile"]["b"]
+    if ratio < 1:
+        assert high == math.inf
+    else:
+        rest = 1 - 1 / ratio
+        assert high == pytest.approx(math.log(2 / rest - 1), rel=1e-6)
+    assert low < found.parameters["b"] < high
+
+
+def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"x": [0.0, 1, 2, 3], "y": [2.02, 0.72, 0.28, 0.09]}
+    estimate = ad.fit("y ~ a*exp(-b*x)", data).parameters["b"]
+    fit_constrained = inference._fit_constrained
+
+    def fails_above(objective: Any, start: Any, bounds: Any) -> Any:
+        return None if bounds.low[1] > estimate else fit_constrained(objective, start, bounds)
+
+    monkeypatch.setattr(inference, "_fit_constrained", fails_above)
+    found = ad.fit("y ~ a*exp(-b*x)", data, profile=True)
+    low, high = found.intervals["profile"]["b"]
+    assert low < estimate
+    assert high == math.inf
+    assert f"the data set no upper limit for `b`: no fit succeeds beyond {estimate:.6g}" in found.warnings
+
+
+def test_a_missing_end_is_null_and_words(tmp_path: Path) -> None:
+    path = tmp_path / "falling.csv"
+    path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(FALLING["x"], FALLING["y"], strict=True)))
+    line = ["train", "y ~ a*exp(-b*x)", str(path), "--profile"]
+    low, high = run_cli([*line, "--json"]).json["intervals"]["profile"]["b"]
+    assert (round(low, 4), high) == (0.7803, None)
+    assert ", no upper limit" in run_cli(line)
 
 
 def test_a_better_fit_on_the_way_is_said() -> None:

@@ -7,29 +7,50 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli import ExpressionError, Objective, fit
+from autodiff_cli import ExpressionError, Objective, fit, fit_by, load
 from tests.support import run_cli
 
 T = np.linspace(0, 5, 30)
 DATA = {"t": T, "v": 2 * np.exp(-T / 1.5), "my-col": T**2}
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "value"), [("v ~ a*exp(-t/tau)", "tau", "6.28319"), ("v ~ a*e^(-b*t)", "e", "2.71828")]
-)
-def test_a_constant_that_may_be_meant_as_a_parameter_is_noted_at_once(
-    model: str, name: str, value: str, tmp_path: Any
-) -> None:
-    said = f"`{name}` is the constant {value} here; to make it a parameter, give it a start: --{name} 1"
-    assert said in fit(model, DATA).warnings
-    declared = fit(model, DATA, start={name: 1})
-    assert name in declared.parameters
-    assert not any("constant" in warning and "not the constant" not in warning for warning in declared.warnings)
-    path = tmp_path / "decay.csv"
+@pytest.mark.parametrize(("model", "name"), [("v ~ a*exp(-t/tau)", "tau"), ("v ~ a/e^t", "e")])
+def test_constants_but_pi_are_parameters(model: str, name: str, tmp_path: Any) -> None:
+    """In models, ties, bounds, derived quantities, groups, model files and rows that are traced."""
+    found = fit(model, DATA, derive={"half": f"{name}*log(2)"})
+    plain = fit(model.replace(name, "k").replace("kxp", "exp"), DATA, derive={"half": "k*log(2)"})
+    assert found.parameters == {"a": plain.parameters["a"], name: plain.parameters["k"]}
+    assert found.derived == plain.derived
+    assert found.derived["half"]["stderr"] is not None
+    path, saved = tmp_path / "decay.csv", tmp_path / "model.json"
     path.write_text("t,v\n" + "".join(f"{t},{v}\n" for t, v in zip(DATA["t"], DATA["v"], strict=True)))
-    report = run_cli(["train", model, str(path)])
-    assert report.index(said) < report.index("iteration")
-    assert report.count(said) == 1
+    line = ["train", model, str(path), "--json"]
+    assert run_cli([*line, "--save", str(saved)]).json["parameters"] == found.parameters
+    assert load(saved).parameters == found.parameters
+    assert run_cli([*line, "--bounds", f"0 < {name} < 2*pi"]).json["parameters"] == pytest.approx(found.parameters)
+    tied = run_cli([*line, "--fix", f"a=2*{name}"]).json
+    assert list(tied["parameters"]) == [name]
+    assert tied["derived"]["a"]["value"] == pytest.approx(2 * tied["parameters"][name])
+    grouped = {"t": np.tile(T, 2), "v": np.tile(DATA["v"], 2), "g": np.repeat([1, 2], len(T))}
+    assert fit_by(model, grouped, "g")[1].parameters == pytest.approx(found.parameters)
+    assert (
+        name
+        in run_cli(["trace", model, str(path), "--row", "1", f"--{name}", "2", "--a", "1", "--json"]).json["gradient"]
+    )
+
+
+def test_how_eulers_number_is_written_is_said() -> None:
+    hint = "write `exp(x)` for a power of Euler's number"
+    assert any(hint in warning for warning in fit("v ~ a*e^(-b*t)", DATA).warnings)
+    assert not any(hint in warning for warning in fit("v ~ a*e^(-b*t)", DATA, {"e": 2}).warnings)
+
+
+@pytest.mark.parametrize("name", ["inf", "nan"])
+def test_infinite_and_undefined_constants_are_refused(name: str) -> None:
+    for make in (fit, Objective):
+        with pytest.raises(ExpressionError, match=f"`{name}` is not a number that a model can use") as refused:
+            make(f"v ~ a*exp(-t) + {name}", DATA)
+        assert refused.value.column == 17
 
 
 def test_pi_is_pi() -> None:

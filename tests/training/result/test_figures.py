@@ -84,7 +84,6 @@ def test_the_likelihood_of_weighted_rows_is_that_of_their_own_deviations() -> No
     assert scaled.rss is not None
     spread = sigma * math.sqrt(scaled.rss / N)
     assert scaled.log_likelihood == pytest.approx(np.sum(stats.norm.logpdf(residuals, 0, spread)), rel=1e-12)
-    assert known.aic == scaled.aic  # AIC compares fits with the same weights
     by = fit_by(
         MODEL,
         {"x": np.tile(X, 2), "y": np.tile(Y, 2), "s": np.tile(sigma, 2), "g": np.repeat([1, 2], N)},
@@ -92,6 +91,32 @@ def test_the_likelihood_of_weighted_rows_is_that_of_their_own_deviations() -> No
         sigma="s",
     )
     assert by[2].log_likelihood == pytest.approx(scaled.log_likelihood, rel=1e-9)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("sigma", [None, "s"])
+def test_criteria_are_those_of_the_log_likelihood(sigma: str | None, absolute: bool, groups: int) -> None:
+    if absolute and sigma is None:
+        return
+    spread = np.random.default_rng(1).uniform(0.02, 0.1, N)
+    data = {name: np.tile(values, groups) for name, values in (("x", X), ("y", Y), ("s", spread))}
+    options = {"sigma": sigma, "absolute_sigma": absolute}
+    if groups == 1:
+        found = fit(MODEL, data, **options)
+    else:
+        found = fit_by(MODEL, {**data, "g": np.repeat(np.arange(groups), N)}, "g", **options)[2]
+    k = 3 if absolute else 4  # the parameters, and the variance if it is estimated
+    assert found.log_likelihood is not None
+    assert found.aic is not None
+    assert found.aic == pytest.approx(2 * k - 2 * found.log_likelihood, rel=1e-12)
+    assert found.aicc == pytest.approx(found.aic + 2 * k * (k + 1) / (N - k - 1), rel=1e-12)
+    assert found.bic == pytest.approx(k * math.log(N) - 2 * found.log_likelihood, rel=1e-12)
+
+
+def test_without_a_likelihood_there_are_no_criteria() -> None:
+    found = decay(sigma=np.full(N, 0.05), x_sigma={"x": np.full(N, 0.01)})
+    assert (found.log_likelihood, found.aic, found.aicc, found.bic) == (None, None, None, None)
 
 
 def test_rows_of_no_weight_do_not_count() -> None:
