@@ -313,19 +313,50 @@ def _lift_underflow(function: Operation) -> Operation:
     return value
 
 
-def _perturb_if_rounded(function: Operation, move: Operation) -> Operation:
+def _perturb_if_rounded(name: str, function: Operation, move: Operation) -> Operation:
+    is_product = _EXACT_PRODUCTS.get(name)
+
     def value(*xs: Any) -> Any:
         z = function(*xs)
         if np.size(z) > _LARGE_ARRAY and not _are_all_short(z):
             return move(z)
-        short = _is_short(z)
-        if not np.any(short):
+        exact = _is_short(z)
+        if not np.any(exact):
             return move(z)
         for x in xs:
-            short = short & _is_short(x)
-        return z if np.all(short) else np.where(short, z, move(z))
+            exact = exact & _is_short(x)
+        if is_product is not None:  # short sums are exact
+            exact = exact & is_product(z, *xs)
+        return z if np.all(exact) else np.where(exact, z, move(z))
 
     return value
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Return two numbers of at most 26 bits whose sum is x."""
+    scaled = x * _SPLITTER
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _is_product(z: Any, x: Any, y: Any) -> Any:
+    """Return where z is exactly the product of x and y: the error of the product (Dekker 1971) is 0."""
+    (a, b), (c, d) = _halves(np.asarray(x, dtype=float)), _halves(np.asarray(y, dtype=float))
+    return ((a * c - z) + a * d + b * c) + b * d == 0
+
+
+def _is_power(z: Any, x: Any, y: Any) -> Any:
+    """Return where z is exactly x to the power of y. Of other than whole numbers, only squares are recognized."""
+    is_whole = (np.floor(x) == x) & (np.floor(y) == y) & (y >= 0)  # short, and so not rounded
+    return is_whole | (y == 0) | (y == 1) | ((y == 2) & _is_product(z, x, x))
+
+
+_SPLITTER = 2.0**27 + 1
+_EXACT_PRODUCTS: dict[str, Callable[..., Any]] = {
+    "mul": _is_product,
+    "square": lambda z, x: _is_product(z, x, x),
+    "pow": _is_power,
+}
 
 
 def _is_short(x: Any) -> Any:

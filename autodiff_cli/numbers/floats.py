@@ -134,7 +134,9 @@ SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
 FRESNEL_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
 MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
-SHORT_LIMIT = 2.0**43  # from here on, every float is a multiple of 1/1024 and looks short
+SHORT_LIMIT = 2.0**43  # from here on, sums of multiples of 1/1024 can be rounded
+_EXACT_PRODUCT_LIMIT = 2.0**33  # below, a product of multiples of 1/1024 has at most 53 bits, so it is not rounded
+_MAX_EXACT_EXPONENT = 128  # of powers of short numbers; larger ones that are not rounded are powers of 0 and 1
 
 
 def perturbation_ulps(way: int, count: int) -> list[int]:
@@ -208,7 +210,7 @@ def perturbed_table(
     table: Mapping[str, Operation],
     perturb: Operation,
     lift_underflow: Callable[[Operation], Operation],
-    perturb_if_rounded: Callable[[Operation, Operation], Operation],
+    perturb_if_rounded: Callable[[str, Operation, Operation], Operation],
     limit_phase: Callable[[Operation], Operation],
 ) -> dict[str, Operation]:
     """Return the functions of a table with perturbed results; exact results are not perturbed.
@@ -218,7 +220,8 @@ def perturbed_table(
         perturb: perturbs a result.
         lift_underflow: wraps a function so that a result that underflows from nonzero arguments becomes a tiny normal
             number. Perturbed runs then differ where such a result matters.
-        perturb_if_rounded: wraps a function that is exact for short numbers so that only rounded results are perturbed.
+        perturb_if_rounded: wraps the function of a named operation that is exact for some short numbers so that only
+            rounded results are perturbed.
         limit_phase: wraps a Fresnel function so that it returns nan for arguments without digits for the phase
             pi*x^2/2. All floats there are even, so perturbing them would not change the phase.
     """
@@ -234,7 +237,7 @@ def perturbed_table(
             function = limit_phase(function)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
             function = lift_underflow(function)
-        return perturb_if_rounded(function, perturb) if op.is_exact else perturbed(function)
+        return perturb_if_rounded(name, function, perturb) if op.is_exact else perturbed(function)
 
     return {name: perturbed_entry(name, function) for name, function in table.items()}
 
@@ -266,12 +269,42 @@ def _lift_underflow(function: Operation) -> Operation:
     return value
 
 
-def _perturb_if_rounded(function: Operation, move: Operation) -> Operation:
+def _perturb_if_rounded(name: str, function: Operation, move: Operation) -> Operation:
+    is_product = _EXACT_PRODUCTS.get(name)
+
     def value(*xs: float) -> Any:
         z = function(*xs)
-        return z if is_short(z) and all(map(is_short, xs)) else move(z)
+        if not (is_short(z) and all(map(is_short, xs))):
+            return move(z)
+        return z if is_product is None or is_product(z, *xs) else move(z)  # short sums are exact
 
     return value
+
+
+def _is_product(z: float, x: float, y: float) -> bool:
+    """Return whether z is exactly the product of x and y, all of them short: whether the product has no error."""
+    return abs(z) < _EXACT_PRODUCT_LIMIT or int(x * 1024) * int(y * 1024) == int(z * 1024) << 10
+
+
+def _is_power(z: float, x: float, y: float) -> bool:
+    """Return whether z is exactly x to the power of y. Roots other than square roots count as rounded."""
+    twice = 2 * y
+    if not twice.is_integer() or abs(twice) > _MAX_EXACT_EXPONENT:
+        return x == 1 or x == 0
+    count = int(twice)
+    (base, base_divisor), (root, root_divisor) = x.as_integer_ratio(), z.as_integer_ratio()
+    if count < 0:
+        base, base_divisor = base_divisor, base
+    count = abs(count)
+    # of x^(2y) and z^2, because y may be half an integer
+    return bool(root * root * base_divisor**count == base**count * (root_divisor * root_divisor))
+
+
+_EXACT_PRODUCTS: dict[str, Callable[..., bool]] = {
+    "mul": _is_product,
+    "square": lambda z, x: _is_product(z, x, x),
+    "pow": _is_power,
+}
 
 
 def _limit_phase(function: Operation) -> Operation:
@@ -299,7 +332,8 @@ class _PerturbedDerivative(float):
             return _PerturbedDerivative(z)
         if -SMALLEST_NORMAL < z < SMALLEST_NORMAL:
             return _PerturbedDerivative(math.copysign(UNDERFLOW_SUBSTITUTE, z) * _FACTORS.next() if a and b else z)
-        return _PerturbedDerivative(z if is_short(z) and is_short(a) and is_short(b) else z * _FACTORS.next())
+        is_exact = is_short(z) and is_short(a) and is_short(b) and _is_product(z, a, b)
+        return _PerturbedDerivative(z if is_exact else z * _FACTORS.next())
 
     def __add__(self, other: float) -> _PerturbedDerivative:
         a, b = float(self), float(other)

@@ -1,0 +1,61 @@
+"""Numbers that rounding makes inaccurate are reported: generated formulas beside exact references."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath
+import pytest
+
+from autodiff_cli.explain.accuracy import VALUE
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.expression import parse
+
+
+def is_reported_or_correct(text: str, point: dict[str, Any], exact: mpmath.mpf, name: str = VALUE) -> bool:
+    """Whether a number has 12 correct digits, or a warning that has its correct digits."""
+    found = trace(parse(text), point)
+    number = mpmath.mpf(float(found.value if name == VALUE else found.gradient[name]))
+    right = {name: digits for warning in found.warnings for name, digits in warning.right.items()}
+    if name in right:
+        return right[name] == "unknown" or is_near(mpmath.mpf(right[name]), exact)
+    return is_near(number, exact)
+
+
+def is_near(number: mpmath.mpf, exact: mpmath.mpf) -> bool:
+    return bool(abs(number - exact) <= mpmath.mpf(10) ** -12 * abs(exact))
+
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    with mpmath.workdps(60):
+        yield
+
+
+PRODUCTS = ["x*y - z", "y*x - z", "sum([x, 1]*[y, 2]) - z - 2", "dot([x, 0], [y, 1]) - z", "[x, 1][0]*y - z"]
+POWERS = ["x^2 - z", "x^y - z", "square(x) - z", "sum([x, 1]^2) - z - 1", "sum(v^y) - z", "sum(v^2) - z"]
+
+
+@pytest.mark.parametrize("bits", range(38, 56))
+@pytest.mark.parametrize("text", PRODUCTS + POWERS)
+def test_products_of_short_numbers_are_exact_only_without_an_error(text: str, bits: int) -> None:
+    """Every float from 2^42 on is a multiple of 1/1024, rounded or not."""
+    draw = random.Random(bits)
+    for _ in range(4):
+        x = draw.randrange(2**10, 2**21) / draw.choice([1, 8, 64, 1024])
+        y = 2.0 if text in POWERS else round(2.0**bits / x * draw.uniform(1, 2) * 1024) / 1024
+        x = x if text in PRODUCTS else round(2 ** (bits / 2) * draw.uniform(1, 1.4) * 1024) / 1024
+        z = float(x**2 if text in POWERS else x * y)
+        values = {"x": x, "y": y, "z": z, "v": [x]}
+        expression = parse(text)
+        point = {name: value for name, value in values.items() if name in expression.leaves}
+        exact = mpmath.mpf(x) * mpmath.mpf(x if text in POWERS else y) - mpmath.mpf(z)
+        assert is_reported_or_correct(text, point, exact), (text, point)
+
+
+@pytest.mark.parametrize("text", ["5000000000000.1", "6000000000000.3", "4398046511104.7"])
+def test_a_short_decimal_is_not_exact_because_its_float_is_short(text: str) -> None:
+    exact = mpmath.mpf(text) - int(float(text))
+    assert is_reported_or_correct(f"x*({text} - {int(float(text))})", {"x": 2.0}, 2 * exact)
