@@ -284,9 +284,11 @@ def start_perturbed_array_run(*runs: int) -> Kind[Any]:
     The runs are the last axis of every array, which has length 1 for a number that is not perturbed yet.
     """
     _ARRAY_FACTORS.start(runs)
-    return _perturbed_arrays().with_constants(
-        lambda text: np.array([perturbed_constant(text, run) for run in runs]), np.float64
-    )
+    return _perturbed_arrays().with_constants(_perturbed_constant, np.float64)
+
+
+def _perturbed_constant(text: str) -> Any:
+    return np.atleast_1d(perturbed_constant(text, lambda: _ARRAY_FACTORS.like(np.ones(1))))
 
 
 def has_undecided_array_comparison() -> bool:
@@ -471,6 +473,4 @@ class _PerturbedArrays(Kind[Any]):
 @cache
 def _perturbed_arrays() -> Kind[Any]:
     """Return the kind of number of perturbed arrays. It is made at its first use, since few commands need it."""
-    return _PerturbedArrays(
-        "perturbed arrays", _perturbed_operations(), lambda text: np.float64(perturbed_constant(text))
-    )
+    return _PerturbedArrays("perturbed arrays", _perturbed_operations(), _perturbed_constant)

@@ -194,7 +194,7 @@ _FACTORS = _FactorSequence()
 def start_perturbed_run(way: int) -> Kind[float]:
     """Start one of the `PERTURBED_RUNS`, and return its kind of number."""
     _FACTORS.start(way)
-    return _perturbed_kinds()[way]
+    return _perturbed_floats()
 
 
 def has_undecided_comparison() -> bool:
@@ -242,17 +242,23 @@ def perturbed_table(
     return {name: perturbed_entry(name, function) for name, function in table.items()}
 
 
-def perturbed_constant(text: str, way: int = 0) -> float:
-    """Return the number for the text of a constant, perturbed if it is not exactly a float.
+def perturbed_constant(text: str, next_factor: Callable[[], Any]) -> Any:
+    """Return the number for the text of a constant, times the next factor if it is not exactly a float.
 
-    A constant that underflows becomes `UNDERFLOW_SUBSTITUTE`; one that overflows becomes nan.
+    A constant that underflows becomes `UNDERFLOW_SUBSTITUTE`; one that overflows becomes nan. Each constant has a
+    factor of its own, because constants are rounded independently and their difference may cancel.
     """
     value = parse_constant(text)
     if is_short(value) and is_exactly(text, value):
         return value
     if math.isinf(value) and text not in CONSTANTS:
         return math.nan
-    return (UNDERFLOW_SUBSTITUTE if value < SMALLEST_NORMAL else value) * (1 - EPSILON if way == 1 else 1 + EPSILON)
+    return (UNDERFLOW_SUBSTITUTE if value < SMALLEST_NORMAL else value) * next_factor()
+
+
+def _rule_constant(text: str) -> float:
+    """Return a constant within a derivative rule, which is perturbed by its text, because all runs share it."""
+    return float(perturbed_constant(text, lambda: 1 + _hashed_ulps(sum(text.encode()), shift=12) * EPSILON))
 
 
 def is_short(x: float) -> bool:
@@ -352,7 +358,7 @@ class _PerturbedDerivative(float):
         return -self + other
 
     def __truediv__(self, other: float) -> _PerturbedDerivative:
-        return _PerturbedDerivative(_perturbed_kinds()[0].table["div"](float(self), float(other)))
+        return _PerturbedDerivative(_perturbed_floats().table["div"](float(self), float(other)))
 
 
 _ONES = (1.0, -1.0)
@@ -361,8 +367,9 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 @cache
-def _perturbed_kinds() -> list[Kind[float]]:
+def _perturbed_floats() -> Kind[float]:
     table = perturbed_table(FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
     table |= {name: _watch_comparison(table[name]) for name in COMPARISONS}
-    kind: Kind[float] = Kind("perturbed floats", table, perturbed_constant, {})
-    return [kind.with_constants(partial(perturbed_constant, way=way), _PerturbedDerivative) for way in PERTURBED_RUNS]
+    return Kind("perturbed floats", table, _rule_constant, {}).with_constants(
+        partial(perturbed_constant, next_factor=_FACTORS.next), _PerturbedDerivative
+    )

@@ -59,3 +59,19 @@ def test_products_of_short_numbers_are_exact_only_without_an_error(text: str, bi
 def test_a_short_decimal_is_not_exact_because_its_float_is_short(text: str) -> None:
     exact = mpmath.mpf(text) - int(float(text))
     assert is_reported_or_correct(f"x*({text} - {int(float(text))})", {"x": 2.0}, 2 * exact)
+
+
+CONSTANTS = ["pi", "tau", "e", "0.1", "2.7", "123.456", "1e-5", "6.02214076e23", "1e23", "0.333333333333333333"]
+
+
+@pytest.mark.parametrize("text", CONSTANTS)
+def test_differences_of_rounded_constants_are_reported(text: str) -> None:
+    number = mpmath.mpf({"pi": mpmath.pi, "tau": 2 * mpmath.pi, "e": mpmath.e}.get(text, text))
+    for power in range(-17, -2):
+        near = mpmath.nstr(number * (1 + mpmath.mpf(10) ** power / 3), 19)
+        exact = number - mpmath.mpf(near)
+        for formula in (f"x*({text} - {near})", f"x*{text} - {near}*x", f"sum([x, 0])*({near} - {text})"):
+            sign = -1 if formula.startswith("sum") else 1
+            assert is_reported_or_correct(formula, {"x": 2.0}, sign * 2 * exact), formula
+            assert is_reported_or_correct(formula, {"x": 2.0}, sign * exact, "x"), formula
+        assert is_reported_or_correct(f"x + 1e20*({text} - {near})", {"x": 2.0}, 2 + exact * 10**20)
