@@ -23,6 +23,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.array_functions import ACTIVATIONS, ELEMENTARY, SPECIAL
 from autodiff_cli.numbers.floats import (
     COMPARISONS,
+    CONDITION_COUNTS,
     EPSILON,
     MAX_FRESNEL_ARGUMENT,
     PERTURBED_RUNS,
@@ -30,6 +31,7 @@ from autodiff_cli.numbers.floats import (
     SMALLEST_NORMAL,
     UNDERFLOW_SUBSTITUTE,
     Operation,
+    is_undecided,
     parse_constant,
     perturbation_ulps,
     perturbed_constant,
@@ -264,7 +266,12 @@ class _ArrayFactors:
         self.start(PERTURBED_RUNS)
 
     def start(self, runs: Sequence[int]) -> None:
-        self._runs, self._at, self.has_undecided = runs, 0, False
+        self._runs, self._at, self._count = runs, 0, 0
+        if runs[0] == PERTURBED_RUNS[0]:
+            self._ranges: list[
+                tuple[Any, Any]
+            ] = []  # the least and greatest difference of the sides of each comparison
+            self._undecided: Any = np.zeros(1, dtype=bool)
 
     def like(self, x: Any) -> Array:
         """Return the next factors: one for each element of an array and each run, with the runs along the last axis."""
@@ -273,6 +280,31 @@ class _ArrayFactors:
         self._at = stop % _FACTOR_PERIOD
         periods = 2 << (stop // _FACTOR_PERIOD).bit_length()
         return np.stack([_factor_table(run, periods)[start:stop] for run in self._runs], axis=-1).reshape(*shape, -1)
+
+    def compared(self, a: Any, b: Any) -> None:
+        """Record the difference of the two sides of a comparison, and whether the runs so far leave it in doubt."""
+        difference = np.atleast_1d(a - b)
+        least = greatest = difference
+        if len(self._runs) > 1:
+            least, greatest = (pick(difference, axis=-1, keepdims=True) for pick in (np.min, np.max))
+        if self._count == len(self._ranges):
+            self._ranges.append((least, greatest))
+        else:
+            before = self._ranges[self._count]
+            least, greatest = np.minimum(before[0], least), np.maximum(before[1], greatest)
+            self._ranges[self._count] = least, greatest
+        self._count += 1
+        masks: list[Any] = [is_undecided(least, greatest), ~np.isfinite(a), ~np.isfinite(b)]
+        for undecided in masks:
+            if np.any(undecided):
+                rows: Any = np.atleast_1d(undecided)
+                rows = rows if len(self._runs) == 1 else rows.any(axis=-1, keepdims=True)
+                self._undecided = self._undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
+
+    @property
+    def undecided(self) -> Any:
+        """Where a comparison is in doubt, by row."""
+        return self._undecided
 
 
 _ARRAY_FACTORS = _ArrayFactors()
@@ -291,9 +323,12 @@ def _perturbed_constant(text: str) -> Any:
     return np.atleast_1d(perturbed_constant(text, lambda: _ARRAY_FACTORS.like(np.ones(1))))
 
 
-def has_undecided_array_comparison() -> bool:
-    """Return whether a comparison in these runs has met a number that may be infinite only by overflow."""
-    return _ARRAY_FACTORS.has_undecided
+def undecided_array_comparisons() -> Any:
+    """Return in which rows a comparison in the perturbed runs so far is in doubt; one element if rows are not compared.
+
+    That is the case if its two sides are within their errors of one another, or if one may be infinite by overflow.
+    """
+    return _ARRAY_FACTORS.undecided
 
 
 def _perturb(z: Any) -> Any:
@@ -372,11 +407,22 @@ def _limit_phase(function: Operation) -> Operation:
 
 def _watch_comparison(function: Operation) -> Operation:
     def truth(a: Any, b: Any) -> Any:
-        if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
-            _ARRAY_FACTORS.has_undecided = True
+        _ARRAY_FACTORS.compared(a, b)
         return function(a, b)
 
     return truth
+
+
+def _watch_conditions(name: str, function: Operation) -> Operation:
+    """Watch the inputs of an operation that are compared with 0."""
+    count = CONDITION_COUNTS[name]
+
+    def value(*xs: Any) -> Any:
+        for x in xs[:count]:
+            _ARRAY_FACTORS.compared(x, 0.0)
+        return function(*xs)
+
+    return value
 
 
 # Structural operations perturb each term of a sum, as if it had been rounded on its own.
@@ -460,6 +506,7 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
 def _perturbed_operations() -> dict[str, Callable[..., Any]]:
     functions = perturbed_table(ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
     functions |= {name: _watch_comparison(functions[name]) for name in COMPARISONS}
+    functions |= {name: _watch_conditions(name, functions[name]) for name in CONDITION_COUNTS}
     return {**functions, **_perturbed_structural(functions)}
 
 

@@ -174,11 +174,24 @@ class _FactorSequence:
     def __init__(self) -> None:
         self._factors: list[float] = []
         self._at = -1
-        self.has_undecided = False  # whether a comparison has met a number that may be infinite only by overflow
+        self._differences: list[list[float]] = [[]]  # of each run, for each comparison the difference of its two sides
+        self.compared = self._differences[-1].append
 
     def start(self, way: int) -> None:
         self._factors, self._at = _run_factors(way), -1
-        self.has_undecided = False
+        if way == PERTURBED_RUNS[0]:
+            self._differences.clear()
+        self._differences.append([])
+        self.compared = self._differences[-1].append
+
+    def has_undecided(self) -> bool:
+        """Return whether a comparison in the runs so far is in doubt."""
+        current = self._differences[-1]
+        if not current:
+            return False
+        if any(map(math.isnan, current)) or len({*map(len, self._differences)}) > 1:
+            return True
+        return any(is_undecided(min(of), max(of)) for of in zip(*self._differences, strict=True))
 
     def next(self) -> float:
         """Return the next factor."""
@@ -198,8 +211,21 @@ def start_perturbed_run(way: int) -> Kind[float]:
 
 
 def has_undecided_comparison() -> bool:
-    """Return whether a comparison in this run has met a number that may be infinite only by overflow."""
-    return _FACTORS.has_undecided
+    """Return whether a comparison in the perturbed runs so far is in doubt.
+
+    That is the case if its two sides are within their errors of one another, or if one may be infinite by overflow.
+    """
+    return _FACTORS.has_undecided()
+
+
+def is_undecided(least: Any, greatest: Any) -> Any:
+    """Return whether numbers between `least` and `greatest`, the results of perturbed runs, may be rounded zeros.
+
+    The range is widened by its width on both sides, because a few runs do not reach all errors. Numbers that are equal
+    in all runs have no error.
+    """
+    width = greatest - least
+    return (width > 0) & (least <= width) & (-greatest <= width)
 
 
 def _perturb(z: float) -> float:
@@ -319,11 +345,22 @@ def _limit_phase(function: Operation) -> Operation:
 
 def _watch_comparison(function: Operation) -> Operation:
     def truth(a: float, b: float) -> float:
-        if a - a != 0 or b - b != 0:
-            _FACTORS.has_undecided = True
+        _FACTORS.compared(a - b if a - a == 0 and b - b == 0 else math.nan)
         return function(a, b)  # type: ignore[no-any-return]
 
     return truth
+
+
+def _watch_conditions(name: str, function: Operation) -> Operation:
+    """Watch the inputs of an operation that are compared with 0."""
+    count = CONDITION_COUNTS[name]
+
+    def value(*xs: float) -> Any:
+        for x in xs[:count]:
+            _FACTORS.compared(x if x - x == 0 else math.nan)
+        return function(*xs)
+
+    return value
 
 
 class _PerturbedDerivative(float):
@@ -364,12 +401,14 @@ class _PerturbedDerivative(float):
 _ONES = (1.0, -1.0)
 _SIGN_ONLY = ("neg", "abs", "where_defined")  # they change only the sign, or nothing
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+CONDITION_COUNTS = {"where": 1, "and": 2, "or": 2, "not": 1}  # the first inputs of these operations are conditions
 
 
 @cache
 def _perturbed_floats() -> Kind[float]:
     table = perturbed_table(FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
     table |= {name: _watch_comparison(table[name]) for name in COMPARISONS}
+    table |= {name: _watch_conditions(name, table[name]) for name in CONDITION_COUNTS}
     return Kind("perturbed floats", table, _rule_constant, {}).with_constants(
         partial(perturbed_constant, next_factor=_FACTORS.next), _PerturbedDerivative
     )

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 
-from autodiff_cli.explain.accuracy import VALUE
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.accuracy import VALUE, doubtful_numbers
+from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+
+AT = {"x": 0.3, "y": 0.3}
 
 
 def is_reported_or_correct(text: str, point: dict[str, Any], exact: mpmath.mpf, name: str = VALUE) -> bool:
@@ -75,3 +80,43 @@ def test_differences_of_rounded_constants_are_reported(text: str) -> None:
             assert is_reported_or_correct(formula, {"x": 2.0}, sign * 2 * exact), formula
             assert is_reported_or_correct(formula, {"x": 2.0}, sign * exact, "x"), formula
         assert is_reported_or_correct(f"x + 1e20*({text} - {near})", {"x": 2.0}, 2 + exact * 10**20)
+
+
+EQUAL = [  # pairs that are equal as numbers
+    *((f"x/{k}*{k}", "x") for k in (3, 7, 41, 47, 49, 55, 61)),
+    *((f"0.{k} + 0.{m}", f"0.{k + m}") for k in (1, 2, 3) for m in (2, 4, 5)),
+    ("sqrt(x)^2", "x"),
+    ("x*0.1*10", "x"),
+    ("(x + 0.1) + 0.2", "x + 0.3"),
+]
+
+
+@pytest.mark.parametrize("x", [1.0, 2.0, 4.0, 5.0, 17.0])
+@pytest.mark.parametrize(("one", "other"), EQUAL)
+def test_comparisons_of_rounded_numbers_take_the_correct_branch(one: str, other: str, x: float) -> None:
+    for condition, holds in (
+        (f"{one} == {other}", True),
+        (f"{other} != {one}", False),
+        (f"{one} > {other}", False),
+        (f"{one} >= {other}", True),
+        (f"not ({one} - ({other}))", True),
+        (f"{one} - ({other})", False),
+    ):
+        correct = mpmath.mpf(x if holds else 3 * x)
+        assert is_reported_or_correct(f"where({condition}, x, 3*x)", {"x": x}, correct), condition
+        assert is_reported_or_correct(f"sum(where({condition}, [x, 0], 3*[x, 0]))", {"x": x}, correct), condition
+
+
+@pytest.mark.parametrize("text", ["where(x == y, x, -x)", "where(x > y - 1, x, 2*x)", "where(x, y, 2*y) + 0*relu(x)"])
+def test_comparisons_of_exact_numbers_are_not_in_doubt(text: str) -> None:
+    assert not doubtful_numbers({VALUE: 0.3}, lambda kind: {VALUE: forward(parse(text).tape, kind, AT)[-1]})
+
+
+def test_only_the_rows_with_a_comparison_in_doubt_are_doubtful() -> None:
+    rows = RowAccuracy(parse("where(x/49*49 == x, x, -x)"), {}, ["x"], ["x"])
+    x = np.array([0.0, 1.0, 2.0, 3.0])
+    found = np.array([np.where(x / 49 * 49 == x, x, -x), np.where(x / 49 * 49 == x, 1.0, -1.0)])
+    assert rows.check({"x": x}, found).keys() == {*np.flatnonzero(x / 49 * 49 != x).tolist()}
+    rows = RowAccuracy(parse("where(0.1*x > 0.3, x, -x)"), {}, ["x"], ["x"])
+    assert not rows.check({"x": np.array([1.0, 2.0, 4.0])}, np.array([[-1.0, -2.0, 4.0], [-1.0, -1.0, 1.0]]))
+    assert (rows._checked, rows.unchecked) == (0, 0)
