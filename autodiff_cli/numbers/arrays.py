@@ -26,6 +26,7 @@ from autodiff_cli.numbers.floats import (
     CONDITION_COUNTS,
     EPSILON,
     MAX_FRESNEL_ARGUMENT,
+    MAX_PERTURBATION_ULPS,
     PERTURBED_RUNS,
     SHORT_LIMIT,
     SMALLEST_NORMAL,
@@ -405,6 +406,11 @@ def _limit_phase(function: Operation) -> Operation:
     return lambda x: np.where(np.abs(x) > MAX_FRESNEL_ARGUMENT, np.nan, function(x))
 
 
+def _perturb_argument(function: Operation, ulps: float) -> Operation:
+    scale = ulps / MAX_PERTURBATION_ULPS
+    return lambda *xs: function(*xs[:-1], xs[-1] + (_ARRAY_FACTORS.like(xs[-1]) - 1) * scale * np.clip(xs[-1], -1, 1))
+
+
 def _watch_comparison(function: Operation) -> Operation:
     def truth(a: Any, b: Any) -> Any:
         _ARRAY_FACTORS.compared(a, b)
@@ -504,7 +510,9 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
 
 
 def _perturbed_operations() -> dict[str, Callable[..., Any]]:
-    functions = perturbed_table(ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
+    functions = perturbed_table(
+        ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase, _perturb_argument
+    )
     functions |= {name: _watch_comparison(functions[name]) for name in COMPARISONS}
     functions |= {name: _watch_conditions(name, functions[name]) for name in CONDITION_COUNTS}
     return {**functions, **_perturbed_structural(functions)}

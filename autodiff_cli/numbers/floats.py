@@ -238,6 +238,7 @@ def perturbed_table(
     lift_underflow: Callable[[Operation], Operation],
     perturb_if_rounded: Callable[[str, Operation, Operation], Operation],
     limit_phase: Callable[[Operation], Operation],
+    perturb_argument: Callable[[Operation, float], Operation],
 ) -> dict[str, Operation]:
     """Return the functions of a table with perturbed results; exact results are not perturbed.
 
@@ -250,6 +251,7 @@ def perturbed_table(
             rounded results are perturbed.
         limit_phase: wraps a Fresnel function so that it returns nan for arguments without digits for the phase
             pi*x^2/2. All floats there are even, so perturbing them would not change the phase.
+        perturb_argument: wraps a function so that its last argument is perturbed, by the number of ulps given.
     """
 
     def perturbed(function: Operation) -> Operation:
@@ -261,6 +263,8 @@ def perturbed_table(
             return function
         if name in FRESNEL_OPS:
             function = limit_phase(function)
+        if op.argument_ulps:
+            function = perturb_argument(function, op.argument_ulps)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
             function = lift_underflow(function)
         return perturb_if_rounded(name, function, perturb) if op.is_exact else perturbed(function)
@@ -343,6 +347,12 @@ def _limit_phase(function: Operation) -> Operation:
     return lambda x: math.nan if abs(x) > MAX_FRESNEL_ARGUMENT else function(x)
 
 
+def _perturb_argument(function: Operation, ulps: float) -> Operation:
+    scale = ulps / MAX_PERTURBATION_ULPS
+    # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
+    return lambda *xs: function(*xs[:-1], xs[-1] + (_FACTORS.next() - 1) * scale * max(-1.0, min(1.0, xs[-1])))
+
+
 def _watch_comparison(function: Operation) -> Operation:
     def truth(a: float, b: float) -> float:
         _FACTORS.compared(a - b if a - a == 0 and b - b == 0 else math.nan)
@@ -406,7 +416,9 @@ CONDITION_COUNTS = {"where": 1, "and": 2, "or": 2, "not": 1}  # the first inputs
 
 @cache
 def _perturbed_floats() -> Kind[float]:
-    table = perturbed_table(FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
+    table = perturbed_table(
+        FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase, _perturb_argument
+    )
     table |= {name: _watch_comparison(table[name]) for name in COMPARISONS}
     table |= {name: _watch_conditions(name, table[name]) for name in CONDITION_COUNTS}
     return Kind("perturbed floats", table, _rule_constant, {}).with_constants(

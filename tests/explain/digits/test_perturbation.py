@@ -120,3 +120,34 @@ def test_only_the_rows_with_a_comparison_in_doubt_are_doubtful() -> None:
     rows = RowAccuracy(parse("where(0.1*x > 0.3, x, -x)"), {}, ["x"], ["x"])
     assert not rows.check({"x": np.array([1.0, 2.0, 4.0])}, np.array([[-1.0, -2.0, 4.0], [-1.0, -1.0, 1.0]]))
     assert (rows._checked, rows.unchecked) == (0, 0)
+
+
+ZEROS = [  # a formula, its value and derivative, and an interval with a zero of one of them
+    ("lgamma(x)", lambda x: mpmath.log(abs(mpmath.gamma(x))), mpmath.digamma, (-2.6, -2.3)),
+    ("digamma(x)", mpmath.digamma, lambda x: mpmath.psi(1, x), (1.2, 1.8)),
+    ("digamma(x)", mpmath.digamma, lambda x: mpmath.psi(1, x), (-0.8, -0.3)),
+    ("gamma(x)", mpmath.gamma, lambda x: mpmath.gamma(x) * mpmath.digamma(x), (1.2, 1.8)),
+    ("Ei(x)", mpmath.ei, lambda x: mpmath.exp(x) / x, (0.2, 0.6)),
+    ("Ci(x)", mpmath.ci, lambda x: mpmath.cos(x) / x, (0.3, 1.0)),
+    ("Chi(x)", mpmath.chi, lambda x: mpmath.cosh(x) / x, (0.3, 1.0)),
+    ("silu(x)", lambda x: x / (1 + mpmath.exp(-x)), None, (-1.6, -1.0)),
+    ("mish(x)", lambda x: x * mpmath.tanh(mpmath.log(1 + mpmath.exp(x))), None, (-1.6, -1.0)),
+    ("sinc(x)", lambda x: mpmath.sin(x) / x, lambda x: mpmath.cos(x) / x - mpmath.sin(x) / x**2, (4.0, 5.0)),
+    ("sinc(x)", lambda x: mpmath.sin(x) / x, lambda x: mpmath.cos(x) / x - mpmath.sin(x) / x**2, (3.0, 3.3)),
+]
+
+
+@pytest.mark.parametrize(("text", "function", "slope", "interval"), ZEROS)
+def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
+    text: str, function: Any, slope: Any, interval: tuple[float, float]
+) -> None:
+    slope = slope or (lambda x: mpmath.diff(function, x))
+    vanishing = function if function(interval[0]) * function(interval[1]) < 0 else slope
+    zero = float(mpmath.findroot(vanishing, interval, solver="anderson"))
+    for power in range(8, 17):
+        for x in (zero + 10.0**-power, zero - 3 * 10.0**-power, zero):
+            for formula, point in ((text, {"x": x}), (f"sum({text.replace('x', 'v', 1)})", {"v": [x]})):
+                exact = mpmath.mpf(x)
+                assert is_reported_or_correct(formula, point, function(exact)), (formula, x)
+                if "x" in point:
+                    assert is_reported_or_correct(formula, point, slope(exact), "x"), (formula, x)
