@@ -42,9 +42,9 @@ from autodiff_cli.numbers.arrays import (
     ARRAYS,
     LONGDOUBLE,
     LONGDOUBLE_EPS_RATIO,
-    has_undecided_array_comparison,
     ignore_float_errors,
     start_perturbed_array_run,
+    undecided_array_comparisons,
 )
 from autodiff_cli.numbers.floats import PERTURBED_RUNS, SMALLEST_NORMAL
 from autodiff_cli.ops.structural import index
@@ -264,7 +264,9 @@ def perturbation_distances(
                 value = np.asarray(numbers[name])
                 distance = np.abs(values[i] - value[..., None])
                 distance = distance[..., 0] if distance.shape[-1] == 1 else distance.max(axis=-1)  # a nan stays nan
-                farthest[name] = np.maximum(farthest[name], math.inf if has_undecided_array_comparison() else distance)
+                farthest[name] = np.maximum(
+                    farthest[name], math.inf if np.any(undecided_array_comparisons()) else distance
+                )
     for name in graphs:
         size = np.abs(numbers[name])
         farthest[name] = np.where(
@@ -428,7 +430,7 @@ class RowAccuracy:
             for way in PERTURBED_RUNS:
                 values = forward(self._tape, start_perturbed_array_run(way), {**self._fixed, **columns})
                 for row_values, i in zip(numbers, self._tape.outputs, strict=True):
-                    doubtful |= is_doubtful(row_values, values[i]) | has_undecided_array_comparison()
+                    doubtful |= is_doubtful(row_values, values[i]) | undecided_array_comparisons()
         return map(int, np.flatnonzero(doubtful))
 
 
@@ -575,5 +577,5 @@ def _doubtful_elements(
         for way in PERTURBED_RUNS:
             values = forward(tape, start_perturbed_array_run(way), leaf_values)
             for row, i in zip(rows_of_hessian, tape.outputs, strict=True):
-                masks[row] |= is_doubtful(rows_of_hessian[row], values[i]) | has_undecided_array_comparison()
+                masks[row] |= is_doubtful(rows_of_hessian[row], values[i]) | np.any(undecided_array_comparisons())
     return masks

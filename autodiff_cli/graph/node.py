@@ -193,7 +193,8 @@ def is_exactly(text: str, value: float) -> bool:
     """
     if not value:
         return not any(digit in "123456789" for digit in text.lower().partition("e")[0])
-    if len(text) < 16 and (value * 1024.0).is_integer():  # decimals of at most 15 digits map to distinct floats
+    # Decimals of at most 15 digits map to distinct floats; from 2^42 on, every float is a multiple of 1/1024.
+    if len(text) < 16 and abs(value) < 2.0**33 and (value * 1024.0).is_integer():
         return True
     from decimal import Decimal
 

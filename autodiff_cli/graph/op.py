@@ -171,6 +171,8 @@ class Op:
     ulp_bound: float = (
         4.0  # largest measured error of value and derivatives, in ulps of the exact result or largest term
     )
+    # the error near a zero of the value, where it exceeds `ulp_bound`: as a change of the last input, in ulps of it
+    argument_ulps: float = 0.0
 
     # values
     parity: int = 0  # of a function of one number: 1 if even, -1 if odd

@@ -23,13 +23,16 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.array_functions import ACTIVATIONS, ELEMENTARY, SPECIAL
 from autodiff_cli.numbers.floats import (
     COMPARISONS,
+    CONDITION_COUNTS,
     EPSILON,
     MAX_FRESNEL_ARGUMENT,
+    MAX_PERTURBATION_ULPS,
     PERTURBED_RUNS,
     SHORT_LIMIT,
     SMALLEST_NORMAL,
     UNDERFLOW_SUBSTITUTE,
     Operation,
+    is_undecided,
     parse_constant,
     perturbation_ulps,
     perturbed_constant,
@@ -264,7 +267,12 @@ class _ArrayFactors:
         self.start(PERTURBED_RUNS)
 
     def start(self, runs: Sequence[int]) -> None:
-        self._runs, self._at, self.has_undecided = runs, 0, False
+        self._runs, self._at, self._count = runs, 0, 0
+        if runs[0] == PERTURBED_RUNS[0]:
+            self._ranges: list[
+                tuple[Any, Any]
+            ] = []  # the least and greatest difference of the sides of each comparison
+            self._undecided: Any = np.zeros(1, dtype=bool)
 
     def like(self, x: Any) -> Array:
         """Return the next factors: one for each element of an array and each run, with the runs along the last axis."""
@@ -273,6 +281,31 @@ class _ArrayFactors:
         self._at = stop % _FACTOR_PERIOD
         periods = 2 << (stop // _FACTOR_PERIOD).bit_length()
         return np.stack([_factor_table(run, periods)[start:stop] for run in self._runs], axis=-1).reshape(*shape, -1)
+
+    def compared(self, a: Any, b: Any) -> None:
+        """Record the difference of the two sides of a comparison, and whether the runs so far leave it in doubt."""
+        difference = np.atleast_1d(a - b)
+        least = greatest = difference
+        if len(self._runs) > 1:
+            least, greatest = (pick(difference, axis=-1, keepdims=True) for pick in (np.min, np.max))
+        if self._count == len(self._ranges):
+            self._ranges.append((least, greatest))
+        else:
+            before = self._ranges[self._count]
+            least, greatest = np.minimum(before[0], least), np.maximum(before[1], greatest)
+            self._ranges[self._count] = least, greatest
+        self._count += 1
+        masks: list[Any] = [is_undecided(least, greatest), ~np.isfinite(a), ~np.isfinite(b)]
+        for undecided in masks:
+            if np.any(undecided):
+                rows: Any = np.atleast_1d(undecided)
+                rows = rows if len(self._runs) == 1 else rows.any(axis=-1, keepdims=True)
+                self._undecided = self._undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
+
+    @property
+    def undecided(self) -> Any:
+        """Where a comparison is in doubt, by row."""
+        return self._undecided
 
 
 _ARRAY_FACTORS = _ArrayFactors()
@@ -284,14 +317,19 @@ def start_perturbed_array_run(*runs: int) -> Kind[Any]:
     The runs are the last axis of every array, which has length 1 for a number that is not perturbed yet.
     """
     _ARRAY_FACTORS.start(runs)
-    return _perturbed_arrays().with_constants(
-        lambda text: np.array([perturbed_constant(text, run) for run in runs]), np.float64
-    )
+    return _perturbed_arrays().with_constants(_perturbed_constant, np.float64)
 
 
-def has_undecided_array_comparison() -> bool:
-    """Return whether a comparison in these runs has met a number that may be infinite only by overflow."""
-    return _ARRAY_FACTORS.has_undecided
+def _perturbed_constant(text: str) -> Any:
+    return np.atleast_1d(perturbed_constant(text, lambda: _ARRAY_FACTORS.like(np.ones(1))))
+
+
+def undecided_array_comparisons() -> Any:
+    """Return in which rows a comparison in the perturbed runs so far is in doubt; one element if rows are not compared.
+
+    That is the case if its two sides are within their errors of one another, or if one may be infinite by overflow.
+    """
+    return _ARRAY_FACTORS.undecided
 
 
 def _perturb(z: Any) -> Any:
@@ -313,19 +351,50 @@ def _lift_underflow(function: Operation) -> Operation:
     return value
 
 
-def _perturb_if_rounded(function: Operation, move: Operation) -> Operation:
+def _perturb_if_rounded(name: str, function: Operation, move: Operation) -> Operation:
+    is_product = _EXACT_PRODUCTS.get(name)
+
     def value(*xs: Any) -> Any:
         z = function(*xs)
         if np.size(z) > _LARGE_ARRAY and not _are_all_short(z):
             return move(z)
-        short = _is_short(z)
-        if not np.any(short):
+        exact = _is_short(z)
+        if not np.any(exact):
             return move(z)
         for x in xs:
-            short = short & _is_short(x)
-        return z if np.all(short) else np.where(short, z, move(z))
+            exact = exact & _is_short(x)
+        if is_product is not None:  # short sums are exact
+            exact = exact & is_product(z, *xs)
+        return z if np.all(exact) else np.where(exact, z, move(z))
 
     return value
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Return two numbers of at most 26 bits whose sum is x."""
+    scaled = x * _SPLITTER
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _is_product(z: Any, x: Any, y: Any) -> Any:
+    """Return where z is exactly the product of x and y: the error of the product (Dekker 1971) is 0."""
+    (a, b), (c, d) = _halves(np.asarray(x, dtype=float)), _halves(np.asarray(y, dtype=float))
+    return ((a * c - z) + a * d + b * c) + b * d == 0
+
+
+def _is_power(z: Any, x: Any, y: Any) -> Any:
+    """Return where z is exactly x to the power of y. Of other than whole numbers, only squares are recognized."""
+    is_whole = (np.floor(x) == x) & (np.floor(y) == y) & (y >= 0)  # short, and so not rounded
+    return is_whole | (y == 0) | (y == 1) | ((y == 2) & _is_product(z, x, x))
+
+
+_SPLITTER = 2.0**27 + 1
+_EXACT_PRODUCTS: dict[str, Callable[..., Any]] = {
+    "mul": _is_product,
+    "square": lambda z, x: _is_product(z, x, x),
+    "pow": _is_power,
+}
 
 
 def _is_short(x: Any) -> Any:
@@ -337,13 +406,29 @@ def _limit_phase(function: Operation) -> Operation:
     return lambda x: np.where(np.abs(x) > MAX_FRESNEL_ARGUMENT, np.nan, function(x))
 
 
+def _perturb_argument(function: Operation, ulps: float) -> Operation:
+    scale = ulps / MAX_PERTURBATION_ULPS
+    return lambda *xs: function(*xs[:-1], xs[-1] + (_ARRAY_FACTORS.like(xs[-1]) - 1) * scale * np.clip(xs[-1], -1, 1))
+
+
 def _watch_comparison(function: Operation) -> Operation:
     def truth(a: Any, b: Any) -> Any:
-        if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
-            _ARRAY_FACTORS.has_undecided = True
+        _ARRAY_FACTORS.compared(a, b)
         return function(a, b)
 
     return truth
+
+
+def _watch_conditions(name: str, function: Operation) -> Operation:
+    """Watch the inputs of an operation that are compared with 0."""
+    count = CONDITION_COUNTS[name]
+
+    def value(*xs: Any) -> Any:
+        for x in xs[:count]:
+            _ARRAY_FACTORS.compared(x, 0.0)
+        return function(*xs)
+
+    return value
 
 
 # Structural operations perturb each term of a sum, as if it had been rounded on its own.
@@ -425,8 +510,11 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
 
 
 def _perturbed_operations() -> dict[str, Callable[..., Any]]:
-    functions = perturbed_table(ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
+    functions = perturbed_table(
+        ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase, _perturb_argument
+    )
     functions |= {name: _watch_comparison(functions[name]) for name in COMPARISONS}
+    functions |= {name: _watch_conditions(name, functions[name]) for name in CONDITION_COUNTS}
     return {**functions, **_perturbed_structural(functions)}
 
 
@@ -440,6 +528,4 @@ class _PerturbedArrays(Kind[Any]):
 @cache
 def _perturbed_arrays() -> Kind[Any]:
     """Return the kind of number of perturbed arrays. It is made at its first use, since few commands need it."""
-    return _PerturbedArrays(
-        "perturbed arrays", _perturbed_operations(), lambda text: np.float64(perturbed_constant(text))
-    )
+    return _PerturbedArrays("perturbed arrays", _perturbed_operations(), _perturbed_constant)

@@ -134,7 +134,9 @@ SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
 FRESNEL_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
 MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
-SHORT_LIMIT = 2.0**43  # from here on, every float is a multiple of 1/1024 and looks short
+SHORT_LIMIT = 2.0**43  # from here on, sums of multiples of 1/1024 can be rounded
+_EXACT_PRODUCT_LIMIT = 2.0**33  # below, a product of multiples of 1/1024 has at most 53 bits, so it is not rounded
+_MAX_EXACT_EXPONENT = 128  # of powers of short numbers; larger ones that are not rounded are powers of 0 and 1
 
 
 def perturbation_ulps(way: int, count: int) -> list[int]:
@@ -172,11 +174,24 @@ class _FactorSequence:
     def __init__(self) -> None:
         self._factors: list[float] = []
         self._at = -1
-        self.has_undecided = False  # whether a comparison has met a number that may be infinite only by overflow
+        self._differences: list[list[float]] = [[]]  # of each run, for each comparison the difference of its two sides
+        self.compared = self._differences[-1].append
 
     def start(self, way: int) -> None:
         self._factors, self._at = _run_factors(way), -1
-        self.has_undecided = False
+        if way == PERTURBED_RUNS[0]:
+            self._differences.clear()
+        self._differences.append([])
+        self.compared = self._differences[-1].append
+
+    def has_undecided(self) -> bool:
+        """Return whether a comparison in the runs so far is in doubt."""
+        current = self._differences[-1]
+        if not current:
+            return False
+        if any(map(math.isnan, current)) or len({*map(len, self._differences)}) > 1:
+            return True
+        return any(is_undecided(min(of), max(of)) for of in zip(*self._differences, strict=True))
 
     def next(self) -> float:
         """Return the next factor."""
@@ -192,12 +207,25 @@ _FACTORS = _FactorSequence()
 def start_perturbed_run(way: int) -> Kind[float]:
     """Start one of the `PERTURBED_RUNS`, and return its kind of number."""
     _FACTORS.start(way)
-    return _perturbed_kinds()[way]
+    return _perturbed_floats()
 
 
 def has_undecided_comparison() -> bool:
-    """Return whether a comparison in this run has met a number that may be infinite only by overflow."""
-    return _FACTORS.has_undecided
+    """Return whether a comparison in the perturbed runs so far is in doubt.
+
+    That is the case if its two sides are within their errors of one another, or if one may be infinite by overflow.
+    """
+    return _FACTORS.has_undecided()
+
+
+def is_undecided(least: Any, greatest: Any) -> Any:
+    """Return whether numbers between `least` and `greatest`, the results of perturbed runs, may be rounded zeros.
+
+    The range is widened by its width on both sides, because a few runs do not reach all errors. Numbers that are equal
+    in all runs have no error.
+    """
+    width = greatest - least
+    return (width > 0) & (least <= width) & (-greatest <= width)
 
 
 def _perturb(z: float) -> float:
@@ -208,8 +236,9 @@ def perturbed_table(
     table: Mapping[str, Operation],
     perturb: Operation,
     lift_underflow: Callable[[Operation], Operation],
-    perturb_if_rounded: Callable[[Operation, Operation], Operation],
+    perturb_if_rounded: Callable[[str, Operation, Operation], Operation],
     limit_phase: Callable[[Operation], Operation],
+    perturb_argument: Callable[[Operation, float], Operation],
 ) -> dict[str, Operation]:
     """Return the functions of a table with perturbed results; exact results are not perturbed.
 
@@ -218,9 +247,11 @@ def perturbed_table(
         perturb: perturbs a result.
         lift_underflow: wraps a function so that a result that underflows from nonzero arguments becomes a tiny normal
             number. Perturbed runs then differ where such a result matters.
-        perturb_if_rounded: wraps a function that is exact for short numbers so that only rounded results are perturbed.
+        perturb_if_rounded: wraps the function of a named operation that is exact for some short numbers so that only
+            rounded results are perturbed.
         limit_phase: wraps a Fresnel function so that it returns nan for arguments without digits for the phase
             pi*x^2/2. All floats there are even, so perturbing them would not change the phase.
+        perturb_argument: wraps a function so that its last argument is perturbed, by the number of ulps given.
     """
 
     def perturbed(function: Operation) -> Operation:
@@ -232,24 +263,32 @@ def perturbed_table(
             return function
         if name in FRESNEL_OPS:
             function = limit_phase(function)
+        if op.argument_ulps:
+            function = perturb_argument(function, op.argument_ulps)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
             function = lift_underflow(function)
-        return perturb_if_rounded(function, perturb) if op.is_exact else perturbed(function)
+        return perturb_if_rounded(name, function, perturb) if op.is_exact else perturbed(function)
 
     return {name: perturbed_entry(name, function) for name, function in table.items()}
 
 
-def perturbed_constant(text: str, way: int = 0) -> float:
-    """Return the number for the text of a constant, perturbed if it is not exactly a float.
+def perturbed_constant(text: str, next_factor: Callable[[], Any]) -> Any:
+    """Return the number for the text of a constant, times the next factor if it is not exactly a float.
 
-    A constant that underflows becomes `UNDERFLOW_SUBSTITUTE`; one that overflows becomes nan.
+    A constant that underflows becomes `UNDERFLOW_SUBSTITUTE`; one that overflows becomes nan. Each constant has a
+    factor of its own, because constants are rounded independently and their difference may cancel.
     """
     value = parse_constant(text)
     if is_short(value) and is_exactly(text, value):
         return value
     if math.isinf(value) and text not in CONSTANTS:
         return math.nan
-    return (UNDERFLOW_SUBSTITUTE if value < SMALLEST_NORMAL else value) * (1 - EPSILON if way == 1 else 1 + EPSILON)
+    return (UNDERFLOW_SUBSTITUTE if value < SMALLEST_NORMAL else value) * next_factor()
+
+
+def _rule_constant(text: str) -> float:
+    """Return a constant within a derivative rule, which is perturbed by its text, because all runs share it."""
+    return float(perturbed_constant(text, lambda: 1 + _hashed_ulps(sum(text.encode()), shift=12) * EPSILON))
 
 
 def is_short(x: float) -> bool:
@@ -266,25 +305,72 @@ def _lift_underflow(function: Operation) -> Operation:
     return value
 
 
-def _perturb_if_rounded(function: Operation, move: Operation) -> Operation:
+def _perturb_if_rounded(name: str, function: Operation, move: Operation) -> Operation:
+    is_product = _EXACT_PRODUCTS.get(name)
+
     def value(*xs: float) -> Any:
         z = function(*xs)
-        return z if is_short(z) and all(map(is_short, xs)) else move(z)
+        if not (is_short(z) and all(map(is_short, xs))):
+            return move(z)
+        return z if is_product is None or is_product(z, *xs) else move(z)  # short sums are exact
 
     return value
+
+
+def _is_product(z: float, x: float, y: float) -> bool:
+    """Return whether z is exactly the product of x and y, all of them short: whether the product has no error."""
+    return abs(z) < _EXACT_PRODUCT_LIMIT or int(x * 1024) * int(y * 1024) == int(z * 1024) << 10
+
+
+def _is_power(z: float, x: float, y: float) -> bool:
+    """Return whether z is exactly x to the power of y. Roots other than square roots count as rounded."""
+    twice = 2 * y
+    if not twice.is_integer() or abs(twice) > _MAX_EXACT_EXPONENT:
+        return x == 1 or x == 0
+    count = int(twice)
+    (base, base_divisor), (root, root_divisor) = x.as_integer_ratio(), z.as_integer_ratio()
+    if count < 0:
+        base, base_divisor = base_divisor, base
+    count = abs(count)
+    # of x^(2y) and z^2, because y may be half an integer
+    return bool(root * root * base_divisor**count == base**count * (root_divisor * root_divisor))
+
+
+_EXACT_PRODUCTS: dict[str, Callable[..., bool]] = {
+    "mul": _is_product,
+    "square": lambda z, x: _is_product(z, x, x),
+    "pow": _is_power,
+}
 
 
 def _limit_phase(function: Operation) -> Operation:
     return lambda x: math.nan if abs(x) > MAX_FRESNEL_ARGUMENT else function(x)
 
 
+def _perturb_argument(function: Operation, ulps: float) -> Operation:
+    scale = ulps / MAX_PERTURBATION_ULPS
+    # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
+    return lambda *xs: function(*xs[:-1], xs[-1] + (_FACTORS.next() - 1) * scale * max(-1.0, min(1.0, xs[-1])))
+
+
 def _watch_comparison(function: Operation) -> Operation:
     def truth(a: float, b: float) -> float:
-        if a - a != 0 or b - b != 0:
-            _FACTORS.has_undecided = True
+        _FACTORS.compared(a - b if a - a == 0 and b - b == 0 else math.nan)
         return function(a, b)  # type: ignore[no-any-return]
 
     return truth
+
+
+def _watch_conditions(name: str, function: Operation) -> Operation:
+    """Watch the inputs of an operation that are compared with 0."""
+    count = CONDITION_COUNTS[name]
+
+    def value(*xs: float) -> Any:
+        for x in xs[:count]:
+            _FACTORS.compared(x if x - x == 0 else math.nan)
+        return function(*xs)
+
+    return value
 
 
 class _PerturbedDerivative(float):
@@ -299,7 +385,8 @@ class _PerturbedDerivative(float):
             return _PerturbedDerivative(z)
         if -SMALLEST_NORMAL < z < SMALLEST_NORMAL:
             return _PerturbedDerivative(math.copysign(UNDERFLOW_SUBSTITUTE, z) * _FACTORS.next() if a and b else z)
-        return _PerturbedDerivative(z if is_short(z) and is_short(a) and is_short(b) else z * _FACTORS.next())
+        is_exact = is_short(z) and is_short(a) and is_short(b) and _is_product(z, a, b)
+        return _PerturbedDerivative(z if is_exact else z * _FACTORS.next())
 
     def __add__(self, other: float) -> _PerturbedDerivative:
         a, b = float(self), float(other)
@@ -318,17 +405,22 @@ class _PerturbedDerivative(float):
         return -self + other
 
     def __truediv__(self, other: float) -> _PerturbedDerivative:
-        return _PerturbedDerivative(_perturbed_kinds()[0].table["div"](float(self), float(other)))
+        return _PerturbedDerivative(_perturbed_floats().table["div"](float(self), float(other)))
 
 
 _ONES = (1.0, -1.0)
 _SIGN_ONLY = ("neg", "abs", "where_defined")  # they change only the sign, or nothing
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+CONDITION_COUNTS = {"where": 1, "and": 2, "or": 2, "not": 1}  # the first inputs of these operations are conditions
 
 
 @cache
-def _perturbed_kinds() -> list[Kind[float]]:
-    table = perturbed_table(FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase)
+def _perturbed_floats() -> Kind[float]:
+    table = perturbed_table(
+        FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase, _perturb_argument
+    )
     table |= {name: _watch_comparison(table[name]) for name in COMPARISONS}
-    kind: Kind[float] = Kind("perturbed floats", table, perturbed_constant, {})
-    return [kind.with_constants(partial(perturbed_constant, way=way), _PerturbedDerivative) for way in PERTURBED_RUNS]
+    table |= {name: _watch_conditions(name, table[name]) for name in CONDITION_COUNTS}
+    return Kind("perturbed floats", table, _rule_constant, {}).with_constants(
+        partial(perturbed_constant, next_factor=_FACTORS.next), _PerturbedDerivative
+    )

@@ -97,7 +97,7 @@ def is_order(n: Node) -> Node:
 # The textbook derivative, (cos(x) - sinc(x))/x, cancels near 0, so the n-th derivative is a separate operation.
 sinc = elementary("sinc", lambda z, x: sinc_derivative(1, x), parity=1, summary="sin(x)/x, and 1 at 0")
 sinc_derivative = elementary(
-    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), unavailable_inputs=(0,), ulp_bound=8,
+    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), unavailable_inputs=(0,), ulp_bound=8, argument_ulps=32,
     domain=lambda n, x: is_order(n),
     summary="the n-th derivative of sinc at x",
 )  # fmt: skip
@@ -137,8 +137,10 @@ sigmoid_slope = helper(
     "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
 )
 # Computed from one exponential, and accurate also where it alone would underflow.
-silu_slope = helper("silu_slope", None, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)))
-mish_slope = helper("mish_slope", None, lambda x: tanh(softplus(x)) + x * sech_square(softplus(x)) * sigmoid(x))
+silu_slope = helper("silu_slope", None, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)), argument_ulps=32)
+mish_slope = helper(
+    "mish_slope", None, lambda x: tanh(softplus(x)) + x * sech_square(softplus(x)) * sigmoid(x), argument_ulps=32
+)
 
 # fmt: off
 sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          aliases=("logistic",), saturation_values=(0, 1), textbook_slope=lambda z, x: z * (1 - z), summary="1/(1 + exp(-x))", is_positive=True)
@@ -197,16 +199,16 @@ gamma = elementary(
 )  # fmt: skip
 lgamma = elementary(
     "lgamma", lambda z, x: digamma(x), singular=_is_at_pole,
-    ulp_bound=16, summary="log(abs(gamma(x)))",
+    ulp_bound=16, argument_ulps=32, summary="log(abs(gamma(x)))",
 )  # fmt: skip
 digamma = elementary(
     "digamma", lambda z, x: polygamma(1, x), domain=_off_poles_below_0, singular=lambda x: equal(x, 0),
-    ulp_bound=16, summary="the slope of lgamma",
+    ulp_bound=16, argument_ulps=32, summary="the slope of lgamma",
 )  # fmt: skip
 polygamma = elementary(
     "polygamma", lambda z, n, x: (_unknown_slope(z), polygamma(n + 1, x)), unavailable_inputs=(0,),
     domain=lambda n, x: and_(n >= 0, equal(floor(n), n)), singular=lambda n, x: _is_at_pole(x),
-    ulp_bound=32, summary="the n-th derivative of digamma at x",
+    ulp_bound=32, argument_ulps=32, summary="the n-th derivative of digamma at x",
 )  # fmt: skip
 
 # Differences of two polygammas, computed accurately also where b is small compared to a.
@@ -273,11 +275,11 @@ chirp_sine = helper("chirp_sine", lambda z, x: pi * x * chirp_cosine(x), lambda 
 chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), lambda x: cos(pi * x**2 / 2))
 
 # fmt: off
-Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, summary="the exponential integral: of exp(t)/t from -inf to x")
+Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: of exp(t)/t from -inf to x")
 Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: of sin(t)/t from 0 to x", parity=-1)
-Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / x), **FROM_0, ulp_bound=16, summary="the cosine integral: minus that of cos(t)/t from x to inf")
+Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / x), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus that of cos(t)/t from x to inf")
 Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: of sinh(t)/t from 0 to x", parity=-1)
-Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(x)),   **FROM_0, ulp_bound=16, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
+Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(x)),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
 
 fresnels = elementary("fresnels", lambda z, x: chirp_sine(x),   summary="Fresnel's integral of sin(pi*t^2/2) from 0 to x", parity=-1)
 fresnelc = elementary("fresnelc", lambda z, x: chirp_cosine(x), summary="Fresnel's integral of cos(pi*t^2/2) from 0 to x", parity=-1)

@@ -1,0 +1,153 @@
+"""Numbers that rounding makes inaccurate are reported: generated formulas beside exact references."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.accuracy import VALUE, doubtful_numbers
+from autodiff_cli.explain.array_accuracy import RowAccuracy
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.expression import parse
+
+AT = {"x": 0.3, "y": 0.3}
+
+
+def is_reported_or_correct(text: str, point: dict[str, Any], exact: mpmath.mpf, name: str = VALUE) -> bool:
+    """Whether a number has 12 correct digits, or a warning that has its correct digits."""
+    found = trace(parse(text), point)
+    number = mpmath.mpf(float(found.value if name == VALUE else found.gradient[name]))
+    right = {name: digits for warning in found.warnings for name, digits in warning.right.items()}
+    if name in right:
+        return right[name] == "unknown" or is_near(mpmath.mpf(right[name]), exact)
+    return is_near(number, exact)
+
+
+def is_near(number: mpmath.mpf, exact: mpmath.mpf) -> bool:
+    return bool(abs(number - exact) <= mpmath.mpf(10) ** -12 * abs(exact))
+
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    with mpmath.workdps(60):
+        yield
+
+
+PRODUCTS = ["x*y - z", "y*x - z", "sum([x, 1]*[y, 2]) - z - 2", "dot([x, 0], [y, 1]) - z", "[x, 1][0]*y - z"]
+POWERS = ["x^2 - z", "x^y - z", "square(x) - z", "sum([x, 1]^2) - z - 1", "sum(v^y) - z", "sum(v^2) - z"]
+
+
+@pytest.mark.parametrize("bits", range(38, 56))
+@pytest.mark.parametrize("text", PRODUCTS + POWERS)
+def test_products_of_short_numbers_are_exact_only_without_an_error(text: str, bits: int) -> None:
+    """Every float from 2^42 on is a multiple of 1/1024, rounded or not."""
+    draw = random.Random(bits)
+    for _ in range(4):
+        x = draw.randrange(2**10, 2**21) / draw.choice([1, 8, 64, 1024])
+        y = 2.0 if text in POWERS else round(2.0**bits / x * draw.uniform(1, 2) * 1024) / 1024
+        x = x if text in PRODUCTS else round(2 ** (bits / 2) * draw.uniform(1, 1.4) * 1024) / 1024
+        z = float(x**2 if text in POWERS else x * y)
+        values = {"x": x, "y": y, "z": z, "v": [x]}
+        expression = parse(text)
+        point = {name: value for name, value in values.items() if name in expression.leaves}
+        exact = mpmath.mpf(x) * mpmath.mpf(x if text in POWERS else y) - mpmath.mpf(z)
+        assert is_reported_or_correct(text, point, exact), (text, point)
+
+
+@pytest.mark.parametrize("text", ["5000000000000.1", "6000000000000.3", "4398046511104.7"])
+def test_a_short_decimal_is_not_exact_because_its_float_is_short(text: str) -> None:
+    exact = mpmath.mpf(text) - int(float(text))
+    assert is_reported_or_correct(f"x*({text} - {int(float(text))})", {"x": 2.0}, 2 * exact)
+
+
+CONSTANTS = ["pi", "tau", "e", "0.1", "2.7", "123.456", "1e-5", "6.02214076e23", "1e23", "0.333333333333333333"]
+
+
+@pytest.mark.parametrize("text", CONSTANTS)
+def test_differences_of_rounded_constants_are_reported(text: str) -> None:
+    number = mpmath.mpf({"pi": mpmath.pi, "tau": 2 * mpmath.pi, "e": mpmath.e}.get(text, text))
+    for power in range(-17, -2):
+        near = mpmath.nstr(number * (1 + mpmath.mpf(10) ** power / 3), 19)
+        exact = number - mpmath.mpf(near)
+        for formula in (f"x*({text} - {near})", f"x*{text} - {near}*x", f"sum([x, 0])*({near} - {text})"):
+            sign = -1 if formula.startswith("sum") else 1
+            assert is_reported_or_correct(formula, {"x": 2.0}, sign * 2 * exact), formula
+            assert is_reported_or_correct(formula, {"x": 2.0}, sign * exact, "x"), formula
+        assert is_reported_or_correct(f"x + 1e20*({text} - {near})", {"x": 2.0}, 2 + exact * 10**20)
+
+
+EQUAL = [  # pairs that are equal as numbers
+    *((f"x/{k}*{k}", "x") for k in (3, 7, 41, 47, 49, 55, 61)),
+    *((f"0.{k} + 0.{m}", f"0.{k + m}") for k in (1, 2, 3) for m in (2, 4, 5)),
+    ("sqrt(x)^2", "x"),
+    ("x*0.1*10", "x"),
+    ("(x + 0.1) + 0.2", "x + 0.3"),
+]
+
+
+@pytest.mark.parametrize("x", [1.0, 2.0, 4.0, 5.0, 17.0])
+@pytest.mark.parametrize(("one", "other"), EQUAL)
+def test_comparisons_of_rounded_numbers_take_the_correct_branch(one: str, other: str, x: float) -> None:
+    for condition, holds in (
+        (f"{one} == {other}", True),
+        (f"{other} != {one}", False),
+        (f"{one} > {other}", False),
+        (f"{one} >= {other}", True),
+        (f"not ({one} - ({other}))", True),
+        (f"{one} - ({other})", False),
+    ):
+        correct = mpmath.mpf(x if holds else 3 * x)
+        assert is_reported_or_correct(f"where({condition}, x, 3*x)", {"x": x}, correct), condition
+        assert is_reported_or_correct(f"sum(where({condition}, [x, 0], 3*[x, 0]))", {"x": x}, correct), condition
+
+
+@pytest.mark.parametrize("text", ["where(x == y, x, -x)", "where(x > y - 1, x, 2*x)", "where(x, y, 2*y) + 0*relu(x)"])
+def test_comparisons_of_exact_numbers_are_not_in_doubt(text: str) -> None:
+    assert not doubtful_numbers({VALUE: 0.3}, lambda kind: {VALUE: forward(parse(text).tape, kind, AT)[-1]})
+
+
+def test_only_the_rows_with_a_comparison_in_doubt_are_doubtful() -> None:
+    rows = RowAccuracy(parse("where(x/49*49 == x, x, -x)"), {}, ["x"], ["x"])
+    x = np.array([0.0, 1.0, 2.0, 3.0])
+    found = np.array([np.where(x / 49 * 49 == x, x, -x), np.where(x / 49 * 49 == x, 1.0, -1.0)])
+    assert rows.check({"x": x}, found).keys() == {*np.flatnonzero(x / 49 * 49 != x).tolist()}
+    rows = RowAccuracy(parse("where(0.1*x > 0.3, x, -x)"), {}, ["x"], ["x"])
+    assert not rows.check({"x": np.array([1.0, 2.0, 4.0])}, np.array([[-1.0, -2.0, 4.0], [-1.0, -1.0, 1.0]]))
+    assert (rows._checked, rows.unchecked) == (0, 0)
+
+
+ZEROS = [  # a formula, its value and derivative, and an interval with a zero of one of them
+    ("lgamma(x)", lambda x: mpmath.log(abs(mpmath.gamma(x))), mpmath.digamma, (-2.6, -2.3)),
+    ("digamma(x)", mpmath.digamma, lambda x: mpmath.psi(1, x), (1.2, 1.8)),
+    ("digamma(x)", mpmath.digamma, lambda x: mpmath.psi(1, x), (-0.8, -0.3)),
+    ("gamma(x)", mpmath.gamma, lambda x: mpmath.gamma(x) * mpmath.digamma(x), (1.2, 1.8)),
+    ("Ei(x)", mpmath.ei, lambda x: mpmath.exp(x) / x, (0.2, 0.6)),
+    ("Ci(x)", mpmath.ci, lambda x: mpmath.cos(x) / x, (0.3, 1.0)),
+    ("Chi(x)", mpmath.chi, lambda x: mpmath.cosh(x) / x, (0.3, 1.0)),
+    ("silu(x)", lambda x: x / (1 + mpmath.exp(-x)), None, (-1.6, -1.0)),
+    ("mish(x)", lambda x: x * mpmath.tanh(mpmath.log(1 + mpmath.exp(x))), None, (-1.6, -1.0)),
+    ("sinc(x)", lambda x: mpmath.sin(x) / x, lambda x: mpmath.cos(x) / x - mpmath.sin(x) / x**2, (4.0, 5.0)),
+    ("sinc(x)", lambda x: mpmath.sin(x) / x, lambda x: mpmath.cos(x) / x - mpmath.sin(x) / x**2, (3.0, 3.3)),
+]
+
+
+@pytest.mark.parametrize(("text", "function", "slope", "interval"), ZEROS)
+def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
+    text: str, function: Any, slope: Any, interval: tuple[float, float]
+) -> None:
+    slope = slope or (lambda x: mpmath.diff(function, x))
+    vanishing = function if function(interval[0]) * function(interval[1]) < 0 else slope
+    zero = float(mpmath.findroot(vanishing, interval, solver="anderson"))
+    for power in range(8, 17):
+        for x in (zero + 10.0**-power, zero - 3 * 10.0**-power, zero):
+            for formula, point in ((text, {"x": x}), (f"sum({text.replace('x', 'v', 1)})", {"v": [x]})):
+                exact = mpmath.mpf(x)
+                assert is_reported_or_correct(formula, point, function(exact)), (formula, x)
+                if "x" in point:
+                    assert is_reported_or_correct(formula, point, slope(exact), "x"), (formula, x)
