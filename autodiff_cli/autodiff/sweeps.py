@@ -25,7 +25,7 @@ class ForwardPass(Generic[N]):
 
     >>> from autodiff_cli import parse
     >>> from autodiff_cli.numbers.floats import FLOATS
-    >>> Forward(parse("x*y + x").tape, FLOATS)({"x": 2.0, "y": 3.0})
+    >>> ForwardPass(parse("x*y + x").tape, FLOATS)({"x": 2.0, "y": 3.0})
     [2.0, 3.0, 6.0, 8.0]
     """
 
@@ -98,7 +98,7 @@ class ReversePass(Generic[N]):
 
     >>> from autodiff_cli import parse
     >>> from autodiff_cli.numbers.floats import FLOATS
-    >>> Reverse(parse("x*y + x").tape, FLOATS)([2.0, 3.0, 6.0, 8.0], 1.0)
+    >>> ReversePass(parse("x*y + x").tape, FLOATS)([2.0, 3.0, 6.0, 8.0], 1.0)
     [4.0, 2.0, 1.0, 1.0]
     """
 

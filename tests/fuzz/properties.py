@@ -377,8 +377,10 @@ def objectives(case: Case) -> None:
         objective = Objective(model, {column: rows, "target": targets}, **chosen)
 
         def by_objective(point: Mapping[str, Any], objective: Objective = objective) -> Numbers:
-            loss, slopes = objective.value_and_grad(np.array([point[name] for name in objective.parameters]))
-            return {"loss": loss, **dict(zip(objective.parameters, slopes, strict=True))}
+            values = {"e": math.e, "tau": math.tau, **point}  # constants elsewhere, parameters in models
+            loss, slopes = objective.value_and_grad(np.array([values[name] for name in objective.parameters]))
+            gradient = dict(zip(objective.parameters, slopes, strict=True))
+            return {"loss": loss, **{name: slope for name, slope in gradient.items() if name in point}}
 
         compare(by_objective, by_hand, case.point, terms)
 

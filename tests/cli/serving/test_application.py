@@ -17,12 +17,13 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from autodiff_cli.cli import server as guard
 from tests.support import expect_refusal, run_cli
 from tests.tools import missing
 
 if TYPE_CHECKING:
-    from autodiff_cli.cli.server import Limits
+    from autodiff_cli.cli.server import Application, Limits
+
+guard = pytest.importorskip("autodiff_cli.cli.server", reason="the extra `serve` has what the server needs")
 
 T = TypeVar("T")
 PORT = 8765
@@ -67,7 +68,7 @@ def call(*requests: Any, limits: Limits | None = None) -> list[Response]:
     return run(answered)
 
 
-async def _one(server: guard.Application, asked: dict[str, Any], pieces: Iterable[bytes] = ()) -> Response:
+async def _one(server: Application, asked: dict[str, Any], pieces: Iterable[bytes] = ()) -> Response:
     waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     sent: list[Any] = []
 
