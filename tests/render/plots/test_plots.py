@@ -178,7 +178,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "data and fit" in run("--plot").stdout
     ran = run("--plot", str(tmp_path / "fit.svg"))
     assert "data and fit" not in ran.stdout
-    assert "drawn in" in ran.stderr
+    assert "plot written to" in ran.stderr
     assert (tmp_path / "fit.svg").exists()
     document = json.loads(run("--plot", "--json").stdout)["plot"]
     assert len(document["points"]["x"]) == 40
