@@ -57,7 +57,7 @@ def test_every_epoch_has_the_parameters_of_the_fit(page: Page, decay: Path, tmp_
         assert page.locator("#epoch-text").inner_text().startswith(f"epoch {k}, loss {seen[k][0]:.6g}")
 
 
-def test_a_row_and_an_epoch_open_the_walk_of_its_loss(page: Page, decay: Path, tmp_path: Path) -> None:
+def test_a_row_and_an_epoch_open_the_trace_of_its_loss(page: Page, decay: Path, tmp_path: Path) -> None:
     learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
     scrub(page, 5)
     page.get_by_label("Row", exact=True).fill("3")

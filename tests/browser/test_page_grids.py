@@ -108,7 +108,7 @@ def test_a_large_array_is_shades(page: Page, tmp_path: Path) -> None:
     assert point_at(page, nodes["A"], "value", 2, 0) == f"A[2, 0] = {large[2][0]}"
 
 
-def test_arrays_can_be_seen_as_scalars(page: Page, tmp_path: Path) -> None:
+def test_arrays_can_be_shown_as_scalars(page: Page, tmp_path: Path) -> None:
     nodes = walked(page, tmp_path, SOFTMAX)
     page.get_by_label("x", exact=True).fill("[1, -1, 3]")
     press(page, "Scalars")
@@ -173,7 +173,7 @@ def test_tangents_of_arrays_stand_in_the_grids(page: Page, tmp_path: Path) -> No
     assert grid(page, nodes["(W @ x)^2"], "adjoint") == ["170", "0"]
 
 
-def test_a_total_so_far_says_so_above_its_grid(page: Page, tmp_path: Path) -> None:
+def test_a_running_total_is_labelled_above_its_grid(page: Page, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     words = ["norm(A @ x - b)/norm(b)", "--A", "[[1, 2], [3, 4]]", "--x", "[1, 2]", "--b", "[3, 4]"]
     document = opened(page, tmp_path, words)

@@ -68,7 +68,7 @@ def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: 
     assert page.locator("svg [data-change]").count() == 0
 
 
-def test_an_array_is_moved_as_a_whole_or_by_an_element(page: Page, tmp_path: Path) -> None:
+def test_a_slider_changes_an_array_or_one_element(page: Page, tmp_path: Path) -> None:
     words = ["sum(tanh(W @ v)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--s", "2"]
     opened(page, tmp_path, words)
     page.get_by_label("element of W").select_option("[1, 0]")
@@ -121,7 +121,7 @@ def test_adams_memory_is_written_out(page: Page, tmp_path: Path) -> None:
     assert value_in(page, "w") == pytest.approx(2.9, abs=1e-9)
 
 
-def test_what_cannot_be_descended_is_said_and_changes_nothing(page: Page, tmp_path: Path) -> None:
+def test_an_objective_that_cannot_be_descended_is_reported_and_unchanged(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["w^2", "--w", "3"])
     press(page, "Descend")
     assert says(page).startswith("Select the variables to learn")

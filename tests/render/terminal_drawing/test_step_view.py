@@ -1,4 +1,4 @@
-"""The step-by-step view of a trace: screens fit the window, show their node, and only true numbers."""
+"""The walk through a trace: every screen fits its window, shows the node that it is about, and only true numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autodiff_cli.render.character_layout import Extent
 from autodiff_cli.render.formatting import display_width, number_formats
 from autodiff_cli.render.step_view import HELP_LINES, StepView, ViewState
 from tests.graphs import graphs
-from tests.render.characters.support import plain_text
+from tests.render.terminal_drawing.support import plain_text
 from tests.support import ROOT
 
 POINTS = st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.25, 800.0])))
@@ -83,7 +83,7 @@ def test_at_the_end_the_boxes_hold_the_numbers_of_the_trace(
 
 @settings(max_examples=30)  # each draws all steps
 @given(graphs(), POINTS)
-def test_values_appear_one_by_one_then_adjoints_as_they_are_handed_on(
+def test_values_appear_one_by_one_then_adjoints_as_contributions_arrive(
     graph: tuple[Node, list[Node]], point: dict[str, float]
 ) -> None:
     found = traced(graph, point)
@@ -107,7 +107,7 @@ def test_values_appear_one_by_one_then_adjoints_as_they_are_handed_on(
             assert in_boxes(lines, "∂") == Counter(map(show, adjoints.values()))
 
 
-def test_an_adjoint_that_is_not_complete_says_so() -> None:
+def test_an_incomplete_adjoint_is_labelled() -> None:
     step_view = StepView(at("x*y + sin(x)", x=2, y=3), None, "utf-8")
     lines = [screen(step_view, ViewState(k)) for k in range(len(step_view.steps))]
     assert any("∂ -0.416147 … │" in line for line in lines[5])
@@ -134,7 +134,7 @@ def test_the_documentation_shows_what_is_drawn() -> None:
     assert "\n".join(screen(step_view, ViewState(5), Extent(80, 24))[:13]) in page
 
 
-def test_why_the_way_back_begins_with_1_and_what_it_has_found_is_said() -> None:
+def test_the_view_explains_the_seed_and_ends_with_the_gradient() -> None:
     step_view = StepView(at("x*y + sin(x)", x=2, y=3), None, "utf-8")
     shown = ["\n".join(screen(step_view, ViewState(k))) for k in range(len(step_view.steps))]
     assert [k for k, text in enumerate(shown) if "The output's adjoint is 1." in text] == [4]
@@ -179,7 +179,7 @@ def test_words_for_which_there_is_no_room_can_be_scrolled() -> None:
     assert not any("more lines" in line for line in screen(step_view, end._replace(first_line=99), window))
 
 
-def test_the_help_says_what_the_keys_do() -> None:
+def test_the_help_lists_the_keys() -> None:
     step_view = StepView(at("x^2", x=3), None, "utf-8")
     lines = screen(step_view, ViewState(is_help=True), Extent(200, 40))
     assert set(HELP_LINES) <= set(lines)
@@ -209,7 +209,7 @@ def test_of_many_inputs_only_some_are_drawn_in_a_huge_graph() -> None:
 @pytest.mark.parametrize(
     "text", ["x", "2", "1 + 1", "λ*2", "名前 + x̂", "sum([x, y] @ [[1, 2], [3, 4]])", "where(x > 0, x, 0)"]
 )
-def test_all_kinds_of_formulas_have_a_walk(text: str) -> None:
+def test_all_kinds_of_formulas_have_a_step_view(text: str) -> None:
     expression = parse(text)
     step_view = StepView(trace(expression, dict.fromkeys(expression.variables, 2.0)), None, "utf-8")
     for k, window in itertools.product(range(len(step_view.steps)), (Extent(20, 8), Extent(80, 24))):

@@ -34,7 +34,7 @@ from autodiff_cli.render.character_layout import (
 )
 from autodiff_cli.render.drawing import Role
 from autodiff_cli.render.formatting import display_width
-from tests.render.characters.support import plain_text
+from tests.render.terminal_drawing.support import plain_text
 
 NUMBERS = BoxContent("", Role.OPERATION, "0.5", "1.25")
 
