@@ -288,7 +288,7 @@ def test_only_requested_nodes_are_drawn(page: Page, tmp_path: Path) -> None:
         "nodes => nodes.map((node) => node.querySelector('title').textContent)"
     )
     assert labels == ["y", "y*x", "x^2 + y*x", "x^2 + y*x + 2*3"]
-    assert page.locator(".node.lit").count() == 4
+    assert page.locator(".node.highlighted").count() == 4
 
 
 def test_numbers_are_rounded_to_the_requested_digits(page: Page, tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def point_at(page: Page, node: Any, kind: str, row: int, column: int) -> str:
     return page.locator("#element").inner_text()
 
 
-def lit(page: Page) -> set[tuple[int, str, int, int]]:
-    found = page.locator(".cell.behind").evaluate_all("""cells => cells.map((cell) => [
+def highlighted(page: Page) -> set[tuple[int, str, int, int]]:
+    found = page.locator(".cell.origin").evaluate_all("""cells => cells.map((cell) => [
       +cell.closest("[data-node]").dataset.node, cell.parentElement.matches(".value") ? "value" : "adjoint",
       +cell.dataset.row, +cell.dataset.column])""")
     return {tuple(cell) for cell in found}
@@ -68,7 +68,7 @@ def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page, tmp_p
     assert said == "(W @ x)[1], row 1 of W with all of x: 3 × 1 + 4 × (-1) + -1 × 2 = -3"
     row = {(nodes["W"]["id"], "value", 1, k) for k in range(3)}
     column = {(nodes["x"]["id"], "value", 0, k) for k in range(3)}
-    assert lit(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
+    assert highlighted(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
 
 
 def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page, 
             said = point_at(page, nodes["W"], "adjoint", row, column)
             assert said.startswith(f"∂W[{row}, {column}], outer product: ∂(W @ x)[{row}] × x[{column}] = ")
             assert float(said.rpartition("= ")[2]) == pytest.approx(adjoint[row] * X[column], rel=1e-5)
-    assert lit(page) == {
+    assert highlighted(page) == {
         (nodes["W"]["id"], "adjoint", 1, 2),
         (nodes["W @ x"]["id"], "adjoint", 0, 1),
         (nodes["x"]["id"], "value", 0, 2),

@@ -162,7 +162,7 @@ def test_an_edge_shows_its_numbers_on_hover(page: Page, tmp_path: Path) -> None:
     title = page.locator("#stage .edge[data-from='1'] title")
     assert title.text_content() == "y → x*y"
     press(page, "Backward pass")
-    assert title.text_content() == "y → x*y: local derivative 2, handed back 2"
+    assert title.text_content() == "y → x*y: local derivative 2, contributes 2"
 
 
 def test_numbers_on_edges_that_become_longer_find_another_place(page: Page, tmp_path: Path) -> None:

@@ -54,13 +54,13 @@ def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: 
     after = [node["value"] for node in run_cli(["trace", XY[0], "--x", "2.5", "--y", "3", "--json"]).json["nodes"]]
     tangents = run_cli(["grad", *XY, "--mode", "forward", "--json"]).json["tangents"]["x"]
     shown = page.locator("svg [data-change]").evaluate_all(
-        "all => all.map(({dataset}) => [dataset.node, dataset.change, dataset.told, dataset.left].map(Number))"
+        "all => all.map(({dataset}) => [dataset.node, dataset.change, dataset.predicted, dataset.error].map(Number))"
     )
     assert [int(i) for i, *_ in shown] == [0, 2, 3, 4]
-    for i, change, told, left in shown:
+    for i, change, predicted, error in shown:
         assert change == pytest.approx(after[int(i)] - before[int(i)], abs=1e-14)
-        assert told == pytest.approx(0.5 * tangents[int(i)], abs=1e-14)
-        assert left == pytest.approx(change - told, abs=1e-14)
+        assert predicted == pytest.approx(0.5 * tangents[int(i)], abs=1e-14)
+        assert error == pytest.approx(change - predicted, abs=1e-14)
     table = panel(page, "Wiggle").inner_text()
     assert "x: ε = 0.5" in table
     assert f"{tangents[4]:.6g} × 0.5 = {0.5 * tangents[4]:.6g}" in table

@@ -165,7 +165,7 @@ def begin(page: Page, level: str) -> None:
 
 def title(page: Page) -> str:
     """What is asked, of a number or of a node."""
-    return page.locator("#asked:visible, #choices:visible legend").inner_text()
+    return page.locator("#question-title:visible, #choices:visible legend").inner_text()
 
 
 def choose(page: Page, label: str) -> None:
@@ -254,7 +254,7 @@ def test_the_bug_is_a_node_that_keeps_the_last_contribution_instead_of_the_sum(p
     wanted = in_document(opened(page, tmp_path, XY))
     begin(page, "bug")
     assert title(page) == "Which node has = where += belongs?"
-    assert numbers(page) == {**wanted, 0: (2, 3)}  # x was handed cos(2) and then 3
+    assert numbers(page) == {**wanted, 0: (2, 3)}  # x receives cos(2) and then 3
     choose(page, "y")
     assert says(page).startswith("Not yet: only a node with several users adds anything up.")
     choose(page, "y")

@@ -103,7 +103,7 @@ def test_a_file_is_fitted_and_a_row_traced(page: Page, tmp_path: Path) -> None:
     press(page, "Fit")
     page.get_by_label("Row").wait_for()
     page.get_by_label("Row").fill("2")
-    press(page, "Walk through this row's loss")
+    press(page, "Trace this row's loss")
     page.get_by_role("button", name="Backward pass", exact=True).wait_for()
     record = json.loads(page.locator("#record").text_content() or "")
     assert {v["name"]: v["value"] for v in record["variables"]}["y"] == 1.2

@@ -167,7 +167,7 @@ def test_the_paths_of_one_variable_stand_out() -> None:
     assert [box.label for box in drawn.boxes if not box.is_highlighted] == ["y"]
     assert [(arrow.source, arrow.target) for arrow in drawn.arrows if not arrow.is_highlighted] == [(1, 2)]
     assert to_mermaid(drawn, SHOW).count("==>") == 4
-    assert to_svg(drawn, SHOW).count('class="edge lit"') == 4
+    assert to_svg(drawn, SHOW).count('class="edge highlighted"') == 4
 
 
 def test_the_cone_of_one_variable() -> None:

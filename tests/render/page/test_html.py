@@ -98,8 +98,8 @@ def test_the_record_has_every_number_of_the_document() -> None:
     assert record["forward"] == [step["node"] for step in document["forward"]]
     assert record["backward"] == [step["node"] for step in document["backward"]]
     for step in document["backward"]:
-        given = record["nodes"][step["node"]]["given"]
-        assert [(one["to"], one["local"], one["amount"]) for one in given] == [
+        contributions = record["nodes"][step["node"]]["contributions"]
+        assert [(one["to"], one["local"], one["amount"]) for one in contributions] == [
             (one["to"], one["local"], one["amount"]) for one in step["contributions"]
         ]
 
