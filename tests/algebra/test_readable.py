@@ -331,7 +331,7 @@ def test_higher_derivatives(text: str, order: int, expected: str) -> None:
     assert str(expression) == expected
 
 
-def test_a_formula_that_was_given_is_not_rewritten() -> None:
+def test_the_users_formula_is_not_rewritten() -> None:
     assert str(ad.parse("x + x*1")) == "x + x*1"
 
 
