@@ -82,7 +82,7 @@ def store(name: str, content: bytes) -> None:
             part.unlink()
 
 
-class CacheUnavailable(Exception):
+class CacheUnavailableError(Exception):
     """No cache can be used; the message gives the reason."""
 
 
@@ -90,31 +90,31 @@ def cache_folder() -> Path | None:
     """Return the folder of the cache, and create it if it is missing; None if there is no cache."""
     try:
         return open_cache_folder()
-    except CacheUnavailable:
+    except CacheUnavailableError:
         return None
 
 
 def open_cache_folder() -> Path:
     """Return the folder of the cache, and create it if it is missing.
 
-    On Linux it is `autodiff` in `$XDG_CACHE_HOME` or `~/.cache`; elsewhere the place that the system recommends. It must
-    belong to the user, and nobody else may write to it.
+    On Linux it is `autodiff` in `$XDG_CACHE_HOME` or `~/.cache`, elsewhere the place that the system recommends.
+    It must belong to the user, and nobody else may write to it.
 
     Raises:
-        CacheUnavailable: if caching is off, or the folder cannot be made or is unsafe.
+        CacheUnavailableError: if caching is off, or the folder cannot be made or is unsafe.
     """
     if os.environ.get("AUTODIFF_CACHE") == "off":
-        raise CacheUnavailable("AUTODIFF_CACHE is off")
+        raise CacheUnavailableError("AUTODIFF_CACHE is off")
     try:
         folder = _user_cache_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
     except (OSError, RuntimeError) as error:  # Path.home() raises RuntimeError for a user without a home folder
-        raise CacheUnavailable(str(error)) from None
+        raise CacheUnavailableError(str(error)) from None
     if not stat.S_ISDIR(status.st_mode):
-        raise CacheUnavailable(f"{folder} is not a folder")
+        raise CacheUnavailableError(f"{folder} is not a folder")
     if not _is_private(status):
-        raise CacheUnavailable(f"{folder} belongs to another user, or others can write to it")
+        raise CacheUnavailableError(f"{folder} belongs to another user, or others can write to it")
     return folder
 
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from autodiff_cli import cache
-from autodiff_cli.cache import MAX_ENTRY_BYTES, CacheUnavailable, entry_name, load, open_cache_folder, store
+from autodiff_cli.cache import MAX_ENTRY_BYTES, CacheUnavailableError, entry_name, load, open_cache_folder, store
 
 CONTENT = random.Random(1).randbytes(60)
 
@@ -168,14 +168,14 @@ def test_other_systems_have_a_cache_where_they_recommend_it(
 def test_an_unusable_folder_has_a_reason(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.mkdir()
     home.chmod(0o777)
-    with pytest.raises(CacheUnavailable, match="others can write to it"):
+    with pytest.raises(CacheUnavailableError, match="others can write to it"):
         open_cache_folder()
     home.rmdir()
     home.write_text("a file where the folder should be")
-    with pytest.raises(CacheUnavailable, match="File exists|not a folder"):
+    with pytest.raises(CacheUnavailableError, match="File exists"):
         open_cache_folder()
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
-    with pytest.raises(CacheUnavailable, match="AUTODIFF_CACHE is off"):
+    with pytest.raises(CacheUnavailableError, match="AUTODIFF_CACHE is off"):
         open_cache_folder()
 
 

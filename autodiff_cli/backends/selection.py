@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autodiff_cli.cache import CacheUnavailable, open_cache_folder
+from autodiff_cli.cache import CacheUnavailableError, open_cache_folder
 from autodiff_cli.graph.shapes import infer_shapes
 from autodiff_cli.graph.tape import Tape
 
@@ -150,7 +150,7 @@ def backend_status() -> BackendStatus:
     """
     try:
         cache = (str(open_cache_folder()), "")
-    except CacheUnavailable as error:
+    except CacheUnavailableError as error:
         cache = ("", str(error))
     if not has_compiler():
         return BackendStatus("numpy", "llvmlite is not installed", "", "", 1, *cache)
