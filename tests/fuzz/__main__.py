@@ -21,7 +21,7 @@ from autodiff_cli import ExpressionError
 from tests.fuzz.delicate import delicate_case
 from tests.fuzz.grammar import Case, case
 from tests.fuzz.properties import PROPERTIES, broken
-from tests.fuzz.smaller import smaller
+from tests.fuzz.shrinking import shrink
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def main() -> int:
             why = broken(name, found)
             if why is None:
                 continue
-            small = smaller(name, found)
+            small = shrink(name, found)
             said = f"{name}: {broken(name, small)}"
             if findings.setdefault(said, seed) == seed:
                 print(f"{small}\n  {said}\n", flush=True)

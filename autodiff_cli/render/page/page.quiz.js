@@ -1,11 +1,13 @@
-// The quiz: some numbers are hidden and asked for. A level defines which, and the questions.
+// The quiz: some numbers are hidden, and questions ask for them. A level defines which, and the questions.
 
-const TYPED = /[-+−]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+−]?inf|nan/gi;
+const MOST_TRIES = 3; // after two hints the answer is revealed
 
 /** One round of questions, of one level (see `quiz/`). */
 class Quiz {
-  #missed = new Set();
-  #found = 0;
+  #isMissed = false; // whether the current question was answered wrongly
+  #position = 0;
+  #correct = 0;
+  #firstTries = 0;
   #tries = 0;
 
   constructor(level) {
@@ -13,54 +15,48 @@ class Quiz {
   }
 
   /** The current question; undefined when all are answered. */
-  get asked() {
-    return this.level.questions[this.#found];
+  get question() {
+    return this.level.questions[this.#position];
   }
 
   get score() {
-    const first = this.#found - this.#missed.size + Number(this.#missed.has(this.asked));
-    return `${this.#found} of ${this.level.questions.length} correct, ${first} at the first try`;
+    return `${this.#correct} of ${this.level.questions.length} correct, ${this.#firstTries} at the first try`;
   }
 
-  /** Check an answer; gives the verdict, with a hint if it is wrong. The first hint has no numbers. */
+  /** Check an answer; gives the verdict and whether the quiz goes on to the next question. A wrong answer gets a diagnosis
+   * if it is a likely mistake, and a hint: the first without numbers, then one with numbers, then the answer. */
   check(answer) {
-    const { asked } = this;
-    if (!asked.isRight(answer)) {
-      this.#missed.add(asked);
-      this.#tries++;
-      return { isRight: false, verdict: `Not yet: ${this.#tries === 1 ? asked.hint() : asked.plainHint(answer)}` };
+    const { question } = this;
+    if (question.isRight(answer)) {
+      this.#correct++;
+      this.#firstTries += Number(this.#tries === 0);
+      return { isDone: true, verdict: this.#next(`Correct: ${question.confirmation()}.`) };
     }
-    this.#found++;
+    this.#tries++;
+    if (this.#tries === MOST_TRIES) return { isDone: true, verdict: this.#next(`Not yet: ${question.confirmation()}.`) };
+    const hint = this.#tries === 1 ? question.hint() : question.hintWithNumbers(answer);
+    const mistake = question.mistakes ? mistakeIn(answer, question.mistakes(), question.wanted) : undefined;
+    return { isDone: false, verdict: `Not yet: ${mistake ? `${mistake}. ${capitalized(hint)}` : hint}` };
+  }
+
+  #next(verdict) {
+    this.#position++;
     this.#tries = 0;
-    const found = `Correct: ${asked.found()}.`;
-    return { isRight: true, verdict: this.asked === undefined ? `${found} All correct: ${this.score}.` : found };
+    if (this.question !== undefined) return verdict;
+    const all = this.level.questions.length;
+    return `${verdict} ${this.#correct === all ? "All correct" : "The quiz is over"}: ${this.score}.`;
   }
 }
 
-/** Whether what was typed is the number, or each number of the array, to the digits typed. */
-function isRight(typed, adjoint) {
-  const found = typed.match(TYPED) ?? [];
-  const wanted = [adjoint].flat(Infinity);
-  return found.length === wanted.length && typed.replace(TYPED, "").match(/^[\s,[\]]*$/) !== null
-    && found.every((text, k) => isRounded(text.replace("−", "-").toLowerCase(), wanted[k]));
-}
-
-/** Whether a text is a number, or the number rounded to at least two digits. */
-function isRounded(text, x) {
-  const typed = read(/inf|nan/.test(text) ? text.replace("+", "") : Number(text));
-  if (!Number.isFinite(x) || !Number.isFinite(typed)) return Object.is(typed, x);
-  const off = Math.abs(typed - x);
-  if (off <= 1e-9 * Math.abs(x)) return true;
-  const [mantissa, power] = text.split("e");
-  const first = Number(x.toExponential(1).split("e")[1]); // the place of the first digit, and of the last one typed
-  const last = Number(power ?? 0) - (mantissa.split(".")[1] ?? "").length;
-  return last < first && off <= 0.5000001 * 10 ** last;
+/** A sentence with a capital letter, unless it begins with a name of the formula. */
+function capitalized(sentence) {
+  return record.nodes.some(({ label }) => sentence.startsWith(label)) ? sentence : sentence[0].toUpperCase() + sentence.slice(1);
 }
 
 /** Start or leave the quiz. */
 function toggleQuiz() {
   pause();
-  if (walk.quiz) go(walk.position);
+  if (playback.quiz) go(playback.position);
   else beginQuiz();
 }
 
@@ -68,8 +64,8 @@ function toggleQuiz() {
 function beginQuiz() {
   leaveQuiz();
   const level = levels[byId("level").value]();
-  walk.moveTo(level.start);
-  walk.quiz = new Quiz(level);
+  playback.moveTo(level.start);
+  playback.quiz = new Quiz(level);
   byId("quiz").setAttribute("aria-pressed", "true");
   byId("question").hidden = false;
   level.begin?.();
@@ -78,61 +74,63 @@ function beginQuiz() {
 }
 
 /** Show a message and ask the next question. */
-function ask(said) {
-  const { asked, score } = walk.quiz;
-  byId("score").textContent = asked || walk.quiz.level.questions.length ? score : "";
-  const choices = asked?.choices?.map(choice) ?? [];
+function ask(message) {
+  const { question, score, level } = playback.quiz;
+  const choices = question?.choices?.map(choice) ?? [];
+  byId("score").textContent = level.questions.length ? score : "";
   byId("choices").replaceChildren(...choices);
   byId("choices").hidden = choices.length === 0;
-  for (const id of ["asked", "answer"]) byId(id).hidden = asked === undefined || choices.length > 0;
-  byId("question").querySelector("button").hidden = asked === undefined;
-  say(said);
+  for (const id of ["question-title", "answer"]) byId(id).hidden = question === undefined || choices.length > 0;
+  byId("question").querySelector("button").hidden = question === undefined;
+  showStatus(message);
   byId("answer").value = "";
-  byId("asked").textContent = asked === undefined || choices.length ? "" : asked.title;
-  if (asked === undefined) return;
-  if (choices.length) byId("choices").prepend(made("legend", asked.title));
-  if (asked.node !== undefined) {
-    graph.light(asked.node, false);
-    highlight(asked.node);
-    panel.show(asked.node);
+  byId("question-title").textContent = question === undefined || choices.length ? "" : question.title;
+  if (question === undefined) return;
+  if (choices.length) byId("choices").prepend(htmlElement("legend", question.title));
+  if (question.node !== undefined) {
+    if (!graph.isInSight(question.node)) unfoldAt(question.node);
+    graph.markCurrent(question.node, false);
+    highlight(question.node);
+    panel.show(question.node);
   }
   (choices.length ? byId("choices").querySelector("input") : byId("answer")).focus({ preventScroll: true });
 }
 
 /** A node that can be chosen. */
 function choice(i) {
-  const input = made("input");
+  const input = htmlElement("input");
   Object.assign(input, { type: "radio", name: "choice", value: i });
-  return made("label", [input, record.nodes[i].label]);
+  return htmlElement("label", [input, record.nodes[i].label]);
 }
 
 function check(event) {
   event.preventDefault();
-  const { asked } = walk.quiz;
+  const { question } = playback.quiz;
   const chosen = byId("choices").querySelector("input:checked");
-  if (asked.choices && !chosen) {
-    say("Not yet: choose an answer.");
+  if (question.choices && !chosen) {
+    showStatus("Not yet: choose an answer.");
     return;
   }
-  const { isRight, verdict } = walk.quiz.check(asked.choices ? Number(chosen.value) : byId("answer").value);
-  if (!isRight) {
-    say(verdict);
-    byId("score").textContent = walk.quiz.score;
+  const { isDone, verdict } = playback.quiz.check(question.choices ? Number(chosen.value) : byId("answer").value);
+  if (!isDone) {
+    showStatus(verdict);
+    byId("score").textContent = playback.quiz.score;
     byId("answer").select();
     return;
   }
-  draw(asked.reveal());
+  draw(question.reveal());
+  panel.refresh();
   ask(verdict);
 }
 
 function leaveQuiz() {
-  if (!walk.quiz) return;
-  const { level } = walk.quiz;
-  walk.quiz = null;
+  if (!playback.quiz) return;
+  const { level } = playback.quiz;
+  playback.quiz = null;
   level.end?.();
   byId("quiz").setAttribute("aria-pressed", "false");
   byId("question").hidden = true;
-  byId("asked").textContent = "";
+  byId("question-title").textContent = "";
   byId("choices").replaceChildren();
   drawAll();
 }

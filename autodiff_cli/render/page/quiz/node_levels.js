@@ -10,43 +10,42 @@ function nextLevel() {
   const question = (right, step) => {
     const { label } = record.nodes[right];
     const others = record.backward.slice(step + 1);
-    const waiting = others.filter((i) => waitsFor(i, step).length > 0).slice(0, MOST_CHOICES - 1);
+    const waiting = others.filter((i) => graph.isInSight(i) && waitsFor(i, step).length > 0).slice(0, MOST_CHOICES - 1);
     return {
       step,
       title: "Which node can go next?",
       choices: [right, ...waiting].sort((a, b) => a - b),
       isRight: (chosen) => waitsFor(chosen, step).length === 0,
       hint: () => "a node waits until all its users have contributed; follow its lines forward.",
-      plainHint: (chosen) => {
+      hintWithNumbers: (chosen) => {
         const names = [...new Set(waitsFor(chosen, step))].map((i) => record.nodes[i].label);
         return `${record.nodes[chosen].label} still waits for ${names.join(" and ")}.`;
       },
-      found: () => `${label} has the contributions of all its users`,
-      reveal: () => walk.moveTo(start + step + 1),
+      confirmation: () => `${label} has the contributions of all its users`,
     };
   };
-  const questions = record.backward.map(question).filter(({ choices }) => choices.length > 1);
+  const questions = record.backward.map(question).filter(({ choices, step }) => choices.length > 1 && graph.isInSight(record.backward[step]));
   return {
     start: start + (questions[0]?.step ?? 0),
     introduction: "In the backward pass a node passes its adjoint on when it is complete. Begin at the output.",
     impossible: "Here the order of the backward pass leaves no choice.",
     hidesValue: () => false,
-    questions: questions.map((asked, k) => ({
-      ...asked,
-      reveal: () => walk.moveTo(start + (questions[k + 1]?.step ?? record.backward.length)),
+    questions: questions.map((question, k) => ({
+      ...question,
+      reveal: () => playback.moveTo(start + (questions[k + 1]?.step ?? record.backward.length)),
     })),
   };
 }
 
 /** A program with a bug: one node has `=` where `+=` belongs. Which one? */
 function bugLevel() {
-  const good = walk.computation;
-  const fanOut = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && good.uses[i] > 1);
-  const bugs = fanOut.map((i) => ({ i, computation: computedWithBug(walk.point, i) }))
-    .filter(({ i, computation }) => inFull(computation.adjoints[i]) !== inFull(good.adjoints[i])).slice(0, MOST_BUGS);
-  const takers = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && i !== record.output);
+  const correct = playback.computation;
+  const takers = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && graph.isInSight(i));
+  const fanOut = takers.filter((i) => users[i].filter(({ node }) => takesGradient(node)).length > 1);
+  const bugs = fanOut.map((i) => ({ i, computation: computedWithBug(playback.point, i) }))
+    .filter(({ i, computation }) => inFull(computation.adjoints[i]) !== inFull(correct.adjoints[i])).slice(0, MOST_BUGS);
   const question = ({ i, computation }, k) => {
-    const decoys = takers.filter((j) => j !== i);
+    const decoys = takers.filter((j) => j !== i && j !== record.output);
     const offered = [...decoys.slice(k), ...decoys.slice(0, k)].slice(0, MOST_CHOICES - 1);
     return {
       computation,
@@ -55,34 +54,35 @@ function bugLevel() {
       isRight: (chosen) => chosen === i,
       hint: () => "only a node with several users adds anything up. Go from the output down to the first adjoint that is not "
         + "the sum of the node's contributions.",
-      plainHint: (chosen) => {
+      hintWithNumbers: (chosen) => {
         const terms = computation.termsOf(chosen);
         return `${record.nodes[chosen].label} receives ${terms.length ? terms.join(" and ") : "nothing"}, and its adjoint is `
           + `${brief(computation.adjoints[chosen])}: nothing is lost there.`;
       },
-      found: () => `${record.nodes[i].label} receives ${computation.termsOf(i).join(" and ")}, in total `
-        + `${brief(good.adjoints[i])}, but kept only the last, ${brief(computation.adjoints[i])}`,
+      confirmation: () => `${record.nodes[i].label} receives ${computation.termsOf(i).join(" and ")}, in total `
+        + `${brief(correct.adjoints[i])}, but has only the last, ${brief(computation.adjoints[i])}`,
       reveal: () => show(k + 1),
     };
   };
   const show = (k) => {
-    walk.computation = bugs[k]?.computation ?? good;
+    playback.computation = bugs[k]?.computation ?? correct;
     return record.nodes.keys();
   };
   return {
-    start: walk.length,
+    start: playback.length,
     introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up its contributions.",
-    impossible: "For this bug the formula needs a node with several users, and this one has none.",
+    impossible: fanOut.length === 0 ? "For this bug the formula needs a node with several users, and none is in sight."
+      : `At these values the bug changes nothing: the contributions to ${listed(fanOut.map((i) => record.nodes[i].label))}, except for the last, sum to 0. Try other values.`,
     hidesValue: () => false,
     begin: () => show(0),
     end: () => {
-      if (bugs.some(({ computation }) => computation === walk.computation)) walk.computation = good;
+      if (bugs.some(({ computation }) => computation === playback.computation)) playback.computation = correct;
     },
     questions: bugs.map(question),
   };
 }
 
-/** The computation in which a node keeps only its last contribution. */
+/** The computation in which a node has only its last contribution. */
 function computedWithBug(point, overwritten) {
   const values = evaluator.forward(point);
   return computationOf({ values, ...evaluator.reverse(values, overwritten) });
@@ -91,7 +91,7 @@ function computedWithBug(point, overwritten) {
 const levels = { adjoint: adjointLevel, value: valueLevel, "local derivative": slopeLevel, next: nextLevel, bug: bugLevel };
 const titles = { next: "which node can go next?", bug: "find the bug" };
 for (const name of ["value", "local derivative", "adjoint", "next", "bug"]) {
-  const option = made("option", titles[name] ?? name);
+  const option = htmlElement("option", titles[name] ?? name);
   Object.assign(option, { value: name, selected: name === "adjoint" });
   byId("level").append(option);
 }
