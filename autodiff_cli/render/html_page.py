@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
-from autodiff_cli.explain.operations import has_jacobian, is_at_kink, jacobian, readable_local_value
+from autodiff_cli.explain.operations import adjoint_formula, has_jacobian, is_at_kink, jacobian, readable_local_value
 from autodiff_cli.explain.record import BackwardStep, Trace
 from autodiff_cli.explain.sentences import (
     SATURATION_DISTANCE,
@@ -87,8 +87,9 @@ _SCRIPTS = (
     "page.graph.js",
     "page.play.js",
     "page.quiz.js",
-    "quiz/levels.js",
-    "quiz/choosing.js",
+    "quiz/answers.js",
+    "quiz/number_levels.js",
+    "quiz/node_levels.js",
     "page.details.js",
     "page.values.js",
 )
@@ -324,6 +325,8 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phra
             document["read"] = to_json(read)
         if (are_scalars or step.op.is_structural) and is_at_kink(trace, step.node):
             document["kink"] = 1
+        if step.op.is_structural:
+            document["rule"] = adjoint_formula(trace, step.node, contribution.position) or "0"
         if has_jacobian(trace, step.node):
             document["jacobian"] = to_json(jacobian(trace, step.node))
         if has_formulas:
