@@ -2,7 +2,7 @@
 
 Text is escaped so that it cannot control a terminal, measured in terminal columns, wrapped and shortened. Numbers are
 written in full or to a few digits; a value with a standard error is rounded to the place of the error's second digit.
-JSON documents do not come from here: they always have numbers in full (see `report.json_number`).
+JSON documents do not come from here: they always have numbers in full (see `data.json_records`).
 """
 
 from __future__ import annotations
@@ -167,18 +167,6 @@ _LARGE_EXPONENT = 400  # `g` formats write any number of this exponent in scient
 def shortest_text(x: float) -> str:
     """Return the shortest text that reads back as the same float: without a trailing `.0`, and `0` for -0.0."""
     return repr(x or 0.0).removesuffix(".0")
-
-
-def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
-    """Return an interval as words; an infinite end is no limit.
-
-    >>> interval_text((1.0, math.inf), str)
-    '1.0, no upper limit'
-    """
-    low, high = ("" if isinstance(end, float) and math.isinf(end) else show(end) for end in ends)
-    if low and high:
-        return f"{low} to {high}"
-    return f"{low}, no upper limit" if low else f"{high}, no lower limit" if high else "no limits"
 
 
 def digits_format(digits: int) -> Callable[[float], str]:

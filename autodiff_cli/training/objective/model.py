@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from autodiff_cli.training.options import ParameterOptions
 
 
-Levels = Mapping[str, Sequence[Any]]
+Levels = Mapping[str, tuple[Any, ...]]
 
 _QUOTES = ("'", '"')
 
@@ -358,7 +358,7 @@ class Model:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     unused_columns: tuple[str, ...] = ()
     label_columns: tuple[str, ...] = ()
-    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    levels: Levels = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str, names: Sequence[str], given: Collection[str] = (), is_saved: bool = False) -> Model:
@@ -401,7 +401,7 @@ class Model:
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
         return cls(text, program, columns, parameters, warnings, dict(program.shapes), others, labelled)
 
-    def with_levels(self, levels: Mapping[str, Sequence[Any]]) -> Model:
+    def with_levels(self, levels: Levels) -> Model:
         """Return the model with one parameter for each level.
 
         Args:

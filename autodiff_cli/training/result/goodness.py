@@ -12,13 +12,14 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import gammaincc
@@ -139,7 +140,6 @@ class ResidualSettings:
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
-    radix_bits: int = 16  # bits of a float that one counting pass finds
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
 
 
@@ -164,45 +164,29 @@ def is_sorted_by_predictor(objective: Objective) -> bool:
     predictors = objective.model.predictors()
     if len(predictors) != 1 or predictors[0] not in objective.data.names:
         return False
-    order = objective.fold_columns(set(predictors), ColumnMonotonicity(predictors[0]), join_monotonicity)
-    return (order.is_nondecreasing or order.is_nonincreasing) and order.is_varying
-
-
-class Monotonicity(NamedTuple):
-    """The first and last value of a column, and whether it never falls, never rises, and varies at all."""
-
-    first: float
-    last: float
-    is_nondecreasing: bool
-    is_nonincreasing: bool
-    is_varying: bool
+    _, _, smallest, largest = objective.fold_columns(set(predictors), ColumnSteps(predictors[0]), join_steps)
+    return bool((smallest == 0) != (largest == 0))
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnMonotonicity:
-    """Returns the monotonicity of a column in a block of rows."""
+class ColumnSteps:
+    """Returns the first and last value of a column in a block of rows, the smallest step from a row to the next, if
+    any is negative, and the largest, if any is positive; otherwise 0.
+    """
 
     name: str
 
-    def __call__(self, columns: ColumnArrays) -> Monotonicity:
-        """Return the monotonicity in a block."""
-        column = columns[self.name]
-        before, after = column[:-1], column[1:]
-        is_nondecreasing, is_nonincreasing = bool((after >= before).all()), bool((after <= before).all())
-        return Monotonicity(
-            float(column[0]), float(column[-1]), is_nondecreasing, is_nonincreasing, bool((after != before).any())
-        )
+    def __call__(self, columns: ColumnArrays) -> Array:
+        """Return the four numbers of a block."""
+        column = np.asarray(columns[self.name], np.float64)
+        steps = np.diff(column)
+        return np.array([column[0], column[-1], steps.min(initial=0.0), steps.max(initial=0.0)])
 
 
-def join_monotonicity(a: Monotonicity, b: Monotonicity) -> Monotonicity:
-    """Return the monotonicity of two consecutive ranges of rows."""
-    is_nondecreasing, is_nonincreasing = (
-        a.is_nondecreasing and b.is_nondecreasing and b.first >= a.last,
-        a.is_nonincreasing and b.is_nonincreasing and b.first <= a.last,
-    )
-    return Monotonicity(
-        a.first, b.last, is_nondecreasing, is_nonincreasing, a.is_varying or b.is_varying or b.first != a.last
-    )
+def join_steps(a: Array, b: Array) -> Array:
+    """Return the numbers of two consecutive ranges of rows together; see `ColumnSteps`."""
+    between = b[0] - a[1]
+    return np.array([a[0], b[1], min(a[2], b[2], between), max(a[3], b[3], between)])
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
@@ -219,7 +203,7 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     low, high = np.quantile(
         _absolute_residuals(sample, theta), (0.5 - RESIDUALS.median_margin, 0.5 + RESIDUALS.median_margin)
     )
-    return float(MAD_TO_STD * _median_between(objective, theta, float(low), float(high)))
+    return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
 def _subsampled(objective: Objective) -> Objective:
@@ -278,57 +262,18 @@ def join_between(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[
     return a[0] + b[0], a[1] + b[1], np.concatenate((a[2], b[2]))
 
 
-def _median_between(objective: Objective, theta: Array, low: float, high: float) -> float:
-    """Return the median absolute residual, which is very likely between two bounds. Only residuals between them are
-    kept in memory.
+def _median_between(objective: Objective, theta: Array, bracket: ResidualsBetween) -> float:
+    """Return the median absolute residual, which lies between two bounds with a chance of error below 1e-15. Only
+    residuals between them are kept in memory.
     """
-    kernel = objective.kernels.residuals
-    count, below, between = objective.fold_rows(kernel, theta, ResidualsBetween(low, high), join_between)
+    if math.isnan(bracket.low):
+        return math.nan
+    count, below, between = objective.fold_rows(objective.kernels.residuals, theta, bracket, join_between)
     first, last = (count - 1) // 2 - below, count // 2 - below
     if first < 0 or last >= len(between):
-        return (ranked_residual(objective, theta, (count - 1) // 2) + ranked_residual(objective, theta, count // 2)) / 2
+        return float(np.median(_absolute_residuals(objective, theta)))
     middle = np.partition(between, (first, last))
     return float((middle[first] + middle[last]) / 2)
-
-
-@dataclass(frozen=True, slots=True)
-class RadixCounts:
-    """Counts the absolute residuals of a block whose first bits are known, by their next bits. Non-negative floats sort
-    like their bits; nan is last.
-    """
-
-    prefix: int
-    known_bits: int  # bits
-
-    def __call__(self, block: Array, columns: ColumnArrays) -> NDArray[np.int64]:
-        """Return the counts of a block."""
-        magnitudes = np.abs(block[:, columns[WEIGHT] > 0] if WEIGHT in columns else block).ravel()
-        bits = magnitudes.view(np.uint64)
-        if self.known_bits:
-            bits = bits[bits >> np.uint64(64 - self.known_bits) == self.prefix]
-        digits = (bits >> np.uint64(64 - self.known_bits - RESIDUALS.radix_bits)) & np.uint64(
-            2**RESIDUALS.radix_bits - 1
-        )
-        return np.bincount(digits.astype(np.intp), minlength=2**RESIDUALS.radix_bits)
-
-
-def ranked_residual(objective: Objective, theta: Array, rank: int) -> float:
-    """Return the absolute residual of rank `rank`, counted from 0, by radix selection: four counting passes without
-    storing residuals.
-
-    >>> ranked_residual(Objective("y ~ a", {"y": [1, 2, 3, 4, 100]}), np.array([3.0]), 3)
-    2.0
-    """
-    prefix = 0
-    for pass_number in range(64 // RESIDUALS.radix_bits):
-        counts = objective.fold_rows(
-            objective.kernels.residuals, theta, RadixCounts(prefix, pass_number * RESIDUALS.radix_bits), np.add
-        )
-        ends = np.cumsum(counts)
-        digit = int(np.searchsorted(ends, rank, side="right"))
-        rank -= int(ends[digit] - counts[digit])
-        prefix = (prefix << RESIDUALS.radix_bits) | digit
-    return float(np.array([prefix], np.uint64).view(np.float64)[0])
 
 
 def von_neumann_score(ordered: Array) -> float:
@@ -403,42 +348,41 @@ def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
 # --- Goodness of fit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GoodnessOfFit:
     """The goodness of a fit. Figures that do not apply are None.
 
     Attributes:
-        rmse: the root mean (weighted) square of the residuals: √(rss/n).
-        residual_std: the standard deviation of the residuals: √(rss/dof).
         adjusted_r_squared: R² with variances in place of sums of squares.
+        rmse: the root mean (weighted) square of the residuals: √(rss/n).
         reduced_chi_squared: rss/dof.
-        chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
         log_likelihood: the log-likelihood of the data. For least squares it is normal, with known variances if sigma is
             absolute, otherwise with the maximum likelihood variance divided by the weights.
-        aic, aicc, bic: the information criteria of `log_likelihood`. For least squares, an estimated variance counts as
-            a parameter.
+        aic, aicc, bic: the information criteria of `log_likelihood`; see `criteria_parameters`.
+        chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
         deviance: twice the difference in log-likelihood to a perfect fit.
         null_deviance: the deviance of a model that predicts the mean.
         dispersion: Pearson's estimate of the dispersion of positive targets whose spread is proportional to their mean.
-        residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
         durbin_watson: the Durbin–Watson statistic, if the rows are sorted by the only predictor; 2 if neighbours are
             independent.
+        residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
+        residual_std: the standard deviation of the residuals: √(rss/dof).
     """
 
-    rmse: float | None = None
-    residual_std: float | None = None
     adjusted_r_squared: float | None = None
+    rmse: float | None = None
     reduced_chi_squared: float | None = None
-    chi_squared_p: float | None = None
     log_likelihood: float | None = None
     aic: float | None = None
     aicc: float | None = None
     bic: float | None = None
-    deviance: float | None = None
-    null_deviance: float | None = None
-    dispersion: float | None = None
-    residual_quantiles: tuple[float, ...] | None = None
-    durbin_watson: float | None = None
+    chi_squared_p: float | None = field(default=None, metadata=IF_KNOWN)
+    deviance: float | None = field(default=None, metadata=IF_KNOWN)
+    null_deviance: float | None = field(default=None, metadata=IF_KNOWN)
+    dispersion: float | None = field(default=None, metadata=IF_KNOWN)
+    durbin_watson: float | None = field(default=None, metadata=IF_KNOWN)
+    residual_quantiles: tuple[float, ...] | None = field(default=None, metadata=IF_KNOWN)
+    residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
 
 
 def goodness_of_fit(
@@ -454,41 +398,46 @@ def goodness_of_fit(
     """
     if residual_norm is not None and not math.isfinite(residual_norm):  # the loss is not defined here
         return GoodnessOfFit()
-    if objective.is_network:  # the number of its parameters says nothing about its complexity
-        return (
-            GoodnessOfFit()
-            if residual_norm is None or objective.kind is LossKind.LIKELIHOOD
-            else GoodnessOfFit(rmse=residual_norm / math.sqrt(count))
-        )
-    if objective.is_penalised:  # the estimate does not maximise the likelihood
-        if residual_norm is None or objective.kind is LossKind.LIKELIHOOD:
-            return GoodnessOfFit()
-        return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **_residual_summary(objective, theta))
+    # The number of parameters of a network says nothing about its complexity, and a penalised estimate does not
+    # maximise the likelihood.
+    has_likelihood = not (objective.is_network or objective.is_penalised)
     with ignore_float_errors():
-        if objective.kind is LossKind.SQUARES and residual_norm is not None:
-            of_residuals = _residual_summary(objective, theta)
-            # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
-            if objective.kernels.graphs.x_errors:
-                goodness = least_squares_goodness(residual_norm, count, dof, 0.0, absolute_sigma, of_residuals)
-                return dataclasses.replace(goodness, log_likelihood=None, aic=None, aicc=None, bic=None)
-            variation, of_weights = (
-                objective.target_variation(),
-                sum_log_weights(objective) if objective.is_weighted else 0.0,
-            )
-            return least_squares_goodness(
-                residual_norm, count, dof, variation, absolute_sigma, of_residuals, of_weights
-            )
         if objective.kind is LossKind.LIKELIHOOD:
-            return _likelihood_goodness(objective, theta, count, dof)
-    if objective.kind is LossKind.ROBUST and residual_norm is not None:
-        return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **_residual_summary(objective, theta))
-    return GoodnessOfFit()
+            return _likelihood_goodness(objective, theta, count, dof) if has_likelihood else GoodnessOfFit()
+        if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
+            return GoodnessOfFit()
+        of_residuals = {} if objective.is_network else _residual_summary(objective, theta)
+        if objective.kind is LossKind.ROBUST or not has_likelihood:
+            return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **of_residuals)
+        has_x_errors = bool(objective.kernels.graphs.x_errors)
+        goodness = least_squares_goodness(
+            residual_norm,
+            count,
+            dof,
+            criteria_parameters(objective, absolute_sigma),
+            0.0 if has_x_errors else objective.target_variation(),
+            absolute_sigma,
+            of_residuals,
+            sum_log_weights(objective) if objective.is_weighted else 0.0,
+        )
+        # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
+        unknown = {"log_likelihood": None, "aic": None, "aicc": None, "bic": None}
+        return dataclasses.replace(goodness, **unknown) if has_x_errors else goodness
+
+
+def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
+    """Return the number of parameters that information criteria count: the free ones, and the variance or the
+    dispersion if it is estimated.
+    """
+    estimates_variance = objective.kind is LossKind.SQUARES and not absolute_sigma
+    return objective.layout.size + (estimates_variance or objective.loss == "gamma")
 
 
 def least_squares_goodness(
     residual_norm: float,
     count: int,
     dof: int,
+    k: int,
     variation: float,
     absolute_sigma: bool,
     residual_figures: Mapping[str, Any],
@@ -498,11 +447,11 @@ def least_squares_goodness(
 
     Args:
         residual_norm, count, dof, absolute_sigma: see `goodness_of_fit`.
+        k: the number of parameters that information criteria count.
         variation: the sum of squares of the target about its mean; 0 if it is not meaningful.
         residual_figures: the figures that need every residual, by name.
         sum_log_weights: the sum of the logarithms of the weights, a part of the likelihood.
     """
-    free = count - dof
     log_variance = 2 * math.log(residual_norm) - math.log(count) if residual_norm != 0 else -math.inf
     spread = residual_norm * residual_norm if absolute_sigma else count * (log_variance + 1)
     log_likelihood = (sum_log_weights - spread - count * math.log(2 * math.pi)) / 2
@@ -515,7 +464,7 @@ def least_squares_goodness(
         else None,
         reduced_chi_squared=None if residual_std is None else residual_std * residual_std,
         chi_squared_p=chi_squared_tail(residual_norm * residual_norm, dof) if absolute_sigma and dof > 0 else None,
-        **_information_criteria(log_likelihood, free + (not absolute_sigma), count),
+        **_information_criteria(log_likelihood, k, count),
         **residual_figures,
     )
 
@@ -534,17 +483,16 @@ def _block_log_weights(columns: ColumnArrays) -> float:
 
 def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: int) -> GoodnessOfFit:
     """Return the goodness of a maximum likelihood fit."""
-    free = count - dof
+    k = criteria_parameters(objective, absolute_sigma=False)
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
-        return GoodnessOfFit(deviance=-2 * log_likelihood, **_information_criteria(log_likelihood, free, count))
+        return GoodnessOfFit(deviance=-2 * log_likelihood, **_information_criteria(log_likelihood, k, count))
     kernels = objective.kernels
     total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
     reduction = LikelihoodReduction(objective.loss, objective.components, total / weight)
     sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
     deviance, dispersion = 2 * sums.deviance, None
     if objective.loss == "gamma":
-        free += 1
         dispersion = sums.pearson / dof if dof > 0 else math.nan
         reduction = dataclasses.replace(reduction, dispersion=deviance / weight)
         sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
@@ -553,7 +501,7 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
         deviance=deviance,
         null_deviance=2 * sums.null_deviance,
         dispersion=dispersion,
-        **_information_criteria(log_likelihood, free, count),
+        **_information_criteria(log_likelihood, k, count),
     )
 
 
