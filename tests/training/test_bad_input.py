@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from tests.support import expect_refusal, run_cli
 
 X = np.linspace(0, 4, 30)

@@ -27,7 +27,7 @@ from autodiff_cli.training.fitting.fit import canonical_parameters, fit_settings
 from autodiff_cli.training.fitting.starts import Sinusoids
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import Options
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import least_squares_goodness
 from autodiff_cli.training.result.statistics import ABSOLUTE, SCALED, SCALED_WEIGHTED
@@ -398,7 +398,7 @@ class BatchedStatistics:
     """
 
     def __init__(
-        self, objective: Objective, rows: GroupedRows, batch: BatchedFit, variations: Array, options: Options
+        self, objective: Objective, rows: GroupedRows, batch: BatchedFit, variations: Array, options: FitOptions
     ) -> None:
         self._objective, self._options, self._batch, self._variations = objective, options, batch, variations
         self._rows, self._sizes = rows, rows.sizes
@@ -429,7 +429,7 @@ class BatchedStatistics:
         names, model = objective.parameters, objective.model
         values = dict(zip(names, theta.tolist(), strict=True))
         residual_norm, dof, count = float(self._lengths[group]), int(self._dof[group]), int(self._count[group])
-        absolute, variation = options.data.absolute_sigma, float(self._variations[group])
+        absolute, variation = options.absolute_sigma, float(self._variations[group])
         covariance = self._covariances[group]
         per_square = 1 / (float(self._weights[group]) * self._components)
         residual_figures: dict[str, Any] = {"residual_quantiles": tuple(self._quantiles[group].tolist())}
@@ -468,8 +468,8 @@ class BatchedStatistics:
                 residual_norm, count, dof, variation, absolute, residual_figures, float(self._log_weights[group])
             ),
             interval_dof=None if absolute else dof,
-            confidence_level=options.report.confidence,
-            terms=fit_settings(objective, options.data),
+            confidence_level=options.confidence,
+            terms=fit_settings(objective, options),
         )
 
     def _formula(self, values: Mapping[str, float]) -> str:
@@ -501,7 +501,7 @@ class BatchedStatistics:
         is_known &= (singular_values > DEPENDENCE_TOLERANCE * singular_values[:, :1]).all(axis=1)
         roots = directions / singular_values[:, :, None]
         covariances = np.einsum("gki,gkj->gij", roots, roots) / (scale[:, :, None] * scale[:, None, :])
-        if not self._options.data.absolute_sigma:
+        if not self._options.absolute_sigma:
             covariances *= (np.square(self._lengths) / self._dof)[:, None, None]
         return covariances, is_known
 
