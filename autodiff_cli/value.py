@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from autodiff_cli.graph.node import Operators
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops import arithmetic, elementary
-from autodiff_cli.ops import arithmetic as choice
-from autodiff_cli.ops import special as activations
+from autodiff_cli.ops import get_op
 
 Number: TypeAlias = "Value | float | int"
 
 
-class Value:
+class Value(Operators):
     """A scalar that records the operation and the inputs it was computed from.
 
     Attributes:
@@ -79,46 +78,13 @@ class Value:
         for value in topological_order((self,)):
             value.grad = 0.0
 
-    def __add__(self, other: Number) -> Value:
-        return _apply(arithmetic.add, self, other)
-
-    def __radd__(self, other: Number) -> Value:
-        return _apply(arithmetic.add, other, self)
-
-    def __sub__(self, other: Number) -> Value:
-        return _apply(arithmetic.sub, self, other)
-
-    def __rsub__(self, other: Number) -> Value:
-        return _apply(arithmetic.sub, other, self)
-
-    def __mul__(self, other: Number) -> Value:
-        return _apply(arithmetic.mul, self, other)
-
-    def __rmul__(self, other: Number) -> Value:
-        return _apply(arithmetic.mul, other, self)
-
-    def __truediv__(self, other: Number) -> Value:
-        return _apply(arithmetic.div, self, other)
-
-    def __rtruediv__(self, other: Number) -> Value:
-        return _apply(arithmetic.div, other, self)
-
-    def __pow__(self, other: Number) -> Value:
-        return _apply(elementary.pow_, self, other)
-
-    def __rpow__(self, other: Number) -> Value:
-        return _apply(elementary.pow_, other, self)
-
-    def __neg__(self) -> Value:
-        return _apply(arithmetic.neg, self)
-
     def relu(self) -> Value:
         """Return max(0, x). Its derivative at 0 is 0.
 
         >>> Value(-2.0).relu().data, Value(3.0).relu().data
         (0.0, 3.0)
         """
-        return _apply(choice.relu, self)
+        return self._apply("relu", self)
 
     def tanh(self) -> Value:
         """Return the hyperbolic tangent.
@@ -126,7 +92,7 @@ class Value:
         >>> round(Value(0.5).tanh().data, 12)
         0.46211715726
         """
-        return _apply(elementary.tanh, self)
+        return self._apply("tanh", self)
 
     def exp(self) -> Value:
         """Return e^x.
@@ -134,7 +100,7 @@ class Value:
         >>> Value(1.0).exp().data
         2.718281828459045
         """
-        return _apply(elementary.exp, self)
+        return self._apply("exp", self)
 
     def log(self) -> Value:
         """Return the natural logarithm.
@@ -142,7 +108,7 @@ class Value:
         >>> Value(1.0).log().data
         0.0
         """
-        return _apply(elementary.log, self)
+        return self._apply("log", self)
 
     def sigmoid(self) -> Value:
         """Return 1/(1 + e^-x).
@@ -150,7 +116,7 @@ class Value:
         >>> Value(0.0).sigmoid().data
         0.5
         """
-        return _apply(activations.sigmoid, self)
+        return self._apply("sigmoid", self)
 
     def __float__(self) -> float:
         return self.data
@@ -159,11 +125,11 @@ class Value:
         label = f", label={self.label!r}" if self.label else ""
         return f"Value(data={self.data!r}, grad={self.grad!r}{label})"
 
-
-def _apply(op: Op, *operands: Number) -> Value:
-    inputs = tuple([operand if isinstance(operand, Value) else Value(operand) for operand in operands])
-    result = Value(FLOATS.function(op, len(inputs))(*[value.data for value in inputs]))
-    result.op = op.name
-    result.inputs = inputs
-    result._operation = op
-    return result
+    def _apply(self, name: str, *operands: Number) -> Value:
+        op = get_op(name)
+        inputs = tuple([operand if isinstance(operand, Value) else Value(operand) for operand in operands])
+        result = Value(FLOATS.function(op, len(inputs))(*[value.data for value in inputs]))
+        result.op = op.name
+        result.inputs = inputs
+        result._operation = op
+        return result

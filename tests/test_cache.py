@@ -176,7 +176,7 @@ def test_a_full_disk_leaves_the_old_entry_and_nothing_else(home: Path, monkeypat
     assert os.listdir(home) == ["a"]
 
 
-def test_what_is_too_large_is_not_kept(home: Path) -> None:
+def test_entries_that_are_too_large_are_not_stored(home: Path) -> None:
     store("a", bytes(MAX_ENTRY_BYTES + 1))
     assert load("a") is None
     store("a", CONTENT)
@@ -194,7 +194,7 @@ def test_the_oldest_entries_make_room(home: Path, monkeypatch: pytest.MonkeyPatc
     assert sorted(os.listdir(home)) == ["e6", "e7", "e8", "e9"]
 
 
-def test_what_a_killed_process_left_is_removed_once_it_is_old(home: Path) -> None:
+def test_old_files_of_killed_processes_are_removed(home: Path) -> None:
     store("a", CONTENT)
     old, young = home / ".b.0123.part", home / ".c.4567.part"
     old.write_bytes(b"half")

@@ -39,7 +39,7 @@ def test_what_scikit_learn_asks_of_an_estimator(k: int) -> None:
     assert sum(one["status"] == "passed" for one in found) > 50
 
 
-def test_a_formula_is_fitted_searched_and_kept() -> None:
+def test_estimators_work_with_pipelines_grid_search_and_pickle() -> None:
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -83,7 +83,7 @@ def test_classes() -> None:
         FormulaClassifier("sigmoid(a*x0)").fit(rows, np.arange(200) % 3)
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
+def test_without_the_extra_the_message_names_what_to_install() -> None:
     code = "import sys; sys.modules['sklearn'] = None; import autodiff_cli.sklearn"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.rstrip().endswith("pip install 'autodiff-cli[sklearn]'")

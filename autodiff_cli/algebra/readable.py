@@ -176,7 +176,7 @@ _PASSES = Passes(expand_terms, collect_terms, write_sum, combine_factors, write_
 
 
 def readable(
-    roots: Sequence[Node], names: Sequence[str] = (), scalar: bool = True, shapes: Mapping[str, Shape] | None = None
+    roots: Sequence[Node], names: Sequence[str] = (), shapes: Mapping[str, Shape] | None = None, collect: bool = True
 ) -> list[Node]:
     """Rewrite formulas as a person would write them: `x*y*x` becomes `x^2*y`, helpers become their definitions.
 
@@ -186,8 +186,9 @@ def readable(
     Args:
         roots: the formulas.
         names: symbols in the order in which products are written; others come after them, as they appear.
-        scalar: whether every variable is a number. If not, terms of arrays that cancel are kept for their shape.
         shapes: the shapes of the variables that are arrays; None if they are not known.
+        collect: whether like terms and factors are collected. With arrays they never are, because a term that cancels
+            may determine a shape.
 
     >>> from autodiff_cli.language.program import read
     >>> from autodiff_cli.language.printer import to_text
@@ -197,7 +198,7 @@ def readable(
     with gc_paused():
         plain, guards = add_guards(roots)
         structural = any(node.op is not None and node.op.is_structural for node in plain)
-        forms = FormTable(names, scalar and not structural, _PASSES)
+        forms = FormTable(names, collect and not shapes and not structural, _PASSES)
         return _write_graphs(
             forms, [plain[root] for root in roots], guards, None if shapes is None else ShapeInference(shapes)
         )

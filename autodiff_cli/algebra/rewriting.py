@@ -503,7 +503,7 @@ def stable_form(graph: Node, for_derivative: bool = False) -> Node | None:
             break
         (root,) = search.table.rebuild(substitute([root], dict([step])))
         is_changed = True
-    return readable([root], scalar=False)[0] if is_changed else None
+    return readable([root], collect=False)[0] if is_changed else None
 
 
 class _Rewriter:
@@ -560,7 +560,7 @@ class _Rewriter:
     def _replacement(self, rule: RewriteRule, values: list[Node]) -> Node | None:
         if rule.difference is None:
             return rule.replacement(*values)
-        difference = readable([rule.difference(*values)], scalar=self._scalar)[0]
+        difference = readable([rule.difference(*values)], collect=self._scalar)[0]
         is_one_term = not any(_base_op(part.node.op) is add for part in factors_of(difference))
         return rule.replacement(*values, difference) if is_one_term else None
 

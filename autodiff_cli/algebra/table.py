@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import gc_paused, topological_order
+from autodiff_cli.graph.tape import rebuild, with_inputs
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub
 
 Rewrite: TypeAlias = Callable[["NodeTable", Op, tuple[Node, ...]], Node]
@@ -66,10 +66,7 @@ class NodeTable:
 
     def rebuild(self, roots: Sequence[Node]) -> list[Node]:
         """Return graphs with all their nodes in this table."""
-        new: dict[Node, Node] = {}
-        with gc_paused():
-            for node in topological_order(roots):
-                new[node] = self.leaf(node) if node.op is None else self.apply(node.op, *[new[i] for i in node.inputs])
+        new = rebuild(roots, lambda node, inputs: self.leaf(node) if node.op is None else self.apply(node.op, *inputs))
         return [new[root] for root in roots]
 
 
@@ -100,14 +97,14 @@ def with_subtraction(root: Node) -> Node:
     >>> to_text(with_subtraction(x + constant(-2.5) * y + constant(-1.0)))
     'x - 2.5*y - 1'
     """
-    rewritten: dict[Node, Node] = {}
-    for node in topological_order([root]):
-        inputs = tuple(rewritten[child] for child in node.inputs)
-        if node.op in (add, sub) and (positive := _negated_product(inputs[1])) is not None:
-            rewritten[node] = (sub if node.op is add else add)(inputs[0], positive)
-        else:
-            rewritten[node] = Node(node.op, inputs) if inputs != node.inputs else node
-    return rewritten[root]
+
+    def rewrite(node: Node, inputs: tuple[Node, ...]) -> Node:
+        positive = _negated_product(inputs[1]) if node.op in (add, sub) else None
+        if positive is None:
+            return with_inputs(node, inputs)
+        return (sub if node.op is add else add)(inputs[0], positive)
+
+    return rebuild([root], rewrite)[root]
 
 
 def _negated_product(node: Node) -> Node | None:

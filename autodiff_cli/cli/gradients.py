@@ -66,7 +66,7 @@ def higher_derivatives_report(
         format_option = functools.partial(inputs.value_option, context)
         return derivative_formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
     point = inputs.read_point(context, formula, value_texts)
-    is_array = bool(derivatives.output_shape(formula, formula.value_shapes(formula.at(point))))
+    is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, value_texts)
     trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
     results = _derivative_values(formula, point, trace_or_none, names, request)

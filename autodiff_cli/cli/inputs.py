@@ -270,7 +270,7 @@ def check_all_have_values(context: typer.Context, expression: Formula, given: Co
         }
         given_shapes = {name: getattr(x, "shape", ()) for name, x in known_values.items()}
         expression.check_no_arrays(given_shapes)
-        shapes = expression.example_shapes_given(given_shapes)
+        shapes = expression.example_shapes(given_shapes)
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
         example = " ".join(value_option(context, name, value) for name, value in values.items())
         more = " …" if len(missing) > MAX_LISTED else ""

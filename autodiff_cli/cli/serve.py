@@ -41,7 +41,7 @@ def serve(
         raise BadInput(
             f"serve needs {' and '.join(_REQUIRED_PACKAGES)}: install them with pip install 'autodiff-cli[serve]'"
         )
-    listener = _listen(port)
+    listener = _open_listener(port)
     with listener:
         port = listener.getsockname()[1]
         address = f"http://{_HOST}:{port}/"
@@ -55,7 +55,7 @@ def serve(
     return Output(None, json=False)
 
 
-def _listen(port: int) -> socket.socket:
+def _open_listener(port: int) -> socket.socket:
     """Return a listening socket on 127.0.0.1.
 
     Raises:

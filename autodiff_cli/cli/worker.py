@@ -105,9 +105,9 @@ def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, st
 
     declared = [f"{quote_name(name)}: {format_shape(array_shape(x))}; " for name, x in values.items() if array_shape(x)]
     try:
-        shapes = parse("".join(declared) + formula.text, [*values]).example_shapes
+        shapes = parse("".join(declared) + formula.text, [*values]).example_shapes()
     except ExpressionError:  # `_trace_page` reports the error with the text as typed
-        shapes = formula.example_shapes
+        shapes = formula.example_shapes()
     return {name: example_value(shapes.get(name, ())).strip('"') for name in formula.variables}
 
 

@@ -33,7 +33,7 @@ from autodiff_cli.explain.accuracy import (
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.formula.array_derivatives import DirectionalPoint, basis_directions
-from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives, output_shape
+from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
@@ -461,7 +461,7 @@ def _check_outputs(
     for label, of in (derivatives.jacobian or {}).items():
         output = outputs[label]
         sizes, leaves = output.value_shapes(point), dict(output.leaves)
-        shape = output_shape(output, sizes)
+        shape = output.output_shape(sizes)
         if math.prod(shape) > accuracy.SETTINGS.max_output_elements:
             unknown += math.prod(shape) + sum(map(np.size, of.values()))
             continue

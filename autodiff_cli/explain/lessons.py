@@ -363,8 +363,8 @@ class _PlaceholderTexts:
 
 
 _COUNTS: Mapping[str, Callable[[Trace], int]] = {
-    "variables": lambda found: len(found.point),
-    "operations": lambda found: sum(1 for _ in found.forward),
-    "forward work": lambda found: forward_work(found, found.wrt).multiplications,
-    "reverse work": lambda found: reverse_work(found).multiplications,
+    "variables": lambda trace: len(trace.point),
+    "operations": lambda trace: sum(1 for _ in trace.forward),
+    "forward work": lambda trace: forward_work(trace, trace.wrt).multiplications,
+    "reverse work": lambda trace: reverse_work(trace).multiplications,
 }

@@ -31,11 +31,11 @@ _ACCENTS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0307": "dot"
 LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnum())
 
 
-def readable_derivatives(roots: Sequence[Node], is_scalar: bool, shapes: Mapping[str, Shape]) -> list[Node]:
+def readable_derivatives(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Rewrite derivatives in readable form; the first graph, the value, stays as it was written."""
     names = [node.text for node in topological_order(roots[:1]) if node.is_input]
     symbols = symbol_order(topological_order(roots[:1]), names)
-    return [roots[0], *readable(roots[1:], symbols, scalar=is_scalar, shapes=shapes)]
+    return [roots[0], *readable(roots[1:], symbols, shapes)]
 
 
 def latex_source(program: ExportProgram) -> str:

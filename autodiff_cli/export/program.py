@@ -245,18 +245,18 @@ class ExportProgram:
         return [*self.values, *slopes, *(node for row in self.hessian or () for node in row)]
 
 
-# Rewrites graphs, given whether all nodes are numbers, and the shapes of leaves that are arrays.
-GraphPass = Callable[[Sequence[Node], bool, Mapping[str, Shape]], list[Node]]
+# Rewrites graphs, given the shapes of leaves that are arrays.
+GraphPass = Callable[[Sequence[Node], Mapping[str, Shape]], list[Node]]
 
 
-def simplify_for_code(roots: Sequence[Node], is_scalar: bool, _: Mapping[str, Shape]) -> list[Node]:
+def simplify_for_code(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs. Constant parts that are infinite or undefined become constants, since compilers reject `1/0`."""
-    return fold_constants(simplify(roots, is_scalar), lambda number: not math.isfinite(number))
+    return fold_constants(simplify(roots, scalar=not shapes), lambda number: not math.isfinite(number))
 
 
-def simplify_for_tensors(roots: Sequence[Node], is_scalar: bool, _: Mapping[str, Shape]) -> list[Node]:
+def simplify_for_tensors(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs, and fold all constant parts, since PyTorch's functions accept tensors only, not numbers."""
-    return fold_constants(simplify(roots, is_scalar), lambda _: True)
+    return fold_constants(simplify(roots, scalar=not shapes), lambda _: True)
 
 
 def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) -> list[Node]:
@@ -311,7 +311,6 @@ def build_program(
     is_unrolled = not is_scalar and (options.hessian or not has_arrays)
     if is_unrolled:
         variables, parts = _unroll_arrays(variables, graphs)
-        is_scalar = True
     values, slope_parts, named_parts = parts[0], parts[1 : 1 + len(slopes)], parts[1 + len(slopes) :]
     wrt = tuple(variables[name] for name in names)
     hessian = _hessian(wrt, [slope for part in slope_parts for slope in part]) if options.hessian else None
@@ -330,7 +329,7 @@ def build_program(
             part[0]: name for part, name in zip(named_parts, formula.names.values(), strict=True) if len(part) == 1
         },
     )
-    return _apply_pass(program, graph_pass, is_scalar)
+    return _apply_pass(program, graph_pass)
 
 
 def _differentiation_names(formula: Formula, options: ExportOptions) -> list[str]:
@@ -378,10 +377,11 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
     return rows
 
 
-def _apply_pass(program: ExportProgram, graph_pass: GraphPass, is_scalar: bool) -> ExportProgram:
+def _apply_pass(program: ExportProgram, graph_pass: GraphPass) -> ExportProgram:
     """Return a program with a pass applied to all its graphs together."""
     shapes = {variable.name: variable.shape for variable in program.variables if variable.is_single_leaf}
-    graphs = graph_pass([*program.roots, *program.intermediates], is_scalar, shapes)
+    arrays = {name: shape for name, shape in shapes.items() if shape}
+    graphs = graph_pass([*program.roots, *program.intermediates], arrays)
     needed = {*topological_order(graphs[: len(program.roots)])}
     if len(needed) > MAX_OPERATIONS:
         raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")

@@ -28,7 +28,7 @@ from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ZERO, Partial, Shape
-from autodiff_cli.graph.shapes import format_shape, infer_shapes
+from autodiff_cli.graph.shapes import format_shape
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
@@ -104,38 +104,19 @@ def jacobian(expression: Formula, values: Mapping[str, Any]) -> dict[str, Array]
     first.
     """
     sizes = expression.value_shapes(values)
-    rows = _element_derivatives(expression, expression.output, values, expression.variables)
-    shape, batch = _output_shape(expression, expression.output, sizes), _batch_shape(expression, values)
+    shape, batch = expression.output_shape(sizes), _batch_shape(expression, values)
+    seed, count = variable("adjoint of an element"), math.prod(shape)  # no variable of a text can have this name
+    seeded = {**sizes, seed.text: shape}
+    with expression.locate_errors():
+        start = Partial(seed, not_equal(seed, 0), is_masked=True)
+        slopes = gradient_nodes(share([expression.output])[0], [*expression.leaves.values()], seeded, start)
+    # One batch for all elements: row k has the adjoint 1 at element k, and the other elements contribute exactly 0.
+    basis = np.eye(count).reshape(count, *(1 for _ in batch), *shape)
+    rows = map(np.asarray, expression.evaluate(slopes, {**values, seed.text: basis}, seeded))
     return {
         name: np.moveaxis(slopes, 0, len(batch)).reshape(batch + shape + sizes.get(name, ()))
         for name, slopes in zip(expression.variables, rows, strict=True)
     }
-
-
-def _element_derivatives(
-    expression: Formula, output: Node, values: Mapping[str, Any], names: Iterable[str]
-) -> list[Array]:
-    """Return the derivatives of all elements of a graph with respect to each variable, by reverse mode in one batch.
-
-    The axes of each array are the element, the batch of points, and the shape of the variable. Row k of the batch has
-    the adjoint 1 at element k; all other elements are masked out, so they contribute exactly 0.
-    """
-    sizes = expression.value_shapes(values)
-    shape = _output_shape(expression, output, sizes)
-    seed, count = variable("adjoint of an element"), math.prod(shape)  # no variable of a text can have this name
-    leaves = [expression.leaves[name] for name in names]
-    seeded = {**sizes, seed.text: shape}
-    with expression.locate_errors():
-        start = Partial(seed, not_equal(seed, 0), is_masked=True)
-        slopes = gradient_nodes(share([output])[0], leaves, seeded, start)
-    basis = np.eye(count).reshape(count, *(1 for _ in _batch_shape(expression, values)), *shape)
-    return [np.asarray(slope) for slope in expression.evaluate(slopes, {**values, seed.text: basis}, seeded)]
-
-
-def _output_shape(expression: Formula, output: Node, sizes: Mapping[str, Shape]) -> Shape:
-    with expression.locate_errors():
-        tape = Tape((output,))
-        return infer_shapes(tape, sizes)[tape.outputs[0]]
 
 
 def _batch_shape(expression: Formula, values: Mapping[str, Any]) -> Shape:

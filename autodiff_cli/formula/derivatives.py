@@ -16,7 +16,6 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import infer_shapes
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, suggest
 from autodiff_cli.ops.structural import index, stack
 
@@ -75,7 +74,7 @@ def hessian_by_name(expression: Formula, point: Mapping[str, Any], wrt: Iterable
 
 
 def _shapes_of(expression: Formula, point: Mapping[str, Any], names: Iterable[str]) -> dict[str, Shape]:
-    sizes = {} if expression.is_scalar else expression.value_shapes(expression.at(point))
+    sizes = expression.value_shapes(expression.at(point))
     return {name: sizes.get(name, ()) for name in names}
 
 
@@ -117,20 +116,8 @@ def select_outputs(expression: Formula, names: Iterable[str] | None, sizes: Mapp
     return {label: expression.with_output(node) for label, node in zip(labels, elements, strict=True)}
 
 
-def output_shape(expression: Formula, sizes: Mapping[str, Shape]) -> Shape:
-    """Return the shape of the output, given the shapes of the variables that are arrays.
-
-    Raises:
-        ExpressionError: for incompatible shapes.
-    """
-    if expression.is_scalar and not sizes:
-        return ()
-    with expression.locate_errors():
-        return infer_shapes(expression.tape, sizes)[-1]
-
-
 def _elements(expression: Formula, sizes: Mapping[str, Shape]) -> Sequence[Node]:
-    output, shape = expression.output, output_shape(expression, sizes)
+    output, shape = expression.output, expression.output_shape(sizes)
     if output.op is stack:
         return output.inputs
     return [index(output, constant(str(k))) for k in range(shape[0])] if shape else [output]
@@ -161,7 +148,7 @@ def jacobian_by_name(chosen: Mapping[str, Formula], point: Mapping[str, Any], wr
 
 
 def _output_shape_at(output: Formula, point: Mapping[str, Any]) -> Shape:
-    return () if output.is_scalar else output_shape(output, output.value_shapes(output.at(point)))
+    return output.output_shape(output.value_shapes(output.at(point)))
 
 
 def second_derivatives(derivatives: Mapping[str, Formula]) -> DerivativeMatrix:

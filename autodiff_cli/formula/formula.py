@@ -1,8 +1,7 @@
 """Formulas, evaluated and differentiated at points of numbers and arrays. Users hold a `Formula` as an `Expression`.
 
-`Evaluation` checks points and computes values; `Formula` adds derivatives, as numbers and as formulas. Outside a
-function's domain the result is nan, as in NumPy; nothing is raised. Modules that rewrite graphs are imported inside
-functions, so that a gradient at a point starts without them.
+Outside a function's domain the result is nan, as in NumPy; nothing is raised. Modules that rewrite graphs are imported
+inside functions, so that a gradient at a point starts without them.
 
 >>> from autodiff_cli import parse
 >>> f = parse("x*y + sin(x)")
@@ -22,14 +21,14 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from autodiff_cli.autodiff.sweeps import ForwardPass, ReversePass, tangents
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
 from autodiff_cli.graph.shapes import ShapeError, format_shape, infer_shapes
-from autodiff_cli.graph.tape import Tape, pack, topological_order, unpack
+from autodiff_cli.graph.tape import PackedGraph, Tape, pack, topological_order, unpack
 from autodiff_cli.language.errors import (
     ExpressionError,
     MissingValueError,
@@ -54,33 +53,131 @@ if TYPE_CHECKING:
     Result: TypeAlias = float | NDArray[np.float64]
 
 
-# --- Evaluation
+# --- Points
 
 
-class Evaluation:
-    """A graph with named variables, and how it is evaluated at points of numbers and arrays.
+def as_mapping(point: Any) -> Any:
+    """Return a point or a direction as a mapping; None gives an empty one.
+
+    Raises:
+        TypeError: for an object that is not a mapping.
+    """
+    if point is not None and not hasattr(point, "keys"):
+        raise TypeError(f"a point or a direction must be a mapping of names to numbers, not {type(point).__name__}")
+    return {} if point is None else point
+
+
+def _checked_value(name: str, value: Any) -> Any:
+    try:
+        return as_number(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"the value of `{name}`: {error}") from None
+
+
+def as_number(value: Any) -> Any:
+    """Return a value as a float, or as an array of floats if it is an array or a sequence.
+
+    Raises:
+        TypeError, ValueError: for a value that is neither a real number nor an array of real numbers.
+    """
+    if not hasattr(value, "dtype") or isinstance(value, float):
+        if not hasattr(value, "__len__") or isinstance(value, str):
+            try:
+                return float(value)
+            except OverflowError:  # the integer is larger than all floats
+                return math.inf if value > 0 else -math.inf
+    elif getattr(value.dtype, "kind", None) is None and not getattr(value, "ndim", 1):  # a scalar tensor of a framework
+        return float(value)
+    from autodiff_cli.numbers.conversion import as_float_array
+
+    array = as_float_array(value)
+    return array if array.ndim else float(array)
+
+
+# --- Formulas
+
+
+class Formula:
+    """A formula that can be evaluated and differentiated. Its derivatives are formulas of the same class.
+
+    Pass values as keywords or as one mapping. Numbers give a number. An array for a scalar variable is a batch: the
+    result is an array, with one value or gradient per element, and batches broadcast against each other. A variable
+    that is an array itself (`v` in `sum(v)`) takes an array as one point. If its shape is declared (`v: 3`), an array
+    with further leading axes is a batch. Outside a function's domain the result is nan, as in NumPy; nothing is raised.
 
     Attributes:
         output: the output of the graph.
         leaves: the input leaf of each variable, by name.
-        source: the place of each node in the text; None if the graph was not read from a text.
+        text: the formula as it was given; for a derivative, as it is printed.
+        source: the place of each node in the text; None for a derivative.
+        notes: notes for the user, such as a binding that is not used, as sentences.
         shapes: the declared shapes of variables, by name.
         arrays: the other variables that must be arrays; their shapes are those of their values.
+        bound: the values of the names that the text binds (`a = x + y`).
+
+    >>> from autodiff_cli import parse
+    >>> f = parse("x^2*y")
+    >>> f.grad(x=3, y=2)
+    {'x': 12.0, 'y': 9.0}
+    >>> f(x=[1, 2, 3], y=2)
+    array([ 2.,  8., 18.])
+    >>> parse("sum(v^2)").grad(v=[1, 2])
+    {'v': array([2., 4.])}
     """
 
     def __init__(
         self,
         output: Node,
         leaves: Mapping[str, Node],
-        source: Source | None,
-        shapes: Mapping[str, Shape],
-        arrays: Iterable[str],
+        *,
+        text: str | None = None,
+        source: Source | None = None,
+        notes: tuple[str, ...] = (),
+        shapes: Mapping[str, Shape] | None = None,
+        arrays: Iterable[str] = (),
+        bound: Mapping[str, Node] | None = None,
     ) -> None:
         self.output = output
         self.leaves = dict(leaves)
         self.source = source
-        self.shapes = dict(shapes)
+        self.shapes = dict(shapes or {})
         self.arrays = frozenset(arrays)
+        self.notes = notes
+        self.bound = dict(bound or {})
+        self._text = text
+        self._parent: Formula | None = None  # the formula that this one is a first derivative of
+        self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
+
+    @classmethod
+    def read(cls, text: str, variables: Iterable[str] = ()) -> Self:
+        """Read a formula from a text.
+
+        Args:
+            text: the formula in the expression language.
+            variables: names of constants (`pi tau e inf nan`) to read as variables.
+
+        Raises:
+            ExpressionError: if the text is not a formula.
+
+        >>> Formula.read("a = x + y; a^2").variables
+        ('x', 'y')
+        """
+        program = read(text, variables)
+        if program.target is not None:
+            start, _ = program.source.span(program.target) or (0, 0)
+            raise ExpressionError(
+                "`~` makes this a model, for `train` and `fit`; an expression has no left side", text, start
+            )
+        return cls(
+            program.output,
+            program.leaves,
+            text=text,
+            source=program.source,
+            notes=program.notes,
+            shapes=program.shapes,
+            arrays=program.arrays,
+            bound=program.bound,
+        )
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -147,11 +244,8 @@ class Evaluation:
             if value_shape[-len(shape) :] != shape:
                 declared, actual = format_shape(shape), format_shape(value_shape)
                 raise ExpressionError(f"`{name}` is declared with the shape {declared}; its value has {actual}")
-        certain = {**{name: value_shapes[name] for name in self.arrays & value_shapes.keys()}, **self.shapes}
-        with_possible = {
-            **{name: value_shapes[name] for name in self._possible_arrays & value_shapes.keys()},
-            **certain,
-        }
+        certain = {name: value_shapes[name] for name in self.arrays & value_shapes.keys()} | self.shapes
+        with_possible = {name: value_shapes[name] for name in self._possible_arrays & value_shapes.keys()} | certain
         if len(with_possible) > len(certain):
             with contextlib.suppress(ShapeError):
                 infer_shapes(self.tape, with_possible)
@@ -164,24 +258,19 @@ class Evaluation:
 
         return possible_array_names((self.output,), self.shapes)
 
-    @cached_property
-    def example_shapes(self) -> dict[str, Shape]:
-        """The shapes of the variables that are arrays; small examples that fit where none is declared.
+    def example_shapes(self, known: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
+        """Return shapes of the variables that are arrays: declared and known ones, and small examples for the others.
 
         >>> from autodiff_cli import parse
-        >>> parse("W: 2x4; norm(W @ v) + k").example_shapes
+        >>> parse("W: 2x4; norm(W @ v) + k").example_shapes()
         {'W': (2, 4), 'v': (4,)}
         """
-        return self.example_shapes_given({})
-
-    def example_shapes_given(self, known: Mapping[str, Shape]) -> dict[str, Shape]:
-        """Return shapes of the variables that are arrays, given the shapes of some; examples for the others."""
         if not self.arrays:
             return self.shapes
         from autodiff_cli.language.arrays import example_shapes
 
-        names = [name for name in self.variables if name in self.arrays and name not in known]
-        declared = {**self.shapes, **known}
+        declared = {**self.shapes, **(known or {})}
+        names = [name for name in self.variables if name in self.arrays and name not in declared]
         return {**declared, **example_shapes(self.output, declared, names)}
 
     def value_shapes_of_scalar_output(self, point_values: Mapping[str, Any]) -> dict[str, Shape]:
@@ -213,12 +302,20 @@ class Evaluation:
             suggestion=corrected if is_quotable(corrected) else declared,
         )
 
+    def output_shape(self, sizes: Mapping[str, Shape]) -> Shape:
+        """Return the shape of the output, given the shapes of the variables that are arrays.
+
+        Raises:
+            ExpressionError: for incompatible shapes.
+        """
+        if self.is_scalar and not sizes:
+            return ()
+        with self.locate_errors():
+            return infer_shapes(self.tape, sizes)[-1]
+
     def check_scalar_output(self, sizes: Mapping[str, Shape]) -> None:
         """Raise ExpressionError if the output is an array, given the shapes of the variables that are arrays."""
-        if self.is_scalar and not sizes:
-            return
-        with self.locate_errors():
-            shape = infer_shapes(self.tape, sizes)[-1]
+        shape = self.output_shape(sizes)
         if shape:
             reason = f"the output is an array of shape {format_shape(shape)}"
             raise ExpressionError(
@@ -253,167 +350,6 @@ class Evaluation:
         except ShapeError as error:
             raise shape_error(error, self.source) from None
 
-
-def as_mapping(point: Any) -> Any:
-    """Return a point or a direction as a mapping; None gives an empty one.
-
-    Raises:
-        TypeError: for an object that is not a mapping.
-    """
-    if point is not None and not hasattr(point, "keys"):
-        raise TypeError(f"a point or a direction must be a mapping of names to numbers, not {type(point).__name__}")
-    return {} if point is None else point
-
-
-def _checked_value(name: str, value: Any) -> Any:
-    try:
-        return as_number(value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"the value of `{name}`: {error}") from None
-
-
-def as_number(value: Any) -> Any:
-    """Return a value as a float, or as an array of floats if it is an array or a sequence.
-
-    Raises:
-        TypeError, ValueError: for a value that is neither a real number nor an array of real numbers.
-    """
-    if not hasattr(value, "dtype") or isinstance(value, float):
-        if not hasattr(value, "__len__") or isinstance(value, str):
-            try:
-                return float(value)
-            except OverflowError:  # the integer is larger than all floats
-                return math.inf if value > 0 else -math.inf
-    elif getattr(value.dtype, "kind", None) is None and not getattr(value, "ndim", 1):  # a scalar tensor of a framework
-        return float(value)
-    from autodiff_cli.numbers.conversion import as_float_array
-
-    array = as_float_array(value)
-    return array if array.ndim else float(array)
-
-
-# --- Derivatives
-
-
-class FirstDerivatives:
-    """The first derivatives of a formula, as formulas. They share most of their parts, so they are simplified together.
-
-    Args:
-        gradient: the derivatives by variable, from the reverse sweep.
-        symbols: the variables in the order in which products are written.
-        shapes: the shapes of the variables that are arrays.
-    """
-
-    def __init__(self, gradient: Mapping[str, Node], symbols: tuple[str, ...], shapes: Mapping[str, Shape]) -> None:
-        self._gradient = gradient
-        self._symbols = symbols
-        self._shapes = shapes
-        self._scalar = not shapes
-
-    @cached_property
-    def slopes(self) -> dict[str, Node]:
-        """The simplified derivatives, by variable."""
-        from autodiff_cli.algebra.simplify import simplify
-
-        return dict(zip(self._gradient, simplify(list(self._gradient.values()), scalar=self._scalar), strict=True))
-
-    def printed_form(self, slope: Node) -> Node:
-        """Return the readable form of one of the derivatives, for printing."""
-        if self._scalar:
-            return self._printed_forms[slope]
-        from autodiff_cli.algebra.readable import readable
-
-        return readable([slope], self._symbols, scalar=False, shapes=self._shapes)[0]
-
-    @cached_property
-    def _printed_forms(self) -> dict[Node, Node]:
-        from autodiff_cli.algebra.readable import readable
-
-        slopes = list(self.slopes.values())
-        return dict(zip(slopes, readable(slopes, self._symbols), strict=True))
-
-
-F = TypeVar("F", bound="Formula")
-
-
-class Formula(Evaluation):
-    """A formula that can be evaluated and differentiated. Its derivatives are formulas of the same class.
-
-    Pass values as keywords or as one mapping. Numbers give a number. An array for a scalar variable is a batch: the
-    result is an array, with one value or gradient per element, and batches broadcast against each other. A variable
-    that is an array itself (`v` in `sum(v)`) takes an array as one point. If its shape is declared (`v: 3`), an array
-    with further leading axes is a batch. Outside a function's domain the result is nan, as in NumPy; nothing is raised.
-
-    Attributes:
-        output: the output of the graph.
-        leaves: the input leaf of each variable, by name.
-        text: the formula as it was given; for a derivative, as it is printed.
-        source: the place of each node in the text; None for a derivative.
-        notes: notes for the user, such as a binding that is not used, as sentences.
-        shapes: the declared shapes of variables, by name.
-        arrays: the other variables that must be arrays; their shapes are those of their values.
-        bound: the values of the names that the text binds (`a = x + y`).
-
-    >>> from autodiff_cli import parse
-    >>> f = parse("x^2*y")
-    >>> f.grad(x=3, y=2)
-    {'x': 12.0, 'y': 9.0}
-    >>> f(x=[1, 2, 3], y=2)
-    array([ 2.,  8., 18.])
-    >>> parse("sum(v^2)").grad(v=[1, 2])
-    {'v': array([2., 4.])}
-    """
-
-    def __init__(
-        self,
-        output: Node,
-        leaves: Mapping[str, Node],
-        *,
-        text: str | None = None,
-        source: Source | None = None,
-        notes: tuple[str, ...] = (),
-        shapes: Mapping[str, Shape] | None = None,
-        arrays: Iterable[str] = (),
-        bound: Mapping[str, Node] | None = None,
-    ) -> None:
-        super().__init__(output, leaves, source, shapes or {}, arrays)
-        self.notes = notes
-        self.bound = dict(bound or {})
-        self._text = text
-        self._derived_from: FirstDerivatives | None = None  # the derivatives that this formula is one of
-        self._gradients: dict[tuple[tuple[str, Shape], ...], list[Node]] = {}
-
-    @classmethod
-    def read(cls, text: str, variables: Iterable[str] = ()) -> Self:
-        """Read a formula from a text.
-
-        Args:
-            text: the formula in the expression language.
-            variables: names of constants (`pi tau e inf nan`) to read as variables.
-
-        Raises:
-            ExpressionError: if the text is not a formula.
-
-        >>> Formula.read("a = x + y; a^2").variables
-        ('x', 'y')
-        """
-        program = read(text, variables)
-        if program.target is not None:
-            start, _ = program.source.span(program.target) or (0, 0)
-            raise ExpressionError(
-                "`~` makes this a model, for `train` and `fit`; an expression has no left side", text, start
-            )
-        return cls(
-            program.output,
-            program.leaves,
-            text=text,
-            source=program.source,
-            notes=program.notes,
-            shapes=program.shapes,
-            arrays=program.arrays,
-            bound=program.bound,
-        )
-
     @property
     def names(self) -> Mapping[Node, str]:
         """The names that the text gives to nodes (`a = x + y`)."""
@@ -426,23 +362,24 @@ class Formula(Evaluation):
 
     def __str__(self) -> str:
         if self._text is None and self.source is None:
-            return to_text(self._printed_form(), share=False, shapes=self.shapes)
+            return to_text(self._readable_form(), share=False, shapes=self.shapes)
         return to_text(self.output, self.names, share=self.source is not None, shapes=self.shapes)
 
-    def _printed_form(self) -> Node:
-        """Return the readable form of a derivative, for printing."""
-        if self._derived_from is not None:
-            return self._derived_from.printed_form(self.output)
+    def _readable_form(self) -> Node:
+        """Return the form of a derivative that is printed."""
+        if self._parent is not None:
+            return self._parent._readable_slopes[self.output]
         from autodiff_cli.algebra.readable import readable
 
-        return readable([self.output], self._symbols, scalar=not self.shapes, shapes=self.shapes)[0]
+        return readable([self.output], self._symbols, self.shapes)[0]
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         packed = pack((self.output, *self.leaves.values()))
-        return _unpickle, (type(self), packed, tuple(self.leaves), self._text, self.notes, self.shapes, self.arrays)
+        options = {"text": self._text, "notes": self.notes, "shapes": self.shapes, "arrays": self.arrays}
+        return _unpickle, (type(self), packed, self.variables, options)
 
     def __call__(self, point: Point | None = None, /, **values: ArrayLike) -> Result:
         """Evaluate the formula at a point.
@@ -627,19 +564,20 @@ class Formula(Evaluation):
             return type(self)(ZERO, {})
         if self.arrays:
             unknown = [name for name in self.variables if name in self.arrays]
-            shapes = {name: format_shape(self.example_shapes.get(name, (3,))) for name in unknown}
+            examples = self.example_shapes()
+            shapes = {name: format_shape(examples.get(name, (3,))) for name in unknown}
             raise ExpressionError(
                 f"declare the shape of {', '.join(f'`{name}`' for name in unknown)}: the derivative depends on it",
                 suggestion="; ".join(f"{quote_name(name)}: {shape}" for name, shape in shapes.items()),
             )
         self.check_scalar_output(self.shapes)
-        slope = self._first_derivatives.slopes[name]
+        slope = self._slopes[name]
         used = {node.text: node for node in topological_order([slope]) if node.is_input}
         leaves = {name: used[name] for name in self.leaves if name in used}
         declared = {name: shape for name, shape in self.shapes.items() if name in leaves}
         derived = type(self)(slope, leaves, shapes=declared)
         derived._symbols = self._symbols
-        derived._derived_from = self._first_derivatives
+        derived._parent = self
         return derived
 
     @cached_property
@@ -651,10 +589,20 @@ class Formula(Evaluation):
         return ReversePass(self.tape, FLOATS)
 
     @cached_property
-    def _first_derivatives(self) -> FirstDerivatives:
+    def _slopes(self) -> dict[str, Node]:
+        """The first derivatives by variable. They share most of their parts, so they are simplified together."""
+        from autodiff_cli.algebra.simplify import simplify
 
-        gradient = dict(zip(self.leaves, self._gradient(self.shapes), strict=True))
-        return FirstDerivatives(gradient, self._symbols, self.shapes)
+        slopes = simplify(self._gradient(self.shapes), scalar=not self.shapes)
+        return dict(zip(self.leaves, slopes, strict=True))
+
+    @cached_property
+    def _readable_slopes(self) -> dict[Node, Node]:
+        """The form in which each of the first derivatives is printed."""
+        from autodiff_cli.algebra.readable import readable
+
+        slopes = [*self._slopes.values()]
+        return dict(zip(slopes, readable(slopes, self._symbols, self.shapes), strict=True))
 
     @cached_property
     def _symbols(self) -> tuple[str, ...]:
@@ -678,8 +626,6 @@ class Formula(Evaluation):
         return rates
 
 
-def _unpickle(kind: type[F], packed: Any, names: tuple[str, ...], text: str | None, *rest: Any) -> F:
+def _unpickle(kind: type[Formula], packed: PackedGraph, names: Sequence[str], options: Mapping[str, Any]) -> Formula:
     output, *leaves = unpack(packed)
-    notes, shapes_declared, arrays = rest
-    leaves_by_name = dict(zip(names, leaves, strict=True))
-    return kind(output, leaves_by_name, text=text, notes=notes, shapes=shapes_declared, arrays=arrays)
+    return kind(output, dict(zip(names, leaves, strict=True)), **options)

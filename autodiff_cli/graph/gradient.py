@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node, get_op, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, StructuralRule
+from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape
 from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
 from autodiff_cli.graph.tape import Tape, Template, substitute
 
@@ -148,7 +148,6 @@ def _is_negation(a: Node, b: Node) -> bool:
 
 # --- Reverse mode ---
 
-NO_CONTRIBUTION = Partial(ZERO)  # compared by identity: the derivative is structurally 0
 _UNIT_ADJOINT = Partial(ONE)
 
 
@@ -192,7 +191,7 @@ def reverse_sweep(
             continue
         adjoint = adjoints[i] = sum_partials(incoming[i])
         if tape.active_inputs[i]:
-            contributions[i] = dict(_contributions(tape, i, adjoint, shapes))
+            contributions[i] = dict(_contributions(tape, i, dict.fromkeys(tape.active_inputs[i], adjoint), shapes))
             for k, contribution in contributions[i].items():
                 incoming[tape.inputs[i][k]].append(contribution)
     return ReverseSweep(tape, adjoints, contributions)
@@ -200,14 +199,13 @@ def reverse_sweep(
 
 def gradient(
     output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Partial = _UNIT_ADJOINT
-) -> list[Partial]:
-    """Return the derivatives of `output` with respect to the nodes `wrt`, with masks.
+) -> list[Partial | None]:
+    """Return the derivatives of `output` with respect to the nodes `wrt`, with masks; None for structural zeros.
 
     `reverse_sweep` describes the arguments and errors.
     """
     sweep = reverse_sweep(output, wrt, leaves, seed)
-    adjoints = [sweep.adjoints[sweep.tape.index[node]] if node in sweep.tape.index else None for node in wrt]
-    return [NO_CONTRIBUTION if adjoint is None else adjoint for adjoint in adjoints]
+    return [sweep.adjoints[sweep.tape.index[node]] if node in sweep.tape.index else None for node in wrt]
 
 
 def gradient_nodes(
@@ -218,11 +216,14 @@ def gradient_nodes(
     `reverse_sweep` describes the arguments and errors.
     """
     return [
-        get_op("broadcast_like")(ZERO, node)
-        if derivative is NO_CONTRIBUTION and (leaves or {}).get(node.text)
-        else derivative.masked_graph
+        _zeros_like(node, (leaves or {}).get(node.text, ())) if derivative is None else derivative.masked_graph
         for derivative, node in zip(gradient(output, wrt, leaves, seed), wrt, strict=True)
     ]
+
+
+def _zeros_like(node: Node, shape: Shape) -> Node:
+    """Return 0 in the shape of a node."""
+    return get_op("broadcast_like")(ZERO, node) if shape else ZERO
 
 
 def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None) -> Node:
@@ -243,129 +244,88 @@ def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape
         if node in seeds:
             tangents.append(Partial(seeds[node]))
             continue
-        amounts = list(_tangent_contributions(tape, i, tangents, shapes))
+        inputs = tape.inputs[i]
+        rates = {k: rate for k in tape.active_inputs[i] if (rate := tangents[inputs[k]]) is not None}
+        amounts = [amount for _, amount in _contributions(tape, i, rates, shapes, is_forward=True)] if rates else []
         tangents.append(sum_partials(amounts[::-1]) if amounts else None)
     result = tangents[tape.outputs[0]]
-    if result is None and shapes[tape.outputs[0]]:
-        return get_op("broadcast_like")(ZERO, output)
-    return ZERO if result is None else result.masked_graph
+    return _zeros_like(output, shapes[tape.outputs[0]]) if result is None else result.masked_graph
 
 
-def _contributions(tape: Tape, i: int, adjoint: Partial, shapes: TapeShapes) -> Iterator[tuple[int, Partial]]:
-    node, inputs, active = tape.nodes[i], tape.inputs[i], tape.active_inputs[i]
+# --- Contributions of one operation ---
+
+
+def _contributions(
+    tape: Tape, i: int, arguments: Mapping[int, Partial], shapes: TapeShapes, is_forward: bool = False
+) -> Iterator[tuple[int, Partial]]:
+    """Yield the contributions along the edges of a node, with the input positions.
+
+    Args:
+        tape: the tape.
+        i: the position of the node.
+        arguments: what each edge propagates, by input position: in reverse mode the adjoint of the node, which
+            contributes to that of the input; in forward mode the tangent of the input.
+        shapes: the shapes of the tape.
+        is_forward: whether the mode is forward.
+    """
+    node, inputs = tape.nodes[i], tape.inputs[i]
     assert node.op is not None
     if node.op.is_structural:
-        yield from _structural_contributions(tape, i, adjoint, shapes)
+        yield from _structural_contributions(tape, i, arguments, shapes, is_forward)
         return
-    for k, partial in zip(active, partials_at(node, active), strict=True):
+    for (k, argument), partial in zip(arguments.items(), partials_at(node, tuple(arguments)), strict=True):
         if is_literal(partial.local, 0):
             continue
         is_sign = is_literal(partial.local, 1) or is_literal(partial.local, -1)
-        is_masked = adjoint.is_masked and partial.mask is None and is_sign
+        is_masked = argument.is_masked and partial.mask is None and is_sign
         broadcasts = shapes.shape_of(partial.local) == shapes[i]
-        local = simplified_product(partial.local, _without_broadcast(adjoint.local) if broadcasts else adjoint.local)
-        amount = Partial(local, intersect_masks(adjoint.mask, partial.mask), is_masked)
+        factor = _without_broadcast(argument.local) if broadcasts else argument.local
+        mask = intersect_masks(argument.mask, partial.mask)
+        amount = Partial(simplified_product(partial.local, factor), mask, is_masked)
         if shapes[inputs[k]] != shapes[i]:
-            amount = shapes.apply_linear(amount, _sum_to_shape(node.inputs[k]), node, propagates_masks=True)
+            if is_forward:
+                amount = Partial(get_op("broadcast_like")(amount.local, node), mask)
+            else:
+                sum_to_input = functools.partial(_sum_like, node.inputs[k])
+                amount = shapes.apply_linear(amount, sum_to_input, node, propagates_masks=True)
         yield k, amount
 
 
-def _without_broadcast(adjoint: Node) -> Node:
-    """Return an adjoint before it was broadcast: its product with an array of that shape broadcasts it anyway."""
-    return adjoint.inputs[0] if adjoint.op is get_op("broadcast_like") else adjoint
+def _without_broadcast(argument: Node) -> Node:
+    """Return an argument before it was broadcast: its product with an array of that shape broadcasts it anyway."""
+    return argument.inputs[0] if argument.op is get_op("broadcast_like") else argument
+
+
+def _sum_like(like: Node, array: Node) -> Node:
+    """Return an array summed over the axes along which `like` was broadcast to it."""
+    return get_op("sum_like")(array, like)
 
 
 def _structural_contributions(
-    tape: Tape, i: int, adjoint: Partial, shapes: TapeShapes
+    tape: Tape, i: int, arguments: Mapping[int, Partial], shapes: TapeShapes, is_forward: bool
 ) -> Iterator[tuple[int, Partial]]:
-    """Yield the contributions of a structural operation to its inputs, with the input positions."""
+    """Yield the contributions along the edges of a structural operation: see `_contributions`."""
     node = tape.nodes[i]
     assert node.op is not None
-    rule, substitution = _structural_rule(tape, i, shapes)
-    for k in tape.active_inputs[i]:
-        partial = rule.vjps[k]
+    rule = node.op.structural_rule(tuple(shapes[j] for j in tape.inputs[i]))
+    known = {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}
+    for k, argument in arguments.items():
+        partial = rule.jvps[k] if is_forward else rule.vjps[k]
         if partial is None:
             continue
-        amount = _structural_contribution(
-            adjoint, partial, rule.adjoint, substitution, node, shapes, node.op.propagates_masks
-        )
+        placeholder, like = (rule.tangents[k], node.inputs[k]) if is_forward else (rule.adjoint, node)
+        own = None
+        if partial.mask is not None:
+            own = Partial(partial.local, _instantiate(partial.mask, known, placeholder, like), partial.is_masked)
+        linear_map = functools.partial(_instantiate, partial.local, known, placeholder)
+        amount = shapes.apply_linear(argument, linear_map, like, node.op.propagates_masks, own)
         if not is_literal(amount.local, 0):
             yield k, amount
 
 
-def _tangent_contributions(
-    tape: Tape, i: int, tangents: Sequence[Partial | None], shapes: TapeShapes
-) -> Iterator[Partial]:
-    """Yield the contributions of the inputs' tangents to the tangent of a node."""
-    node, inputs = tape.nodes[i], tape.inputs[i]
-    active = {k: input_tangent for k in tape.active_inputs[i] if (input_tangent := tangents[inputs[k]]) is not None}
-    if not active:
-        return
-    assert node.op is not None
-    if node.op.is_structural:
-        rule, substitution = _structural_rule(tape, i, shapes)
-        for k, input_tangent in active.items():
-            partial = rule.jvps[k]
-            if partial is not None:
-                yield _structural_contribution(
-                    input_tangent,
-                    partial,
-                    rule.tangents[k],
-                    substitution,
-                    node.inputs[k],
-                    shapes,
-                    node.op.propagates_masks,
-                )
-        return
-    for (k, input_tangent), partial in zip(active.items(), partials_at(node, tuple(active)), strict=True):
-        if is_literal(partial.local, 0):
-            continue
-        local = simplified_product(partial.local, input_tangent.local)
-        amount = Partial(local, intersect_masks(input_tangent.mask, partial.mask))
-        if shapes[inputs[k]] != shapes[i]:
-            amount = Partial(get_op("broadcast_like")(amount.local, node), amount.mask)
-        yield amount
-
-
-def _sum_to_shape(like: Node) -> LinearMap:
-    """Return the map that sums an array over the axes along which `like` was broadcast to it."""
-    return lambda node: get_op("sum_like")(node, like)
-
-
-def _structural_rule(tape: Tape, i: int, shapes: TapeShapes) -> tuple[StructuralRule, dict[Node, Node]]:
-    """Return the rule of a structural operation, and the nodes for the placeholders of its output and its inputs."""
-    node = tape.nodes[i]
-    assert node.op is not None
-    rule = node.op.structural_rule(tuple(shapes[j] for j in tape.inputs[i]))
-    return rule, {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}
-
-
-def _structural_contribution(
-    amount: Partial,
-    partial: Partial,
-    placeholder: Node,
-    substitution: Mapping[Node, Node],
-    like: Node,
-    shapes: TapeShapes,
-    propagates_masks: bool,
-) -> Partial:
-    """Return the contribution of a structural operation, with `amount` (of the shape of `like`) as its argument.
-
-    Args:
-        amount: the adjoint or tangent that the operation propagates.
-        partial: the contribution over placeholders.
-        placeholder: the leaf of `partial` that stands for `amount`.
-        substitution: the nodes for the other placeholders.
-        like: a node with the shape of `amount`.
-        shapes: the shapes of the tape.
-        propagates_masks: whether the operation only rearranges or sums elements.
-    """
-
-    def instantiate(graph: Node, node: Node) -> Node:
-        return substitute([graph], {**substitution, placeholder: node})[0]
-
-    own = None if partial.mask is None else Partial(partial.local, instantiate(partial.mask, like), partial.is_masked)
-    return shapes.apply_linear(amount, lambda node: instantiate(partial.local, node), like, propagates_masks, own)
+def _instantiate(graph: Node, known: Mapping[Node, Node], placeholder: Node, argument: Node) -> Node:
+    """Return a graph of a rule over the nodes for its placeholders."""
+    return substitute([graph], {**known, placeholder: argument})[0]
 
 
 @functools.cache

@@ -12,7 +12,7 @@ others by name: the module that declares an operation imports this one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 if TYPE_CHECKING:
     from autodiff_cli.graph.op import Op
@@ -59,7 +59,50 @@ def overloads(name: str) -> tuple[Op, ...]:
 Operand: TypeAlias = "Node | float"
 
 
-class Node:
+class Operators:
+    """Python's operators on objects that record operations: each calls `_apply` with the name of an operation."""
+
+    __slots__ = ()
+
+    def _apply(self, name: str, *operands: Any) -> Self:
+        """Return the operation with this name on operands of this class or numbers, of which this object is one."""
+        raise NotImplementedError
+
+    def __add__(self, other: Self | float) -> Self:
+        return self._apply("add", self, other)
+
+    def __radd__(self, other: Self | float) -> Self:
+        return self._apply("add", other, self)
+
+    def __sub__(self, other: Self | float) -> Self:
+        return self._apply("sub", self, other)
+
+    def __rsub__(self, other: Self | float) -> Self:
+        return self._apply("sub", other, self)
+
+    def __mul__(self, other: Self | float) -> Self:
+        return self._apply("mul", self, other)
+
+    def __rmul__(self, other: Self | float) -> Self:
+        return self._apply("mul", other, self)
+
+    def __truediv__(self, other: Self | float) -> Self:
+        return self._apply("div", self, other)
+
+    def __rtruediv__(self, other: Self | float) -> Self:
+        return self._apply("div", other, self)
+
+    def __pow__(self, other: Self | float) -> Self:
+        return self._apply("pow", self, other)
+
+    def __rpow__(self, other: Self | float) -> Self:
+        return self._apply("pow", other, self)
+
+    def __neg__(self) -> Self:
+        return self._apply("neg", self)
+
+
+class Node(Operators):
     """An operation applied to input nodes, or a leaf.
 
     Attributes:
@@ -88,56 +131,26 @@ class Node:
         """Whether this leaf is a named input."""
         return self.op is None and not self.is_constant
 
-    def __add__(self, other: Operand) -> Node:
-        return _apply("add", self, other)
-
-    def __radd__(self, other: Operand) -> Node:
-        return _apply("add", other, self)
-
-    def __sub__(self, other: Operand) -> Node:
-        return _apply("sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Node:
-        return _apply("sub", other, self)
-
-    def __mul__(self, other: Operand) -> Node:
-        return _apply("mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Node:
-        return _apply("mul", other, self)
-
-    def __truediv__(self, other: Operand) -> Node:
-        return _apply("div", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Node:
-        return _apply("div", other, self)
+    def _apply(self, name: str, *operands: Operand) -> Node:
+        return get_op(name)(*operands)
 
     def __mod__(self, other: Operand) -> Node:
-        return _apply("mod", self, other)
+        return self._apply("mod", self, other)
 
     def __rmod__(self, other: Operand) -> Node:
-        return _apply("mod", other, self)
-
-    def __pow__(self, other: Operand) -> Node:
-        return _apply("pow", self, other)
-
-    def __rpow__(self, other: Operand) -> Node:
-        return _apply("pow", other, self)
-
-    def __neg__(self) -> Node:
-        return _apply("neg", self)
+        return self._apply("mod", other, self)
 
     def __lt__(self, other: Operand) -> Node:
-        return _apply("lt", self, other)
+        return self._apply("lt", self, other)
 
     def __le__(self, other: Operand) -> Node:
-        return _apply("le", self, other)
+        return self._apply("le", self, other)
 
     def __gt__(self, other: Operand) -> Node:
-        return _apply("gt", self, other)
+        return self._apply("gt", self, other)
 
     def __ge__(self, other: Operand) -> Node:
-        return _apply("ge", self, other)
+        return self._apply("ge", self, other)
 
     def __bool__(self) -> NoReturn:
         # Python evaluates `a < b < c` as `a < b and b < c`: without this error it would silently drop `a < b`.
@@ -147,10 +160,6 @@ class Node:
         if self.op is None:
             return f"<{'constant' if self.is_constant else 'input'} {self.text}>"
         return f"<{self.op.name} of {len(self.inputs)}>"
-
-
-def _apply(name: str, *operands: Operand) -> Node:
-    return get_op(name)(*operands)
 
 
 def variable(name: str) -> Node:

@@ -34,16 +34,8 @@ def infer_shapes(tape: Tape, leaves: Mapping[str, Shape]) -> list[Shape]:
     Raises:
         ShapeError: if shapes are incompatible; its `node` is the operation.
     """
-    inferred: list[Shape] = []
-    for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
-        if node.op is None:
-            inferred.append(() if node.is_constant else leaves.get(node.text, ()))
-        else:
-            try:
-                inferred.append(shape_of(node, [inferred[i] for i in inputs]))
-            except ShapeError as error:
-                raise ShapeError(str(error), error.node or node) from None
-    return inferred
+    shapes = ShapeInference(leaves)
+    return [shapes.infer(node) or () for node in tape.nodes]
 
 
 class ShapeInference:

@@ -128,17 +128,36 @@ def _is_multiplied_by_zero(factor: int | None, inputs: tuple[int, ...], zeros: s
     return factor is not None and inputs[factor] in zeros
 
 
+NodeRewrite = Callable[[Node, tuple[Node, ...]], Node]  # returns the new node for a node and its new inputs
+
+
+def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Return a node with other inputs; the node itself if they are its own."""
+    return node if inputs == node.inputs else Node(node.op, inputs)
+
+
+def rebuild(
+    roots: Iterable[Node], rewrite: NodeRewrite = with_inputs, replace: Mapping[Node, Node] | None = None
+) -> dict[Node, Node]:
+    """Visit each node of graphs once, after its inputs, and return the new node for each.
+
+    Args:
+        roots: the graphs.
+        rewrite: returns the new node for a node and its new inputs. By default, parts without a new node are shared.
+        replace: the new nodes of some nodes, which are not visited.
+    """
+    new: dict[Node, Node] = dict(replace or {})
+    with gc_paused():
+        for node in topological_order(roots):
+            if node not in new:
+                new[node] = rewrite(node, tuple([new[child] for child in node.inputs]))
+    return new
+
+
 def substitute(roots: Sequence[Node], replace: Mapping[Node, Node]) -> list[Node]:
-    """Return the graphs of `roots` with some nodes replaced. Subgraphs without a replaced node are shared, not
-    copied."""
-    substituted: dict[Node, Node] = dict(replace)
-    for node in topological_order(roots):
-        if node in substituted:
-            continue
-        inputs = tuple(substituted[child] for child in node.inputs)
-        unchanged = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
-        substituted[node] = node if unchanged else Node(node.op, inputs)
-    return [substituted[root] for root in roots]
+    """Return graphs with some nodes replaced."""
+    new = rebuild(roots, replace=replace)
+    return [new[root] for root in roots]
 
 
 PackedGraph = tuple[list[tuple[str | None, tuple[int, ...], str, bool]], tuple[int, ...]]
@@ -216,18 +235,14 @@ def expand_helpers(
         postprocess: returns the replacement of a helper, given the operation, its new inputs and its definition over
             them; the definition by default.
     """
-    order = topological_order(roots)
-    if not any(node.op is not None and node.op.is_helper for node in order):
-        return dict(zip(order, order, strict=True))
-    expanded: dict[Node, Node] = {}
-    for node in order:
-        inputs = tuple([expanded[child] for child in node.inputs])
-        if node.op is not None and node.op.is_helper:
-            (definition,) = _helper_template(node.op, len(inputs)).build(inputs)
-            expanded[node] = definition if postprocess is None else postprocess(node.op, inputs, definition)
-        else:
-            expanded[node] = node if inputs == node.inputs else Node(node.op, inputs)
-    return expanded
+
+    def expand(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op is None or not node.op.is_helper:
+            return with_inputs(node, inputs)
+        (definition,) = _helper_template(node.op, len(inputs)).build(inputs)
+        return definition if postprocess is None else postprocess(node.op, inputs, definition)
+
+    return rebuild(roots, expand)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from autodiff_cli.graph.gradient import NO_CONTRIBUTION, gradient, tangent
+from autodiff_cli.graph.gradient import gradient, tangent
 from autodiff_cli.graph.node import Node, Operand, as_node, register, variable
 from autodiff_cli.graph.op import Op, Partial, Precedence, Shape
 from autodiff_cli.graph.shapes import ShapeError, infer_shapes
@@ -120,7 +120,7 @@ def _structural_fields(expansion: Callable[..., Node]) -> OpFields:
 
     def vjp(input_shapes: Sequence[Shape], g: Node, _: Node, *inputs: Node) -> Sequence[Node | None]:
         derivatives = gradient(expansion(*inputs), inputs, _leaf_shapes(inputs, input_shapes), Partial(g))
-        return [None if partial is NO_CONTRIBUTION else partial.masked_graph for partial in derivatives]
+        return [None if partial is None else partial.masked_graph for partial in derivatives]
 
     def jvp(input_shapes: Sequence[Shape], d: Sequence[Node], _: Node, *inputs: Node) -> Sequence[Node]:
         graph, sizes = expansion(*inputs), _leaf_shapes((*inputs, *d), (*input_shapes, *input_shapes))

@@ -48,11 +48,6 @@ class Run(NamedTuple):
 Line: TypeAlias = tuple[Run, ...]
 
 
-def plain_text(line: Line) -> str:
-    """Return the text of a line without styles."""
-    return "".join(run.text for run in line)
-
-
 def ansi_text(line: Line, colour: bool) -> str:
     """Return a line with escape codes for a terminal; without colour only bold, faint and reversed text."""
     return "".join(_ansi_run(run, colour) for run in line)

@@ -311,21 +311,21 @@ def _weighted_mean(rows: Sequence[tuple[int, float]], otherwise: int) -> float:
     return sum(row * weight for row, weight in rows) / weights if rows else otherwise
 
 
-def _sort_and_fit_rows(layer: list[_Item], wanted: list[float]) -> None:
-    pairs = sorted(zip(wanted, layer, strict=True), key=lambda pair: pair[0])
+def _sort_and_fit_rows(layer: list[_Item], ideal_rows: list[float]) -> None:
+    pairs = sorted(zip(ideal_rows, layer, strict=True), key=lambda pair: pair[0])
     layer[:] = [item for _, item in pairs]
     _fit_rows(layer, [row for row, _ in pairs])
 
 
-def _fit_rows(layer: list[_Item], wanted: list[float]) -> None:
-    """Give items the rows closest to the wanted ones in least squares, in their order and without overlap.
+def _fit_rows(layer: list[_Item], ideal_rows: list[float]) -> None:
+    """Give items the rows closest to the ideal ones in least squares, in their order and without overlap.
 
     After subtracting the heights of the items above, this is isotonic regression, which is solved by pooling adjacent
     violators (Barlow et al., 1972).
     """
     above = [0, *itertools.accumulate(item.height for item in layer)]
     pools: list[tuple[float, float, int]] = []  # mean, weight, number of items
-    for item, row, offset in zip(layer, wanted, above, strict=False):
+    for item, row, offset in zip(layer, ideal_rows, above, strict=False):
         mean, weight, count = row - offset, 1.0 if item.width else float(_SETTINGS.straightness), 1
         while pools and pools[-1][0] >= mean:
             before, heavier, more = pools.pop()

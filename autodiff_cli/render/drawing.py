@@ -248,7 +248,7 @@ def _role(trace: Trace, i: int) -> Role:
 
 def _inputs_with_locals(trace: Trace, i: int) -> Iterator[tuple[int, Any]]:
     """Yield the inputs of a node with the local derivative for each; None if no derivative passes."""
-    locals_ = {given.position: given.local for given in trace.contributions[i]}
+    locals_ = {contribution.position: contribution.local for contribution in trace.contributions[i]}
     for k, j in enumerate(trace.tape.inputs[i]):
         yield j, locals_.get(k)
 
@@ -554,7 +554,7 @@ def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_co
     if box.role in borders:
         across, down = borders[box.role]
         shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
-    kind = f"node {box.role.value}{' lit' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
+    kind = f"node {box.role.value}{' highlighted' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
     adjoint = "" if box.adjoint is None else f' data-adjoint="{_data_attribute(box.adjoint)}"'
     data = (
         f' data-copy="{box.id}"'
@@ -579,7 +579,7 @@ def _rectangle(kind: str, centre: Point, size: Size, radius: float = 0) -> str:
 
 
 def _edge_shape(arrow: Arrow, route: Route, show: NumberFormat) -> str:
-    kind = "edge lit" if arrow.is_highlighted else "edge"
+    kind = "edge highlighted" if arrow.is_highlighted else "edge"
     local = "" if arrow.local is None else f' data-local="{_data_attribute(arrow.local)}"'
     label = "" if route.label is None else _label_shape(_local_text(arrow.local, show), route.label)
     return (
@@ -671,9 +671,9 @@ SVG_STYLE = """
 .autodiff .edge path{fill:none;stroke:#777;stroke-width:1.3}
 .autodiff .edge .head{fill:#777}
 .autodiff .local{font-size:11px;fill:#8a3200}
-.autodiff .lit .outline{stroke:#b04a00;stroke-width:3.2}
-.autodiff .edge.lit path{stroke:#b04a00;stroke-width:3}
-.autodiff .edge.lit .head{fill:#b04a00}
+.autodiff .highlighted .outline{stroke:#b04a00;stroke-width:3.2}
+.autodiff .edge.highlighted path{stroke:#b04a00;stroke-width:3}
+.autodiff .edge.highlighted .head{fill:#b04a00}
 @media screen and (prefers-color-scheme:dark){
 .autodiff text{fill:#ececec}
 .autodiff .paper,.autodiff .room{fill:#16181c}
@@ -690,7 +690,7 @@ SVG_STYLE = """
 .autodiff .edge path{stroke:#8d8d8d}
 .autodiff .edge .head{fill:#8d8d8d}
 .autodiff .local{fill:#ffb27a}
-.autodiff .lit .outline,.autodiff .edge.lit path{stroke:#ff9440}
-.autodiff .edge.lit .head{fill:#ff9440}
+.autodiff .highlighted .outline,.autodiff .edge.highlighted path{stroke:#ff9440}
+.autodiff .edge.highlighted .head{fill:#ff9440}
 }
 """

@@ -89,7 +89,7 @@ def formulas_report(expression: Formula, derivatives: Mapping[str, Formula], spe
 
 def write_evaluation_hint(paper: Paper, expression: Formula, spell_option: OptionSpelling) -> None:
     """Write an example of the options that evaluate the formulas at a point."""
-    shapes = expression.example_shapes
+    shapes = expression.example_shapes()
     values = " ".join(spell_option(name, example_value(shapes.get(name, ()))) for name in expression.variables)
     paper.line()
     paper.line(f"To evaluate at a point, give each variable a value: {values}", Style.FAINT)

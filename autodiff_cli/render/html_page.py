@@ -225,7 +225,7 @@ def _drawing_document(drawing: Drawing) -> dict[str, Any]:
         position = inputs[arrow.target].index(arrow.source, next_positions.get(arrow.target, 0))
         next_positions[arrow.target] = position + 1
         ends = {"from": arrow.source, "to": arrow.target, "position": position}
-        arrows.append(ends | ({"isLit": True} if arrow.is_highlighted else {}))
+        arrows.append(ends | ({"isHighlighted": True} if arrow.is_highlighted else {}))
     naming = drawing.trace.naming
     boxes = [
         {
@@ -234,7 +234,7 @@ def _drawing_document(drawing: Drawing) -> dict[str, Any]:
             "short": safe_label(naming.label_in_call(box.id, _SHORT_TITLE_LENGTH)),
             "role": box.role.value,
         }
-        | ({"isLit": True} if box.is_highlighted else {})
+        | ({"isHighlighted": True} if box.is_highlighted else {})
         for box in drawing.boxes
     ]
     frames = [{"label": frame.label, "outer": frame.outer, "members": frame.members} for frame in drawing.frames]
@@ -271,14 +271,14 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
         "phrases": [phrase_json(phrase) for phrase in phrases],
         "beginning": begins,
         "closing": ends_,
-        "warnings": [safe_label(caveat.message) for caveat in trace.warnings],
+        "warnings": [safe_label(warning.message) for warning in trace.warnings],
         "largest": MAX_TABLE_ELEMENTS,
         "near": SATURATION_DISTANCE,
     }
 
 
 def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: dict[Phrase, int]) -> dict[str, Any]:
-    """Return the data of a node except its position in the text. Phrases are stored once and contribution by index."""
+    """Return the data of a node except its position in the text. Phrases are stored once and referred to by index."""
 
     def index_of(phrase: Phrase) -> int:
         return phrases.setdefault(phrase, len(phrases))
@@ -289,7 +289,7 @@ def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: dic
         "inputs": trace.tape.inputs[i],
         "value": json_number(trace.values[i]),
         "adjoint": json_number(adjoint),
-        "given": [] if step is None else [*_contribution_documents(trace, step, phrases)],
+        "contributions": [] if step is None else [*_contribution_documents(trace, step, phrases)],
     }
     if node.op is None:
         return document | {"op": "variable" if node.is_input else "constant"}
@@ -451,8 +451,10 @@ def home_page(formula: str, values: str, message: str) -> str:
 
 
 def _formula_form(formula: str, values: str, message: str) -> str:
-    alert = f'<pre class="said" role="alert" tabindex="0">{escape(escape_controls(message))}</pre>' if message else ""
-    return _served_file("box.html").format(formula=escape(formula), values=escape(values), said=alert)
+    alert = (
+        f'<pre class="message" role="alert" tabindex="0">{escape(escape_controls(message))}</pre>' if message else ""
+    )
+    return _served_file("box.html").format(formula=escape(formula), values=escape(values), message=alert)
 
 
 @cache

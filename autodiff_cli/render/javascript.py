@@ -133,13 +133,13 @@ class _Program:
         tape = self._trace.tape
         inputs, live = tape.inputs[i], tape.active_inputs[i]
         apply = self._function_name(op, len(inputs), self._has_arrays)
-        wanted = tuple(k for k, j in enumerate(inputs) if tape.is_active[j])
-        rule = self._rule_name(op, inputs, wanted) if wanted else "null"
-        positions = ",".join(map(_js_list, (wanted, live)))
+        positions = tuple(k for k, j in enumerate(inputs) if tape.is_active[j])
+        rule = self._rule_name(op, inputs, positions) if positions else "null"
+        position_lists = ",".join(map(_js_list, (positions, live)))
         flags = ",".join(
             str(int(flag)) for flag in (op.is_structural, op.propagates_masks, has_jacobian(self._trace, i))
         )
-        return f"[{i},{apply},{_js_list(inputs)},{rule},{positions},{flags}]"
+        return f"[{i},{apply},{_js_list(inputs)},{rule},{position_lists},{flags}]"
 
     def _function_name(self, op: Op, count: int, lifted: bool) -> str:
         """Return the name of the function for an operation on `count` inputs, and generate it if necessary."""
@@ -157,20 +157,20 @@ class _Program:
             self._add_function(name, op.placeholders(count), [expansion], "{}", lifted=True)
         return name
 
-    def _rule_name(self, op: Op, inputs: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-        """Return the name of the function for the derivatives with respect to the inputs at the positions `wanted`."""
+    def _rule_name(self, op: Op, inputs: tuple[int, ...], positions: tuple[int, ...]) -> str:
+        """Return the name of the function for the derivatives with respect to the inputs at `positions`."""
         shapes = tuple(getattr(self._trace.values[j], "shape", ()) for j in inputs)
-        key = op, shapes if op.is_structural else len(inputs), wanted
+        key = op, shapes if op.is_structural else len(inputs), positions
         if key not in self._rules:
             name = self._rules[key] = f"{op.name}_rule_{len(self._rules)}"
             if op.is_structural:
                 rule_graphs = op.structural_rule(shapes)
                 parameters = (rule_graphs.adjoint, rule_graphs.output, *rule_graphs.inputs)
-                partials = [rule_graphs.vjps[k] for k in wanted]
+                partials = [rule_graphs.vjps[k] for k in positions]
             else:
                 rule = op.derivative_rule(len(inputs))
                 parameters = (rule.output, *rule.inputs)
-                partials = [*(rule.partials[k] for k in wanted), *_extra_partials(op, len(inputs), wanted)]
+                partials = [*(rule.partials[k] for k in positions), *_extra_partials(op, len(inputs), positions)]
             self._add_function(name, parameters, *_JAVASCRIPT.rule_result(partials), self._has_arrays)
         return self._rules[key]
 
@@ -216,13 +216,13 @@ class _Program:
         return declarations, sorted(name[1:] for name in names if name.startswith("$"))
 
 
-def _extra_partials(op: Op, count: int, wanted: tuple[int, ...]) -> list[Partial | None]:
+def _extra_partials(op: Op, count: int, positions: tuple[int, ...]) -> list[Partial | None]:
     """Return what a rule computes besides the local derivatives, for the explanations on the page.
 
     These are the values of the formulas that people read, where they differ from the formulas that are computed, and
     whether the operation is at a kink. Empty if there is none of these.
     """
-    graphs = [*(readable_local_derivative(op, count, k) for k in wanted), op.predicate("kink", count)]
+    graphs = [*(readable_local_derivative(op, count, k) for k in positions), op.predicate("kink", count)]
     if all(graph is None for graph in graphs):
         return []
     return [None if graph is None else Partial(graph) for graph in graphs]

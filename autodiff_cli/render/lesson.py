@@ -93,7 +93,7 @@ def _write_questions(paper: Paper, lesson: Lesson, digits: int | None) -> None:
 
 
 def questions_heading(lesson: Lesson, digits: int | None) -> str:
-    """Return the heading of the questions, with the values at which they are question."""
+    """Return the heading of the questions, with the values at which they are asked."""
     return f"questions, at {assignments_text(lesson.question_trace.point, number_formats(digits)[0])}"
 
 
@@ -138,8 +138,8 @@ def lesson_page(lesson: Lesson, digits: int | None = None) -> str:
 <h2 id="lesson-title">{escape(lesson.title)}</h2>
 {paragraphs}
 </section>
-<section class="lesson" aria-labelledby="asked-title">
-<h2 id="asked-title">{escape(questions_heading(lesson, digits).capitalize())}</h2>
+<section class="lesson" aria-labelledby="questions-title">
+<h2 id="questions-title">{escape(questions_heading(lesson, digits).capitalize())}</h2>
 <p class="hint">To check an answer, set the values below to these.</p>
 <ol id="lesson-questions"></ol>
 </section></div>"""

@@ -535,7 +535,7 @@ class _Solution:
             slopes = gradient_nodes(output, [leaves[name] for name in trace.wrt])
             known = {leaf: Fragment(self._symbols.symbol_of(name)) for name, leaf in leaves.items()}
             fresh = (f"t_{{{k}}}" for k in itertools.count(1))
-            for name, slope in zip(trace.wrt, readable_derivatives([output, *slopes], True, {})[1:], strict=True):
+            for name, slope in zip(trace.wrt, readable_derivatives([output, *slopes], {})[1:], strict=True):
                 text, parts = latex_formula(slope, known, lambda _: next(fresh), MAX_LINE_WIDTH - _WHERE_WIDTH)
                 if len(parts) <= _MAX_DERIVATIVE_PARTS and has_value_at(slope, trace.point, trace.gradient[name]):
                     rows = [f"&= {text}"] if not slope.is_constant else []

@@ -158,7 +158,7 @@ def test_the_printed_derivative_of_every_operation_is_its_gradient(op: Op) -> No
 @given(array_graphs(ARITHMETIC))
 def test_shapes_stay(drawn: Drawn) -> None:
     root = drawn_formula(drawn, derived=False)
-    before, after = Tape((root,)), Tape((readable([root], scalar=False, shapes=SHAPES)[0],))
+    before, after = Tape((root,)), Tape((readable([root], shapes=SHAPES)[0],))
     assert infer_shapes(before, SHAPES)[before.outputs[0]] == infer_shapes(after, SHAPES)[after.outputs[0]]
 
 
@@ -331,12 +331,12 @@ def test_higher_derivatives(text: str, order: int, expected: str) -> None:
     assert str(expression) == expected
 
 
-def test_a_formula_that_was_given_is_not_rewritten() -> None:
+def test_the_users_formula_is_not_rewritten() -> None:
     assert str(ad.parse("x + x*1")) == "x + x*1"
 
 
 def test_terms_of_arrays_that_cancel_keep_the_shape() -> None:
-    assert to_text(readable([read("v - v").output], scalar=False)[0]) == "v - v"
+    assert to_text(readable([read("v - v").output], collect=False)[0]) == "v - v"
 
 
 def test_what_is_used_twice_at_every_step_takes_no_exponential_time() -> None:

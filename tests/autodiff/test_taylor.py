@@ -129,7 +129,7 @@ def test_the_tenth_order_keeps_its_digits(text: str, exact: object) -> None:
 # --- what is structurally absent, and what is not defined
 
 
-def test_the_branch_not_taken_contributes_nothing_at_any_order() -> None:
+def test_an_unused_branch_contributes_nothing_at_any_order() -> None:
     assert towards_x("where(x > 0, sqrt(x), 5*x^2)", 3, 0.0) == [0.0, 0.0, 10.0, 0.0]
     assert towards_x("where(x > 0, x^3, log(x))", 3, 2.0) == [8.0, 12.0, 12.0, 6.0]
     assert towards_x("relu(x)^3", 3, 2.0) == [8.0, 12.0, 12.0, 6.0]

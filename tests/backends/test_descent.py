@@ -83,7 +83,7 @@ def test_many_rows_are_mixed_all_over_and_each_comes_once(rows: int) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_method_that_is_stopped_and_taken_up_again_goes_on_as_before(name: str) -> None:
+def test_a_stopped_method_resumes_where_it_was(name: str) -> None:
     objective, update = Objective("y ~ a*x + b + v@[x, 1]", data(), start={"v": [1, 2]}), OPTIMIZERS[name]
     whole, parts = OptimizerState.initial(objective.start, update), OptimizerState.initial(objective.start, update)
     one, other = np.random.default_rng(1), np.random.default_rng(1)

@@ -48,7 +48,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("options", [{}, {"optimizer": "adam", "batch_size": 50, "epochs": 3}, {"loss": "huber"}])
-def test_a_fit_that_cannot_compile_is_numpys_and_says_so_once(options: dict[str, Any]) -> None:
+def test_a_fit_that_cannot_compile_falls_back_to_numpy_with_one_warning(options: dict[str, Any]) -> None:
     found = ad.fit(MODEL, DATA, backend="llvm", **options)
     wanted = ad.fit(MODEL, DATA, backend="numpy", **options)
     assert found.parameters == pytest.approx(wanted.parameters, rel=1e-12)  # epochs may have been compiled before
@@ -93,7 +93,7 @@ def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("broken")
-def test_the_command_line_says_so_too() -> None:
+def test_the_command_line_has_the_same_warning() -> None:
     rows = "x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(DATA["x"], DATA["y"], strict=True))
     output = run_cli(["train", MODEL, "-", "--backend", "llvm"], rows)
     assert output.status == 0

@@ -1,4 +1,4 @@
-"""The page's evaluator, in a real browser, computes what the record holds: values, adjoints, and what is handed on."""
+"""The page's evaluator, in a real browser, computes the numbers of the record: values, adjoints and contributions."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_one_step_to_a_printed_page(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_lines_are_whole_where_their_numbers_are_to_be_found(page: Page, tmp_path: Path) -> None:
+def test_lines_of_expected_answers_are_complete(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "sheet.html"
     assert run_cli(["trace", "x*y + sin(x)", "--x", "2", "--y", "3", "--exercise", "-o", str(file)]).status == 0
     page.goto(file.as_uri())

@@ -54,10 +54,10 @@ def test_every_epoch_has_the_parameters_of_the_fit(page: Page, decay: Path, tmp_
     for k in (0, 7, 30):
         scrub(page, k)
         assert (parameter(page, "a"), parameter(page, "b")) == tuple(seen[k][1:])
-        assert page.locator("#epoch-said").inner_text().startswith(f"epoch {k}, loss {seen[k][0]:.6g}")
+        assert page.locator("#epoch-text").inner_text().startswith(f"epoch {k}, loss {seen[k][0]:.6g}")
 
 
-def test_a_row_and_an_epoch_open_the_walk_of_its_loss(page: Page, decay: Path, tmp_path: Path) -> None:
+def test_a_row_and_an_epoch_open_the_trace_of_its_loss(page: Page, decay: Path, tmp_path: Path) -> None:
     learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
     scrub(page, 5)
     page.get_by_label("Row", exact=True).fill("3")
@@ -157,8 +157,8 @@ def test_other_models_open_and_scrub(page: Page, tmp_path: Path, line: str) -> N
     page.goto(file.as_uri())
     scrub(page, 0)
     page.get_by_label("Row", exact=True).fill("2")
-    assert "epoch 0" in page.locator("#epoch-said").inner_text()
-    assert page.locator("#row-said").inner_text()
+    assert "epoch 0" in page.locator("#epoch-text").inner_text()
+    assert page.locator("#row-text").inner_text()
 
 
 def test_a_model_with_levels_shows_the_curve_of_the_row_that_is_chosen(page: Page, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_reset_goes_to_the_beginning(page: Page, tmp_path: Path) -> None:
     assert (numbers(page), says(page)) == beginning
 
 
-def test_the_arrow_keys_walk(page: Page, tmp_path: Path) -> None:
+def test_the_arrow_keys_step(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, XY)
     for _ in range(4):
         page.keyboard.press("ArrowRight")
@@ -136,7 +136,7 @@ def test_step_takes_over_from_a_pass_that_plays(page: Page, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("words", FORMULAS[:5], ids=lambda words: words[0])
-def test_the_status_says_what_trace_says(page: Page, tmp_path: Path, words: list[str]) -> None:
+def test_the_status_has_the_sentences_of_trace(page: Page, tmp_path: Path, words: list[str]) -> None:
     document = opened(page, tmp_path, words)
     report = [line.strip() for line in run_cli(["trace", *words]).splitlines()]
     for step in document["forward"]:
@@ -204,7 +204,7 @@ def test_what_is_computed_known_and_current_looks_it(page: Page, tmp_path: Path)
 
 
 @pytest.mark.parametrize("words", FORMULAS[:4], ids=lambda words: words[0])
-def test_every_edge_says_from_where_to_where(page: Page, tmp_path: Path, words: list[str]) -> None:
+def test_every_edge_names_its_ends(page: Page, tmp_path: Path, words: list[str]) -> None:
     document = opened(page, tmp_path, words)
     edges = page.evaluate("[...document.querySelectorAll('[data-from]')].map((e) => [+e.dataset.from, +e.dataset.to])")
     assert sorted(edges) == sorted([j, node["id"]] for node in document["nodes"] for j in node["inputs"])
@@ -263,7 +263,7 @@ def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page, t
     assert rate == f"{document['gradient']['x']:.6g}"
 
 
-def test_a_node_is_found_by_its_label_or_operation(page: Page, tmp_path: Path) -> None:
+def test_find_matches_labels_and_operations(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, NAMED)
     find = page.get_by_label("Find a node")
     find.fill("LOG")
@@ -278,7 +278,7 @@ def test_a_node_is_found_by_its_label_or_operation(page: Page, tmp_path: Path) -
     assert page.locator(".node.found").count() == 0
 
 
-def test_only_what_is_asked_for_is_drawn(page: Page, tmp_path: Path) -> None:
+def test_only_requested_nodes_are_drawn(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     run_cli(["trace", "x^2 + y*x + 2*3", "--x", "2", "--y", "3", "--only", "y", "--highlight", "y", "-o", str(file)])
     page.goto(file.as_uri())
@@ -288,10 +288,10 @@ def test_only_what_is_asked_for_is_drawn(page: Page, tmp_path: Path) -> None:
         "nodes => nodes.map((node) => node.querySelector('title').textContent)"
     )
     assert labels == ["y", "y*x", "x^2 + y*x", "x^2 + y*x + 2*3"]
-    assert page.locator(".node.lit").count() == 4
+    assert page.locator(".node.highlighted").count() == 4
 
 
-def test_numbers_are_rounded_to_the_digits_asked_for(page: Page, tmp_path: Path) -> None:
+def test_numbers_are_rounded_to_the_requested_digits(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, [*XY, "--digits", "3"])
     press(page, "Step")
     press(page, "Step")

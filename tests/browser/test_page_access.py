@@ -145,7 +145,7 @@ def test_the_tab_key_reaches_every_control_and_shows_where_it_is(page: Page, tmp
     assert reached == wanted
 
 
-def test_the_drawing_is_walked_by_keyboard(page: Page, tmp_path: Path) -> None:
+def test_the_drawing_is_navigated_by_keyboard(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, XY)
     page.get_by_role("region", name="Drawing").focus()
     page.keyboard.press("Tab")
@@ -270,7 +270,7 @@ def test_print_has_all_numbers_and_sentences_and_then_goes_back(page: Page, tmp_
     assert (numbers(page), says(page)) == before
 
 
-def test_the_table_says_what_the_drawing_says(page: Page, tmp_path: Path) -> None:
+def test_the_table_agrees_with_the_drawing(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, XY)
     page.emulate_media(reduced_motion="reduce")
     page.locator("summary").click()
@@ -323,7 +323,7 @@ def formula(count: int) -> str:
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(2000, marks=pytest.mark.slow)])
-def test_large_formulas_can_be_walked(page: Page, tmp_path: Path, count: int) -> None:
+def test_large_formulas_can_be_stepped_through(page: Page, tmp_path: Path, count: int) -> None:
     page.emulate_media(reduced_motion="reduce")
     document = opened(page, tmp_path, [formula(count), "--x", "0.9", "--y", "0.5"])
     assert len(document["nodes"]) >= count

@@ -36,8 +36,8 @@ def point_at(page: Page, node: Any, kind: str, row: int, column: int) -> str:
     return page.locator("#element").inner_text()
 
 
-def lit(page: Page) -> set[tuple[int, str, int, int]]:
-    found = page.locator(".cell.behind").evaluate_all("""cells => cells.map((cell) => [
+def highlighted(page: Page) -> set[tuple[int, str, int, int]]:
+    found = page.locator(".cell.origin").evaluate_all("""cells => cells.map((cell) => [
       +cell.closest("[data-node]").dataset.node, cell.parentElement.matches(".value") ? "value" : "adjoint",
       +cell.dataset.row, +cell.dataset.column])""")
     return {tuple(cell) for cell in found}
@@ -68,7 +68,7 @@ def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page, tmp_p
     assert said == "(W @ x)[1], row 1 of W with all of x: 3 × 1 + 4 × (-1) + -1 × 2 = -3"
     row = {(nodes["W"]["id"], "value", 1, k) for k in range(3)}
     column = {(nodes["x"]["id"], "value", 0, k) for k in range(3)}
-    assert lit(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
+    assert highlighted(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
 
 
 def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page, 
             said = point_at(page, nodes["W"], "adjoint", row, column)
             assert said.startswith(f"∂W[{row}, {column}], outer product: ∂(W @ x)[{row}] × x[{column}] = ")
             assert float(said.rpartition("= ")[2]) == pytest.approx(adjoint[row] * X[column], rel=1e-5)
-    assert lit(page) == {
+    assert highlighted(page) == {
         (nodes["W"]["id"], "adjoint", 1, 2),
         (nodes["W @ x"]["id"], "adjoint", 0, 1),
         (nodes["x"]["id"], "value", 0, 2),
@@ -108,7 +108,7 @@ def test_a_large_array_is_shades(page: Page, tmp_path: Path) -> None:
     assert point_at(page, nodes["A"], "value", 2, 0) == f"A[2, 0] = {large[2][0]}"
 
 
-def test_arrays_can_be_seen_as_scalars(page: Page, tmp_path: Path) -> None:
+def test_arrays_can_be_shown_as_scalars(page: Page, tmp_path: Path) -> None:
     nodes = walked(page, tmp_path, SOFTMAX)
     page.get_by_label("x", exact=True).fill("[1, -1, 3]")
     press(page, "Scalars")
@@ -173,7 +173,7 @@ def test_tangents_of_arrays_stand_in_the_grids(page: Page, tmp_path: Path) -> No
     assert grid(page, nodes["(W @ x)^2"], "adjoint") == ["170", "0"]
 
 
-def test_a_total_so_far_says_so_above_its_grid(page: Page, tmp_path: Path) -> None:
+def test_a_running_total_is_labelled_above_its_grid(page: Page, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     words = ["norm(A @ x - b)/norm(b)", "--A", "[[1, 2], [3, 4]]", "--x", "[1, 2]", "--b", "[3, 4]"]
     document = opened(page, tmp_path, words)

@@ -117,7 +117,7 @@ def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
-def test_controls_drawing_and_sentence_are_seen_together(page: Page, tmp_path: Path, words: list[str]) -> None:
+def test_controls_drawing_and_sentence_are_visible_together(page: Page, tmp_path: Path, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
     document = opened(page, tmp_path, words)
     if len(document["nodes"]) <= 17:
@@ -131,7 +131,7 @@ def test_controls_drawing_and_sentence_are_seen_together(page: Page, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["xy", "mlp"])
-def test_on_a_phone_the_sentence_of_a_step_is_seen_below_the_drawing(page: Page, tmp_path: Path, name: str) -> None:
+def test_on_a_phone_the_sentence_of_a_step_is_visible_below_the_drawing(page: Page, tmp_path: Path, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, tmp_path, PAGES[name])
@@ -156,13 +156,13 @@ def test_parts_with_a_name_are_what_a_folded_drawing_shows(page: Page, tmp_path:
     assert page.locator("#stage .edge").count() >= 4 * (len(_WEIGHTS) + 1)
 
 
-def test_an_edge_says_its_numbers_to_whoever_points_at_it(page: Page, tmp_path: Path) -> None:
+def test_an_edge_shows_its_numbers_on_hover(page: Page, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(page, tmp_path, PAGES["xy"])
     title = page.locator("#stage .edge[data-from='1'] title")
     assert title.text_content() == "y → x*y"
     press(page, "Backward pass")
-    assert title.text_content() == "y → x*y: local derivative 2, handed back 2"
+    assert title.text_content() == "y → x*y: local derivative 2, contributes 2"
 
 
 def test_numbers_on_edges_that_become_longer_find_another_place(page: Page, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_fit_keeps_it_readable(page: Page, tmp_path: Path) -> None:
     assert seen(page)["least"] >= 11
 
 
-def test_what_is_not_seen_is_on_the_map(page: Page, tmp_path: Path) -> None:
+def test_nodes_out_of_view_are_on_the_map(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, PAGES["named"])
     overview = page.locator("#map")
     assert overview.is_hidden()
@@ -249,7 +249,7 @@ def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page, tmp_path:
     assert seen(page)["count"] == before
 
 
-def test_what_is_folded_says_a_rate_only_where_it_is_one_number(page: Page, tmp_path: Path) -> None:
+def test_a_folded_part_shows_its_rate_only_where_it_is_one_number(page: Page, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(
         page,

@@ -54,13 +54,13 @@ def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: 
     after = [node["value"] for node in run_cli(["trace", XY[0], "--x", "2.5", "--y", "3", "--json"]).json["nodes"]]
     tangents = run_cli(["grad", *XY, "--mode", "forward", "--json"]).json["tangents"]["x"]
     shown = page.locator("svg [data-change]").evaluate_all(
-        "all => all.map(({dataset}) => [dataset.node, dataset.change, dataset.told, dataset.left].map(Number))"
+        "all => all.map(({dataset}) => [dataset.node, dataset.change, dataset.predicted, dataset.error].map(Number))"
     )
     assert [int(i) for i, *_ in shown] == [0, 2, 3, 4]
-    for i, change, told, left in shown:
+    for i, change, predicted, error in shown:
         assert change == pytest.approx(after[int(i)] - before[int(i)], abs=1e-14)
-        assert told == pytest.approx(0.5 * tangents[int(i)], abs=1e-14)
-        assert left == pytest.approx(change - told, abs=1e-14)
+        assert predicted == pytest.approx(0.5 * tangents[int(i)], abs=1e-14)
+        assert error == pytest.approx(change - predicted, abs=1e-14)
     table = panel(page, "Wiggle").inner_text()
     assert "x: ε = 0.5" in table
     assert f"{tangents[4]:.6g} × 0.5 = {0.5 * tangents[4]:.6g}" in table
@@ -68,7 +68,7 @@ def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: 
     assert page.locator("svg [data-change]").count() == 0
 
 
-def test_an_array_is_moved_as_a_whole_or_by_an_element(page: Page, tmp_path: Path) -> None:
+def test_a_slider_changes_an_array_or_one_element(page: Page, tmp_path: Path) -> None:
     words = ["sum(tanh(W @ v)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--s", "2"]
     opened(page, tmp_path, words)
     page.get_by_label("element of W").select_option("[1, 0]")
@@ -121,7 +121,7 @@ def test_adams_memory_is_written_out(page: Page, tmp_path: Path) -> None:
     assert value_in(page, "w") == pytest.approx(2.9, abs=1e-9)
 
 
-def test_what_cannot_be_descended_is_said_and_changes_nothing(page: Page, tmp_path: Path) -> None:
+def test_an_objective_that_cannot_be_descended_is_reported_and_unchanged(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["w^2", "--w", "3"])
     press(page, "Descend")
     assert says(page).startswith("Select the variables to learn")

@@ -65,7 +65,7 @@ def test_what_travels_is_there_at_once_when_the_next_step_comes(page: Page, tmp_
     assert page.locator("[data-node='2'] .value").text_content() == "value 6"
 
 
-def test_the_way_back_begins_with_why_and_ends_with_what_was_found(page: Page, tmp_path: Path) -> None:
+def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, XY)
     stopped(page)
     for _ in document["forward"]:

@@ -165,7 +165,7 @@ def begin(page: Page, level: str) -> None:
 
 def title(page: Page) -> str:
     """What is asked, of a number or of a node."""
-    return page.locator("#asked:visible, #choices:visible legend").inner_text()
+    return page.locator("#question-title:visible, #choices:visible legend").inner_text()
 
 
 def choose(page: Page, label: str) -> None:
@@ -176,7 +176,7 @@ def choose(page: Page, label: str) -> None:
 NAMED = ["a = x*y; relu(a - 1)*a + tanh(x)", "--x", "2", "--y", "3"]
 
 
-def test_values_are_asked_for_from_the_inputs_up(page: Page, tmp_path: Path) -> None:
+def test_questions_about_values_go_from_the_inputs_up(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, NAMED)
     values = {node["label"]: node["value"] for node in document["nodes"]}
     begin(page, "value")
@@ -197,7 +197,7 @@ def test_values_are_asked_for_from_the_inputs_up(page: Page, tmp_path: Path) -> 
     assert "All correct: 6 of 6 correct, 5 at the first try" in says(page)
 
 
-def test_local_derivatives_are_asked_for_with_the_rule_as_first_hint(page: Page, tmp_path: Path) -> None:
+def test_questions_about_local_derivatives_hint_at_the_rule_first(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, XY)
     locals_ = {
         (document["nodes"][step["node"]]["label"], document["nodes"][given["to"]]["label"]): given["local"]
@@ -220,7 +220,7 @@ def test_local_derivatives_are_asked_for_with_the_rule_as_first_hint(page: Page,
     assert "All correct" in says(page)
 
 
-def test_the_node_that_can_go_next_has_been_handed_all(page: Page, tmp_path: Path) -> None:
+def test_the_node_that_can_go_next_has_all_its_contributions(page: Page, tmp_path: Path) -> None:
     document = opened(page, tmp_path, NAMED)
     labels = [node["label"] for node in document["nodes"]]
     users: dict[int, set[int]] = {}
@@ -250,11 +250,11 @@ def test_the_node_that_can_go_next_has_been_handed_all(page: Page, tmp_path: Pat
     assert "All correct" in says(page)
 
 
-def test_the_bug_is_a_node_that_kept_the_last_instead_of_the_sum(page: Page, tmp_path: Path) -> None:
+def test_the_bug_is_a_node_that_keeps_the_last_contribution_instead_of_the_sum(page: Page, tmp_path: Path) -> None:
     wanted = in_document(opened(page, tmp_path, XY))
     begin(page, "bug")
     assert title(page) == "Which node has = where += belongs?"
-    assert numbers(page) == {**wanted, 0: (2, 3)}  # x was handed cos(2) and then 3
+    assert numbers(page) == {**wanted, 0: (2, 3)}  # x receives cos(2) and then 3
     choose(page, "y")
     assert says(page).startswith("Not yet: only a node with several users adds anything up.")
     choose(page, "y")
@@ -279,7 +279,7 @@ def test_a_bug_is_left_behind_when_values_change(page: Page, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("level", "words"), [("bug", ["2*x", "--x", "3"]), ("next", ["sin(x)", "--x", "3"])])
-def test_where_there_is_nothing_to_ask_that_is_said(page: Page, tmp_path: Path, level: str, words: list[str]) -> None:
+def test_a_quiz_without_questions_says_so(page: Page, tmp_path: Path, level: str, words: list[str]) -> None:
     opened(page, tmp_path, words)
     begin(page, level)
     assert page.get_by_role("button", name="Check", exact=True).count() == 0

@@ -94,7 +94,7 @@ def test_a_number_that_becomes_negative_gets_brackets(page: Page, tmp_path: Path
     assert says(page) == "(x - y)^3 = (-2)^3 = -8"
 
 
-def test_kinks_and_slopes_that_are_no_formula_are_said_as_the_command_says_them(page: Page, tmp_path: Path) -> None:
+def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(page: Page, tmp_path: Path) -> None:
     words = ["abs(x) + log(y) + 0^z + max(u, w, 1)"]
     opened(page, tmp_path, [*words, "--x", "2", "--y", "3", "--z", "2", "--u", "0", "--w", "0"])
     at_the_end(page)
@@ -153,7 +153,7 @@ def test_an_array_keeps_its_shape(page: Page, tmp_path: Path, text: str) -> None
     assert "inf" in [value for value, _ in numbers(page).values()]
 
 
-def test_values_that_are_not_finite_can_be_given_and_replaced(page: Page, tmp_path: Path) -> None:
+def test_non_finite_values_can_be_entered_and_replaced(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, ["1/x + y", "--x", "inf", "--y", "1"])
     at_the_end(page)
     field = page.get_by_label("x", exact=True)

@@ -57,7 +57,7 @@ def type_formula(page: Page, formula: str, values: str = "") -> None:
     press(page, "Trace")
 
 
-def test_a_typed_formula_is_walked_through_and_shared(page: Page) -> None:
+def test_a_typed_formula_can_be_traced_and_shared(page: Page) -> None:
     type_formula(page, "x*y + sin(x)", "x=2, y=3")
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
@@ -79,7 +79,7 @@ def test_a_fragment_alone_finds_its_formula(page: Page, address: str) -> None:
     assert numbers(page) == {0: (3, None), 1: (2, None), 2: (9, None)}
 
 
-def test_a_mistake_is_said_as_in_a_terminal(page: Page) -> None:
+def test_a_mistake_has_the_message_of_the_terminal(page: Page) -> None:
     type_formula(page, "sine(x)")
     said = page.get_by_role("alert").inner_text()
     assert said.startswith("error: line 1, column 1: there is no function `sine`")
@@ -87,7 +87,7 @@ def test_a_mistake_is_said_as_in_a_terminal(page: Page) -> None:
     assert page.get_by_role("textbox", name="Formula", exact=True).input_value() == "sine(x)"
 
 
-def test_a_file_is_fitted_and_a_row_walked_through(page: Page, tmp_path: Path) -> None:
+def test_a_file_is_fitted_and_a_row_traced(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "decay.csv"
     file.write_text(DECAY, encoding="utf-8")
     page.get_by_role("textbox", name="Model").fill("y ~ a*exp(-b*x)")
@@ -103,7 +103,7 @@ def test_a_file_is_fitted_and_a_row_walked_through(page: Page, tmp_path: Path) -
     press(page, "Fit")
     page.get_by_label("Row").wait_for()
     page.get_by_label("Row").fill("2")
-    press(page, "Walk through this row's loss")
+    press(page, "Trace this row's loss")
     page.get_by_role("button", name="Backward pass", exact=True).wait_for()
     record = json.loads(page.locator("#record").text_content() or "")
     assert {v["name"]: v["value"] for v in record["variables"]}["y"] == 1.2

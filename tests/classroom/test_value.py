@@ -72,7 +72,7 @@ def test_zero_grad_reaches_everything_below() -> None:
     assert (x.grad, y.grad, z.grad) == (0.0, 0.0, 0.0)
 
 
-def test_a_dead_relu_hands_nothing_back() -> None:
+def test_a_dead_relu_contributes_nothing() -> None:
     x = Value(-2.0)
     (x.relu() + x).backward()
     assert x.grad == 1.0

@@ -11,7 +11,7 @@ from autodiff_cli.export.languages import EXPORTERS
 from tests.support import run_cli
 
 
-def test_it_writes_to_standard_output_or_a_file_whose_ending_says_the_language(tmp_path: Path) -> None:
+def test_it_writes_to_standard_output_or_a_file_with_the_suffix_of_the_language(tmp_path: Path) -> None:
     printed = run_cli(["export", "x*y", "--to", "js"])
     assert printed.status == 0
     file = tmp_path / "f.js"

@@ -120,7 +120,7 @@ def test_set_gives_values_and_refuses_a_second_one() -> None:
         ("grad x --x 2 --wrt ,", "--wrt takes names separated by commas, such as --wrt x,y"),
     ],
 )
-def test_an_option_says_what_it_takes(line: str, message: str) -> None:
+def test_the_help_of_an_option_names_its_argument(line: str, message: str) -> None:
     output = run_cli(line)
     assert (output.status, output, output.stderr) == (2, "", f"error: {message}\n")
 

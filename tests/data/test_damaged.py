@@ -93,7 +93,7 @@ def test_a_damaged_file_is_read_or_refused_by_name(kind: str, seeds: range, tmp_
 
 @pytest.mark.parametrize("seeds", [range(15), pytest.param(range(1000, 1300), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("kind", ["csv", "gzip", "parquet", "snappy"])
-def test_commands_answer_or_say_what_is_wrong(kind: str, seeds: range, tmp_path: Path) -> None:
+def test_commands_answer_or_explain_the_error(kind: str, seeds: range, tmp_path: Path) -> None:
     path, model, whole = tmp_path / "data", tmp_path / "model.json", tmp_path / "whole.csv"
     whole.write_text(ROWS)
     assert run_cli(["train", "y ~ a*sin(x) + b", str(whole), "--save", str(model), "--json"]).status == 0
@@ -202,7 +202,7 @@ def test_quotes_among_the_names_of_columns(tmp_path: Path) -> None:
         DataFile(str(path))
 
 
-def test_lines_that_end_as_on_old_machines_are_said(tmp_path: Path) -> None:
+def test_lines_that_end_in_carriage_returns_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_bytes(b"x,y\r1,2\r3,4\r")
     with pytest.raises(DataError, match="a line ends in a carriage return alone; save the file with line feeds"):
@@ -241,7 +241,7 @@ def test_standard_input_of_any_format_has_points(tmp_path: Path) -> None:
         assert environment.stdout.getvalue() == "x,value,d_x\n1.0,1,2\n2.0,4,4\n"  # type: ignore[attr-defined]
 
 
-def test_names_that_no_file_can_have_are_said(tmp_path: Path) -> None:
+def test_names_that_no_file_can_have_are_reported(tmp_path: Path) -> None:
     for path, reason in ((str(tmp_path / ("a" * 5000)), "file name too long"), ("a\0b", "embedded null byte")):
         for words in (["train", "y ~ a*x", path], ["grad", "x", "--at", path]):
             output = run_cli(words)

@@ -63,7 +63,7 @@ def test_no_header() -> None:
     assert column(opened("1;2,5\n3;4,5", no_header=True), "c2") == [2.5, 4.5]
 
 
-def test_what_was_seen_is_said() -> None:
+def test_detected_formats_are_reported() -> None:
     assert opened("# one\n# two\nx;y\n1,5;2\n").notes == [
         "2 comment lines were skipped",
         "the columns are separated by semicolons",
@@ -106,7 +106,7 @@ def test_a_date_that_does_not_parse_is_named() -> None:
         opened("t\n31.12.2024\n").load({"t"})
 
 
-def test_a_first_moment_can_be_given() -> None:
+def test_the_first_time_of_a_column_of_dates_can_be_set() -> None:
     file = DataFile("-", io.BytesIO(b"t\n2024-01-03\n"), origins={"t": datetime(2024, 1, 1)})
     assert column(file, "t") == [2 * 86400]
 

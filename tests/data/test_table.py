@@ -35,7 +35,7 @@ def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_
     }
 
 
-def test_only_the_columns_asked_for_are_looked_at() -> None:
+def test_only_requested_columns_are_checked() -> None:
     table = MemoryDataset({"x": [1.0], "name": ["text"], "long": [1, 2, 3]}).load({"x"})
     assert [*table.columns] == ["x"]
 

@@ -38,7 +38,7 @@ def test_a_jacobian_has_the_shapes_of_output_and_input() -> None:
 @settings(max_examples=30, deadline=None)
 @given(z=VECTORS, scale=st.floats(-2, 2), data=st.data())
 @pytest.mark.parametrize("text", ["c*sum(y*log(softmax(z)))", "c*dot(log(softmax(z)), y)", "c*sum(logsoftmax(z)*y)"])
-def test_what_is_handed_on_is_what_is_said(text: str, z: list[float], scale: float, data: st.DataObject) -> None:
+def test_sentences_state_the_actual_contributions(text: str, z: list[float], scale: float, data: st.DataObject) -> None:
     y = data.draw(st.lists(st.floats(-1, 1), min_size=len(z), max_size=len(z)))
     found = trace(parse(text), {"z": np.array(z), "y": np.array(y), "c": scale})
     ((i, above),) = [(i, above) for i in range(len(found.tape)) if (above := cross_entropy_above(found, i)) is not None]
@@ -50,7 +50,7 @@ def test_what_is_handed_on_is_what_is_said(text: str, z: list[float], scale: flo
 
 @settings(max_examples=30, deadline=None)
 @given(z=VECTORS, scale=st.floats(-2, 2), data=st.data())
-def test_all_that_arrives_at_logits_is_what_is_said(z: list[float], scale: float, data: st.DataObject) -> None:
+def test_the_sentence_names_all_contributions_to_logits(z: list[float], scale: float, data: st.DataObject) -> None:
     y = data.draw(st.lists(st.floats(-1, 1), min_size=len(z), max_size=len(z)))
     found = trace(parse("c*(logsumexp(z) - dot(y, z))"), {"z": np.array(z), "y": np.array(y), "c": scale})
     ((i, above),) = [

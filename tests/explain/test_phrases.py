@@ -69,13 +69,13 @@ def test_what_repeats_is_named_where_that_is_shorter() -> None:
     )
 
 
-def test_equal_sides_are_said_once_and_long_ones_not_at_all() -> None:
+def test_a_sentence_shows_equal_sides_once_and_omits_long_ones() -> None:
     sides: Phrase = (Sides(((X,), ("2 + 3",), (Y,))),)
     assert fill(sides, Known(value0="2 + 3", value1="5")) == "2 + 3 = 5"
     assert fill((Sides(((X,), (Y,)), max_length=4),), Known(value0="12345", value1="123456")) == "123456"
 
 
-def test_the_case_that_is_true_is_said() -> None:
+def test_a_sentence_shows_the_case_that_holds() -> None:
     phrase: Phrase = ("it ", Cases("truth", (("is not",), ("is ", X))))
     assert fill(phrase, Known(0)) == "it is not"
     assert fill(phrase, Known(1, value0="7")) == "it is 7"

@@ -27,7 +27,9 @@ def same(a: float, b: float) -> bool:
 
 
 @given(graphs(), POINTS)
-def test_what_a_node_was_handed_in_all_is_its_adjoint(graph: tuple[Node, list[Node]], point: dict[str, float]) -> None:
+def test_the_contributions_to_a_node_sum_to_its_adjoint(
+    graph: tuple[Node, list[Node]], point: dict[str, float]
+) -> None:
     found = traced(graph, point)
     totals = {given.to: given.total for step in found.backward for given in step.contributions}
     for node, total in totals.items():
@@ -49,7 +51,7 @@ def test_every_contribution_is_local_times_adjoint_and_adds_to_the_total(
 
 
 @given(graphs(), POINTS)
-def test_a_node_hands_on_only_after_all_its_users(graph: tuple[Node, list[Node]], point: dict[str, float]) -> None:
+def test_a_node_contributes_only_after_all_its_users(graph: tuple[Node, list[Node]], point: dict[str, float]) -> None:
     found = traced(graph, point)
     done: set[int] = set()
     for step in found.backward:
@@ -101,7 +103,7 @@ def test_the_worked_example_step_by_step() -> None:
     ("text", "reason"),
     [("where(x > 0, x, log(x - 5))", "the branch not taken"), ("x + 0*log(x - 5)", "a literal zero factor")],
 )
-def test_what_is_structurally_absent_is_handed_exactly_nothing(text: str, reason: str) -> None:
+def test_structural_zeros_contribute_exactly_0(text: str, reason: str) -> None:
     found = trace(parse(text), {"x": 2.0})
     label = found.labels.index("log(x - 5)")
     assert found.adjoints[label] == 0, reason
@@ -134,7 +136,7 @@ def test_a_local_derivative_is_the_operations_own_whether_or_not_anything_arrive
     assert {edge: float(locals_[edge]) for edge in expected} == expected
 
 
-def test_a_sum_hands_its_adjoint_also_to_a_term_that_is_nothing_but_a_zero_factor() -> None:
+def test_a_sum_contributes_to_a_term_that_is_only_a_zero_factor() -> None:
     found = trace(parse("w*0 + b"), {"w": 2.0, "b": 1.0})
     assert found.adjoints[found.labels.index("w*0")] == 1
     assert found.gradient == {"w": 0.0, "b": 1.0}

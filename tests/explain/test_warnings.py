@@ -64,14 +64,14 @@ def test_warnings(text: str, point: dict[str, float], expected: list[tuple[str, 
         assert words in message
 
 
-def test_a_warning_says_where_the_expression_stands() -> None:
+def test_a_warning_shows_its_place_in_the_expression() -> None:
     (warning,) = trace(parse("x + abs(x)"), {"x": 0.0}).warnings
     assert "(column 5)" in warning.message
     (warning,) = trace(parse("a = x + 1\nb = x^2\na*b + abs(x)"), {"x": 0.0}).warnings
     assert "(line 3, column 7)" in warning.message
 
 
-def test_nothing_is_said_about_a_variable_that_is_not_asked_for() -> None:
+def test_a_variable_outside_wrt_has_no_warning() -> None:
     assert trace(parse("x + abs(y)"), {"x": 1.0, "y": 0.0}, "x").warnings == []
 
 

@@ -89,7 +89,7 @@ BACKWARD = [
 
 
 @pytest.mark.parametrize(("text", "point", "first"), BACKWARD)
-def test_a_backward_step_says_what_its_gate_does(text: str, point: dict[str, float], first: str) -> None:
+def test_a_backward_step_names_the_effect_of_its_gate(text: str, point: dict[str, float], first: str) -> None:
     assert backward(text, **point)[0] == first
 
 
@@ -144,7 +144,7 @@ def test_a_unit_that_learns_nothing_is_pointed_out(text: str, dead: bool) -> Non
     assert ("inactive" in said) == dead
 
 
-def test_what_nothing_reaches_hands_on_nothing() -> None:
+def test_a_node_with_adjoint_0_contributes_nothing() -> None:
     said = backward("where(x > 0, x, log(x))", x=2)
     assert "its adjoint is 0, so it contributes 0" in said
 
@@ -158,7 +158,7 @@ ON_ARRAYS = {
 
 
 @pytest.mark.parametrize("text", ON_ARRAYS)
-def test_operations_on_whole_arrays_say_where_the_adjoint_goes(text: str) -> None:
+def test_sentences_of_array_operations_name_where_the_adjoint_goes(text: str) -> None:
     assert ON_ARRAYS[text] in backward(text, v=[1, 2])
 
 
@@ -168,7 +168,7 @@ def test_max_of_an_array_routes() -> None:
     )
 
 
-def test_a_branch_not_taken_hands_on_nothing_also_among_arrays() -> None:
+def test_an_unused_branch_contributes_nothing_among_arrays() -> None:
     said = backward("where(s > 0, s, sum(log(v)))", s=1, v=[0, 1])
     assert said.count("its adjoint is 0, so it contributes 0") == 3
 
@@ -208,11 +208,11 @@ NO_CROSS_ENTROPIES = [
 
 
 @pytest.mark.parametrize("text", NO_CROSS_ENTROPIES)
-def test_nothing_else_is_taken_for_a_cross_entropy(text: str) -> None:
+def test_nothing_else_is_recognised_as_a_cross_entropy(text: str) -> None:
     assert not any("cross-entropy" in line for line in backward(text, z=[1, 2, 0.5], y=[0, 1, 0]))
 
 
-def test_operations_that_mix_elements_say_so() -> None:
+def test_sentences_of_operations_that_mix_elements_mention_it() -> None:
     mixed, handed = backward("sum(softmax(z)*[1, 0])", z=[0, 0])[-2:]
     assert mixed == (
         "softmax mixes: every output depends on every input, so each input gets a part of every adjoint, by the "
@@ -241,7 +241,7 @@ SCALES = [op for op in ELEMENTWISE if op.gate is Gate.SCALE and not op.is_helper
 @pytest.mark.parametrize("op", SCALES, ids=lambda op: op.name)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_what_a_slope_is_said_to_be_is_an_equation(op: Op, data: st.DataObject) -> None:
+def test_statements_about_slopes_are_equations(op: Op, data: st.DataObject) -> None:
     count = data.draw(st.integers(op.min_inputs, op.max_inputs or 3))
     leaves = [variable(name) for name in "xyzuvw"[:count]]
     point = {leaf.text: data.draw(SPECIAL | st.floats(-4, 4)) or 0.0 for leaf in leaves}
@@ -265,7 +265,7 @@ AT_KINKS = {
 
 
 @pytest.mark.parametrize(("text", "x"), AT_KINKS)
-def test_a_kink_is_said_where_it_is(text: str, x: float) -> None:
+def test_a_kink_is_reported_at_its_node(text: str, x: float) -> None:
     assert backward(text, x=x)[0] == AT_KINKS[text, x]
     assert "kink" not in backward(text, x=x + 0.5)[0]
 
@@ -321,13 +321,13 @@ def test_comparisons_of_arrays_are_not_written_as_equations() -> None:
     )
 
 
-def test_no_sentence_says_a_side_twice() -> None:
+def test_no_sentence_repeats_a_side() -> None:
     assert forward("c = -2; d = 2*3; c*d*x", x=1)[:2] == ["c = -2", "d = 2 × 3 = 6"]
     found = trace(parse("sum([1, 2]*x)"), {"x": 1.0})
     assert StepSentences(found, number_formats(6)[1]).forward(next(found.forward)) == "[1, 2]"
 
 
-def test_what_is_handed_nothing_is_no_product_with_an_infinity() -> None:
+def test_structural_zeros_are_not_products_with_infinity() -> None:
     lines = backward("sqrt(where(x > 0, 2*x, 3*x))", x=0)
     assert "2*x: 0, a structural zero" in lines
     assert "3*x: 1 × inf = inf" in lines

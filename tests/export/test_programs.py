@@ -114,7 +114,7 @@ def test_a_function_has_no_name_of_a_function_that_it_calls(target: str) -> None
             export(parse("exp(x)"), target, ExportOptions("value"))
 
 
-def test_a_comment_says_which_name_became_which() -> None:
+def test_a_comment_lists_renamed_variables() -> None:
     f = parse("λ*for*x₁ + class")
     assert "λ (here lambda); for (here for_); x₁ (here x1); class." in export(f, "c", ExportOptions())
     assert "Here for is for_, x₁ is x1 and class is class_." in export(f, "python", ExportOptions())
@@ -253,7 +253,7 @@ def test_second_derivatives_of_arrays() -> None:
         np.testing.assert_allclose(rows["s"]["v"], expected[2, :2])
 
 
-def test_only_what_is_asked_for(tmp_path: Path) -> None:
+def test_only_requested_derivatives_are_exported(tmp_path: Path) -> None:
     f = parse("x*y*z")
     assert "gradient[1] = z*x_;" in (source := export(f, "c", ExportOptions(wrt=("z", "y"))))
     assert "double f(const double x[3], double gradient[2])" in source

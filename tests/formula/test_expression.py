@@ -233,7 +233,7 @@ def test_the_derivative_of_an_element_is_that_of_what_stands_there() -> None:
         ("v[0]^2", "place(2*v[0], v, 0)"),
     ],
 )
-def test_derivatives_of_arrays_say_no_more_than_needed(text: str, expected: str) -> None:
+def test_derivatives_of_arrays_have_no_redundant_terms(text: str, expected: str) -> None:
     assert str(ad.parse(f"v: 2; {text}").derivative("v")) == f"v: 2; {expected}"
 
 

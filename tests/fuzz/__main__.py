@@ -20,7 +20,7 @@ from random import SystemRandom
 from autodiff_cli import ExpressionError
 from tests.fuzz.grammar import Case, case
 from tests.fuzz.properties import PROPERTIES, broken
-from tests.fuzz.smaller import smaller
+from tests.fuzz.shrinking import shrink
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
             why = broken(name, found)
             if why is None:
                 continue
-            small = smaller(name, found)
+            small = shrink(name, found)
             said = f"{name}: {broken(name, small)}"
             if findings.setdefault(said, seed) == seed:
                 print(f"{small}\n  {said}\n", flush=True)

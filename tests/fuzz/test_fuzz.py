@@ -87,7 +87,7 @@ def test_a_property_holds(name: str, seeds: range) -> None:
 
 
 @pytest.mark.parametrize(("text", "point"), FOUND, ids=[text for text, _ in FOUND])
-def test_what_was_found_stays_mended(text: str, point: dict[str, Any]) -> None:
+def test_former_findings_stay_fixed(text: str, point: dict[str, Any]) -> None:
     for name in PROPERTIES:
         why = broken(name, Case(0, text, point, False))
         assert why is None, why

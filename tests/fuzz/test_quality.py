@@ -67,7 +67,7 @@ PLANTS: list[tuple[Plant, str]] = [
 
 
 @pytest.mark.parametrize(("plant", "name"), PLANTS, ids=lambda found: getattr(found, "__name__", found))
-def test_what_is_planted_is_found(plant: Plant, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fuzzer_finds_planted_bugs(plant: Plant, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(CASES):
         try:

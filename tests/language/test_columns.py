@@ -133,7 +133,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from([*PIECES, "f(group) =", "x =", ";", ",", "2", "²", "max(", "~"])).map(" ".join))
-def test_any_text_of_columns_reads_and_is_printed_or_says_why_not(text: str) -> None:
+def test_any_text_with_columns_reads_and_prints_or_is_refused_with_a_reason(text: str) -> None:
     try:
         program = of(text)
     except ExpressionError:

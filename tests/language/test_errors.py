@@ -346,7 +346,7 @@ def test_a_long_line_is_shown_around_the_spot() -> None:
     assert source[caret.index("^") :].startswith("sine(x)")
 
 
-def test_what_cannot_be_seen_does_not_reach_the_terminal() -> None:
+def test_invisible_characters_do_not_reach_the_terminal() -> None:
     for text in (
         "x # \u202e\x1b[2J\n + \ud800|\ud800|",
         "`a\x1b[31m`(2)",
@@ -415,7 +415,7 @@ PIECES = [
 @example("f(f)=f(f")
 @example("f(t)(u)=t")
 @example("x=y~z")
-def test_any_text_reads_or_says_why_not(text: str) -> None:
+def test_any_text_reads_or_is_refused_with_a_reason(text: str) -> None:
     error = refusal(text)
     if error is None:
         return

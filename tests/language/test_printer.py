@@ -155,7 +155,7 @@ def test_the_usual_way_to_write(text: str) -> None:
     assert to_text(program.output, program.source.names) == text
 
 
-def test_shapes_are_declared_where_they_are_given() -> None:
+def test_printed_text_declares_shapes() -> None:
     text = "W: 2x3; v: 3; h = W @ v; h*h + b"
     program = read(text)
     assert to_text(program.output, program.source.names, shapes=program.shapes) == text
@@ -173,7 +173,7 @@ def test_generated_names_clash_with_nothing() -> None:
     assert to_text(other.output, {other.output.inputs[1]: "t1"}) == "t1 = x*y; t2 = t1 + 1; t2*t2 + t1"
 
 
-def test_a_name_that_an_input_has_is_not_given_again() -> None:
+def test_generated_names_differ_from_names_of_inputs() -> None:
     program = read("(x + 1)*y")
     assert to_text(program.output, {program.output.inputs[0]: "y"}) == "t1 = x + 1; t1*y"
 

@@ -91,7 +91,7 @@ def test_an_expanded_node_knows_its_calls_and_stands_in_the_body() -> None:
     assert groups(source, first.inputs[0].inputs[0]) == []
 
 
-def test_every_call_is_a_group_of_its_own_and_knows_what_it_was_given() -> None:
+def test_every_call_is_a_group_with_its_arguments() -> None:
     program = read("f(t) = sin(t); a = f(x) + f(x); 2*a")
     (_, total), source = program.output.inputs, program.source
     first, second = map(source.group, total.inputs)

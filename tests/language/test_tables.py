@@ -70,7 +70,7 @@ def test_lark_is_loaded_only_where_there_are_no_tables_yet(tmp_path: Path) -> No
     assert run(code, XDG_CACHE_HOME=str(tmp_path), AUTODIFF_CACHE="") == "False"
 
 
-def test_tables_are_kept_privately_and_used_again(home: Path) -> None:
+def test_tables_are_cached_privately_and_reused(home: Path) -> None:
     read("x + 1")
     (entry,) = kept(home)
     assert stat.S_IMODE(home.stat().st_mode) == 0o700

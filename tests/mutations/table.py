@@ -41,8 +41,8 @@ POINTS = ("tests/formula/test_points.py", "tests/cli/commands/test_grad_points.p
 MODELS = ("tests/training/result/test_model_file.py",)
 STATUSES = ("tests/cli/test_main.py", "tests/cli/test_options.py")
 PAGE = ("tests/fuzz/test_fuzz.py", "tests/browser/test_evaluator.py", "-k", "pages or evaluat or operation or arrays")
-DIGITS = ("tests/explain/digits/test_right.py", "tests/numbers/test_balls.py")
-ARRAY_DIGITS = ("tests/explain/digits/test_right_arrays.py",)
+DIGITS = ("tests/explain/accuracy/test_correct_digits.py", "tests/numbers/test_balls.py")
+ARRAY_DIGITS = ("tests/explain/accuracy/test_array_digits.py",)
 ACTIVATIONS = "autodiff_cli/numbers/float_functions.py"
 ELEMENTARY, ARITHMETIC = (f"autodiff_cli/ops/{name}.py" for name in ("elementary", "arithmetic"))
 REVERSE = FORWARD = "autodiff_cli/autodiff/sweeps.py"
@@ -127,24 +127,24 @@ MUTATIONS = [
     Mutation("autodiff_cli/explain/accuracy.py", "correct_digits: int = 12", "correct_digits: int = 5", DIGITS),
     Mutation("autodiff_cli/numbers/floats.py", "return math.copysign(UNDERFLOW_SUBSTITUTE, z) if -SMALLEST_NORMAL < z < SMALLEST_NORMAL and all(xs) else z", "return z", DIGITS),
     Mutation("autodiff_cli/numbers/ball_arithmetic.py", "low + 1 if x - low == fmpq(1, 2) and low % 2 else low", "low", DIGITS),
-    Mutation("autodiff_cli/numbers/floats.py", "-units + (k**3 + k) % 7 - 3 or 1", "units", ("tests/explain/digits/test_right.py",)),
-    Mutation("autodiff_cli/numbers/floats.py", "shift=20 if way == 2 else 12", "shift=12", ("tests/explain/digits/test_right.py",)),
-    Mutation("autodiff_cli/graph/node.py", "return float(node.text) == value and is_exactly(node.text, value)", "return float(node.text) == value", ("tests/explain/digits/test_check.py",)),
+    Mutation("autodiff_cli/numbers/floats.py", "-units + (k**3 + k) % 7 - 3 or 1", "units", ("tests/explain/accuracy/test_correct_digits.py",)),
+    Mutation("autodiff_cli/numbers/floats.py", "shift=20 if way == 2 else 12", "shift=12", ("tests/explain/accuracy/test_correct_digits.py",)),
+    Mutation("autodiff_cli/graph/node.py", "return float(node.text) == value and is_exactly(node.text, value)", "return float(node.text) == value", ("tests/explain/accuracy/test_check.py",)),
     Mutation("autodiff_cli/numbers/floats.py", "z if is_exact else z * _FACTORS.next())\n\n    def __add__", "z)\n\n    def __add__", ("tests/fuzz/test_fuzz.py", "-k", "stays_mended")),
     Mutation("autodiff_cli/numbers/arrays.py", "function(x if is_exact else _perturb(x), *like)", "function(x, *like)", ARRAY_DIGITS),
     Mutation("autodiff_cli/numbers/arrays.py", "z = function(a, _perturb(b)) if (a.size > b.size) == is_large else function(_perturb(a), b)", "z = function(a, b)", ARRAY_DIGITS),
     Mutation("autodiff_cli/explain/array_accuracy.py", "if not doubtful:", "if True:", ARRAY_DIGITS),
-    Mutation("autodiff_cli/numbers/floats.py", " + (z - z)  #", "  #", ("tests/explain/digits/test_right.py",)),
+    Mutation("autodiff_cli/numbers/floats.py", " + (z - z)  #", "  #", ("tests/explain/accuracy/test_correct_digits.py",)),
     Mutation("autodiff_cli/explain/array_accuracy.py", "doubtful[name] &= ~_is_certainly_correct(found[name], fine, distances[name])", "pass", ARRAY_DIGITS),
-    Mutation("autodiff_cli/explain/precision.py", "return sys.float_info.max", "return math.inf", ("tests/explain/digits/test_enclosure.py",)),
-    Mutation("autodiff_cli/explain/array_accuracy.py", "doubtful |= is_doubtful(row_values, values[i])", "doubtful |= False", ("tests/explain/digits/test_right_further.py",)),
+    Mutation("autodiff_cli/explain/precision.py", "return sys.float_info.max", "return math.inf", ("tests/explain/accuracy/test_enclosure.py",)),
+    Mutation("autodiff_cli/explain/array_accuracy.py", "doubtful |= is_doubtful(row_values, values[i])", "doubtful |= False", ("tests/explain/accuracy/test_higher_derivatives.py",)),
     Mutation("autodiff_cli/numbers/gamma_functions.py", "if n <= 1 and a + b < 0.5 and not", "if False and not", ("tests/numbers/test_special.py", "tests/ops/test_digits.py")),
     # printing and reading
     Mutation("autodiff_cli/language/printer.py", "self.precedences[child] < form.operand_precedences[i]", "self.precedences[child] <= form.operand_precedences[i]", ("tests/language/test_printer.py", "tests/algebra/test_readable.py")),
     Mutation("autodiff_cli/language/lexer.py", "len(exponent) > MAX_EXPONENT_DIGITS", "False", ("tests/language/test_errors.py",)),
     # escaping
     Mutation("autodiff_cli/render/formatting.py", '("Cc", "Cf", "Cs", "Zl", "Zp")', '("Cf", "Cs", "Zl", "Zp")', ("tests/render/test_text.py",)),
-    Mutation("autodiff_cli/render/report.py", "    table = table.escaped()\n", "", ("tests/render/fits/test_networks.py", "tests/render/test_paper.py")),
+    Mutation("autodiff_cli/render/report.py", "    table = table.escaped()\n", "", ("tests/render/fits/test_networks.py", "tests/render/test_report.py")),
     Mutation("autodiff_cli/render/html_page.py", "title=escape(title)", "title=title", ("tests/render/page/test_html.py",)),
     Mutation("autodiff_cli/render/drawing.py", "<title>{escape(box.label)}</title>", "<title>{box.label}</title>", ("tests/render/drawing/test_diagrams.py", "tests/e2e/test_drawings.py")),
     # files

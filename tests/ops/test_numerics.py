@@ -365,7 +365,7 @@ def test_ties_clips_and_jumps(text: str, point: tuple[float, ...], slopes: tuple
         ("clip(x, 0, 1)*x + relu(-sqrt(x))", 0.25, (0.0625, 0.5, 2.0)),
     ],
 )
-def test_branches_not_taken(text: str, x: float, found: tuple[float, float, float]) -> None:
+def test_unused_branches(text: str, x: float, found: tuple[float, float, float]) -> None:
     for numbers in orders(text, x):
         assert numbers == pytest.approx(found, rel=1e-15)
 

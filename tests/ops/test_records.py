@@ -57,14 +57,14 @@ def test_what_is_always_positive(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
-def test_what_is_seen_to_rise_does(row: Row) -> None:
+def test_functions_recognised_as_increasing_are(row: Row) -> None:
     with mp.workdps(60):
         found = [there for x in SAMPLES if (there := value(row, x)) is not None]
     if is_increasing(get_op(row.name)(variable("x"))):
         assert found == sorted(set(found))
 
 
-def test_the_ends_of_generalised_linear_models_are_seen_to_rise() -> None:
+def test_bounded_link_functions_are_recognised_as_increasing() -> None:
     for name in ("exp", "exp2", "sigmoid", "normal_cdf", "softplus", "tanh", "erf", "atan"):
         assert is_increasing(get_op(name)(variable("x"))), name
 

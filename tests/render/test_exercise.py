@@ -35,7 +35,7 @@ def test_a_page_for_each_step_one_for_the_gradient_and_the_key(sheet: str) -> No
     assert "<script" not in sheet
 
 
-def test_what_is_asked_is_nowhere_before_the_key(sheet: str) -> None:
+def test_answers_stand_only_in_the_key(sheet: str) -> None:
     """Neither in the words of its page, nor in the drawing there or on an earlier page."""
     *steps, _, key = pages(sheet)
     document = run_cli(f"trace {POINT} --json").json
@@ -59,7 +59,7 @@ def test_what_is_asked_is_nowhere_before_the_key(sheet: str) -> None:
         assert all(sentence not in words(page) for page in steps)
 
 
-def test_slopes_are_not_given_away(sheet: str) -> None:
+def test_derivatives_are_not_revealed(sheet: str) -> None:
     page = next(page for page in pages(sheet) if "<p>A power scales by its slope" in page)
     assert "2*2" not in words(page)
 

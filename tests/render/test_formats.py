@@ -66,5 +66,5 @@ def test_the_numbers_of_the_page(graph: tuple[Node, list[Node]], point: dict[str
     ]
     for step in document["backward"]:
         assert [
-            (given_["to"], same(given_["local"]), same(given_["amount"])) for given_ in nodes[step["node"]]["given"]
+            (entry["to"], same(entry["local"]), same(entry["amount"])) for entry in nodes[step["node"]]["contributions"]
         ] == [(given_["to"], same(given_["local"]), same(given_["amount"])) for given_ in step["contributions"]]

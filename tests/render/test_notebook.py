@@ -66,7 +66,7 @@ def test_only_some_variables() -> None:
         ({"x": [1, 2], "y": 3}, ad.ExpressionError, "`x` is a number here"),
     ],
 )
-def test_what_is_wrong_is_said_as_by_other_calls(
+def test_errors_have_the_messages_of_other_calls(
     arguments: dict[str, object], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -101,7 +101,7 @@ def test_the_bundle_has_every_form() -> None:
     assert bundle["image/svg+xml"] == example()._repr_svg_()
 
 
-def test_the_bundle_has_what_is_asked_for() -> None:
+def test_the_bundle_has_the_requested_formats() -> None:
     record = example()
     assert set(record._repr_mimebundle_(include={"text/plain", "image/png"})) == {"text/plain"}
     assert set(record._repr_mimebundle_(exclude=["text/html"])) == KINDS - {"text/html"}

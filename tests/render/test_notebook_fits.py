@@ -26,7 +26,7 @@ def test_a_notebook_shows_data_curve_losses_and_parameters(monkeypatch: pytest.M
     assert float(cells[1] or "") == pytest.approx(2.5, abs=0.01)
 
 
-def test_elsewhere_no_rows_are_kept() -> None:
+def test_outside_notebooks_fits_keep_no_rows() -> None:
     found = ad.fit("y ~ a*exp(-b*x)", DATA)
     assert found.plot_data is None
     assert "loss, iteration by iteration" in found._repr_html_()

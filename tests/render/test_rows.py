@@ -105,7 +105,7 @@ def test_numbers_are_those_that_are_read_one_by_one(cell: str, tmp_path: Path) -
         (b" n8500 ,", b"", "line 8502: 2 cells, but the header has 3"),
     ],
 )
-def test_what_is_wrong_is_found_with_its_place(old: bytes, new: bytes, message: str, tmp_path: Path) -> None:
+def test_errors_are_reported_with_their_place(old: bytes, new: bytes, message: str, tmp_path: Path) -> None:
     file = file_of(PLAIN.replace(old, new), tmp_path)
     done: list[int] = []
 

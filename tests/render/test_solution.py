@@ -79,7 +79,7 @@ def test_the_steps_and_the_chain_rule_in_symbols_then_in_numbers() -> None:
         assert row in rows
 
 
-def test_what_nothing_arrives_at_is_said_and_the_local_derivative_is_no_lie() -> None:
+def test_nodes_without_contributions_show_their_true_local_derivative() -> None:
     source = solution("h = relu(w_1*x + bias); (h - t)^2")
     assert r"\bar{v}_{2} &= \bar{h} \, \frac{\partial h}{\partial v_{2}} = \bar{h} \cdot 0" in source
     assert r"\bar{w}_{1} &= 0 \qquad \text{(no contributions)}" in source
@@ -94,7 +94,7 @@ def test_all_compile_with_amsmath_alone_and_stay_within_their_lines(tmp_path: Pa
     assert "Overfull" not in log
 
 
-def test_names_that_look_alike_are_told_apart() -> None:
+def test_names_that_look_alike_are_distinguished() -> None:
     source = solution("λ*exp(-θ_0^2)/x̂ + learning_rate_max*log(x₁ + x_1 + x1)")
     point = re.findall(r"^(\S+) &= 1\.25 \\cdot 10\^\{-7\}", source, re.M)
     assert len(point) == len({*point}) == 7

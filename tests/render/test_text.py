@@ -45,7 +45,7 @@ def test_statements_stand_on_one_line() -> None:
     assert single_line("a = x;\na*a") == "a = x; a*a"
 
 
-def test_what_goes_on_in_the_next_line_is_not_taken_apart() -> None:
+def test_continued_statements_stay_together() -> None:
     assert single_line("a = max(x,\n  y\n)\na +\n1") == "a = max(x, y ); a + 1"
 
 

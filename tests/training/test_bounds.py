@@ -69,7 +69,7 @@ def test_a_projected_method_ends_where_least_squares_does(backend: str) -> None:
     assert fit.parameters == pytest.approx(ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS).parameters, rel=1e-6)
 
 
-def test_a_parameter_on_a_bound_has_no_error_and_the_others_have_those_with_it_held() -> None:
+def test_a_parameter_on_a_bound_has_no_error_and_counts_as_fixed() -> None:
     fit = ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS)
     held = ad.fit(MODEL, {"x": X, "y": Y}, fixed={"b": 1.1})
     assert fit.stderr["b"] is None

@@ -113,7 +113,7 @@ def test_what_is_known_is_not_computed_again(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("at", [2, 9, 19])
-def test_the_best_epoch_so_far_is_kept(tmp_path: Path, at: int) -> None:
+def test_the_best_epoch_so_far_is_saved(tmp_path: Path, at: int) -> None:
     x = np.linspace(0, 1, 40)
     data = {"x": x, "y": np.sin(9 * x) + np.random.default_rng(1).normal(0, 0.3, 40)}
     options: dict[str, Any] = {"epochs": 200, "learning_rate": 0.05, "validation": 0.3, "patience": 20, "seed": 5}
@@ -135,7 +135,7 @@ def test_epochs_are_the_number_in_all(tmp_path: Path) -> None:
         fit(MODEL, decay(), epochs=20, resume=file, **options)
 
 
-def test_it_goes_on_on_another_number_of_threads_and_is_kept_again(tmp_path: Path) -> None:
+def test_it_resumes_on_another_number_of_threads_and_writes_checkpoints(tmp_path: Path) -> None:
     file = tmp_path / "kept"
     options: dict[str, Any] = {"optimizer": "adam", "epochs": 30, "batch_size": 16}
     end = fit(MODEL, decay(), **options)
@@ -202,7 +202,7 @@ def test_a_file_cut_off_anywhere_or_changed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["numbers", "history", "best", "answers", "head", "packed", "no hash"])
-def test_a_whole_archive_that_says_something_else_is_refused(tmp_path: Path, change: str) -> None:
+def test_a_valid_archive_with_other_content_is_refused(tmp_path: Path, change: str) -> None:
     fit(MODEL, decay(), optimizer="adam", epochs=3, checkpoint=tmp_path / "kept")
     with np.load(tmp_path / "kept") as archive:
         arrays = dict(archive)

@@ -70,7 +70,7 @@ def test_a_penalty_by_sizes_is_the_lasso() -> None:
     assert found.parameters == {"a": pytest.approx(1.9, rel=1e-7), "b": pytest.approx(-0.2, rel=1e-6), "c": 0.0}
 
 
-def test_the_loss_is_what_is_made_small_and_says_which_part_the_penalty_is() -> None:
+def test_the_loss_is_the_minimised_objective_and_reports_its_penalty() -> None:
     found = fit(LINEAR, plane(), l1=0.1, l2=0.2)
     sizes = np.array([*found.parameters.values()])
     assert found.penalty == pytest.approx(0.1 * np.abs(sizes).sum() + 0.2 * np.square(sizes).sum())
@@ -136,7 +136,7 @@ def test_penalised_values_scatter_as_their_errors_say(model: str, options: dict[
     assert np.mean(errors, axis=0) == pytest.approx(np.std(values, axis=0), rel=0.2)  # one standard deviation: 6 %
 
 
-def test_a_penalty_by_sizes_leaves_no_errors_and_says_why() -> None:
+def test_an_l1_penalty_leaves_no_standard_errors_and_gives_the_reason() -> None:
     found = fit(LINEAR, plane(), l1=0.3)
     assert set(found.stderr.values()) == {None}
     assert any("an l1 penalty" in warning for warning in found.warnings)

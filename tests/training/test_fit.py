@@ -72,7 +72,7 @@ def test_least_absolute_residuals_resist_an_outlier_and_have_no_standard_errors(
     assert "the loss mae is not a likelihood" in found.warnings[-1]
 
 
-def test_better_starts_are_looked_for_and_said() -> None:
+def test_better_starting_values_are_estimated_and_reported() -> None:
     x = np.linspace(0, 10, 100)
     found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": 3 * np.sin(2.2 * x + 0.4)})
     assert found.rss == pytest.approx(0, abs=1e-9)
@@ -81,7 +81,7 @@ def test_better_starts_are_looked_for_and_said() -> None:
     assert [record["epoch"] for record in found.history] == [*range(found.epochs + 1)]
 
 
-def test_starts_that_are_given_are_kept() -> None:
+def test_starting_values_of_the_user_are_used() -> None:
     x = np.linspace(0, 10, 100)
     data = {"x": x, "y": 3 * np.sin(2.2 * x + 0.4)}
     found = fit("y ~ a*sin(w*x + p)", data, start={"a": 1, "w": 5, "p": 0})

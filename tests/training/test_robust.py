@@ -89,7 +89,7 @@ def test_errors_are_those_of_many_samples(loss: str) -> None:
     assert "inv(H)*G'G*inv(H)" in found[0].definition
 
 
-def test_a_given_scale_is_kept_and_a_bend_too() -> None:
+def test_scale_and_huber_delta_are_used_as_set() -> None:
     given = fit("y ~ a*x + b", {"x": X, "y": Y}, loss="huber", scale=100, huber_delta=2)
     squares = fit("y ~ a*x + b", {"x": X, "y": Y})
     assert given.scale == 100  # of which all residuals are a small part: half of the squares
@@ -159,7 +159,7 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_starts_are_found_among_rows_far_off(seed: int) -> None:
+def test_starting_values_are_estimated_despite_outliers(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = np.sort(generator.uniform(0, 1, 78))
     noise, far = 0.02 * generator.standard_normal(78), generator.choice(78, 7, replace=False)

@@ -33,7 +33,7 @@ def test_the_seed_decides_which_rows() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_rows_held_out_do_not_touch_the_fit() -> None:
+def test_validation_rows_do_not_affect_the_fit() -> None:
     objective = Objective("y ~ a*x", DATA)
     kept, held_out = split_validation(objective, 0.25, seed=0)
     fit = ad.fit("y ~ a*x", DATA, validation=0.25)
@@ -70,7 +70,7 @@ def test_patience_goes_with_every_optimizer(optimizer: str) -> None:
     assert fit.validation_loss == pytest.approx(min(record["validation_loss"] for record in fit.history))
 
 
-def test_without_validation_nothing_is_held_out() -> None:
+def test_without_validation_all_rows_are_fitted() -> None:
     fit = ad.fit("y ~ a*x", DATA)
     assert (fit.rows, fit.validation_rows, fit.validation_loss) == (40, 0, None)
     assert "validation_loss" not in fit.history[0]

@@ -63,7 +63,7 @@ def test_errors_of_0_change_nothing() -> None:
     assert found.stderr == pytest.approx(plain.stderr, rel=1e-9)
 
 
-def test_it_is_said_and_there_is_no_share_explained() -> None:
+def test_errors_in_x_are_reported_and_there_is_no_r_squared() -> None:
     found = ad.fit("y ~ a + b*x", PEARSON, sigma="sy", x_sigma={"x": "sx"}, profile=True)
     note = "errors in `x` are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"
     assert note in found.notes

@@ -9,47 +9,47 @@ const MOST_COLUMNS = 8; // of a vector; a matrix has its own
 const LARGEST_GRID = 64; // numbers of an array that are shown one by one
 
 const valueCells = Object.entries(parametersAt(0)).map(([name, begun]) => {
-  const value = made("td");
+  const value = htmlElement("td");
   value.dataset.parameter = name;
   const at = Array.isArray(begun) ? places(begun) : [];
   const elements = at.length > LARGEST_GRID ? [] : at.map((position) => {
-    const element = made("span");
+    const element = htmlElement("span");
     element.dataset.parameter = `${name}[${position.join(", ")}]`;
     return { position, element };
   });
   if (elements.length) {
-    const grid = made("div", elements.map(({ element }) => element), "grid");
+    const grid = htmlElement("div", elements.map(({ element }) => element), "grid");
     grid.style.setProperty("--columns", begun[0].length ?? Math.min(MOST_COLUMNS, begun.length));
     byId("parameters").closest(".of-parameters").classList.add("wide");
     value.append(grid);
   }
-  const [title, slope] = [made("th", name), made("td", "", "slope")];
+  const [title, slope] = [htmlElement("th", name), htmlElement("td", "", "slope")];
   title.scope = "row";
-  byId("parameters").tBodies[0].append(made("tr", [title, value, slope]));
+  byId("parameters").tBodies[0].append(htmlElement("tr", [title, value, slope]));
   return { name, value, elements, slope };
 });
 
 /** The place on the page of the row of a number, or of the nearest that it has. */
 function nearest(number) {
-  const away = course.rows.map((row) => Math.abs(row - number));
+  const away = recording.rows.map((row) => Math.abs(row - number));
   return away.indexOf(Math.min(...away));
 }
 
-/** Show an epoch and a row: the pictures, the parameters, and the walk. */
-function showCourse() {
+/** Show an epoch and a row: the pictures, the parameters, and the steps. */
+function showEpoch() {
   const k = Number(byId("epoch").value);
   const parameters = parametersAt(k);
   const typed = Number(byId("row").value);
-  const isRow = Number.isInteger(typed) && typed >= 1 && typed <= course.count;
+  const isRow = Number.isInteger(typed) && typed >= 1 && typed <= recording.count;
   byId("row").setAttribute("aria-invalid", String(!isRow));
   const chosen = nearest(isRow ? typed : 1);
-  const { number, loss } = course.epochs[k];
-  byId("epoch-said").textContent = `epoch ${number}, loss ${brief(loss)}`;
+  const { number, loss } = recording.epochs[k];
+  byId("epoch-text").textContent = `epoch ${number}, loss ${brief(loss)}`;
   byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
   const row = rowPoints[chosen];
-  const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? course.classes[x] : brief(x)}`);
-  const which = course.rows[chosen] === typed ? "" : isRow ? `row ${course.rows[chosen]} is the nearest here: ` : `rows are 1 to ${course.count}; here is row ${course.rows[chosen]}: `;
-  byId("row-said").textContent = `${which}${cells.join(", ")}`;
+  const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? recording.classes[x] : brief(x)}`);
+  const which = recording.rows[chosen] === typed ? "" : isRow ? `row ${recording.rows[chosen]} is the nearest here: ` : `rows are 1 to ${recording.count}; here is row ${recording.rows[chosen]}: `;
+  byId("row-text").textContent = `${which}${cells.join(", ")}`;
   setValues({ ...parameters, ...row });
   for (const { name, value, elements, slope } of valueCells) {
     value.dataset.value = inFull(parameters[name]);
@@ -61,14 +61,14 @@ function showCourse() {
     }
     value.title = shapeOf(parameters[name]);
     const gradient = gradientOf(name);
-    slope.textContent = Object.hasOwn(course.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`;
+    slope.textContent = Object.hasOwn(recording.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`;
   }
   drawLoss(k);
   drawFit(parameters, chosen);
   drawNetwork(parameters);
 }
 
-const className = () => (course.classes ? course.targetName : null);
+const className = () => (recording.classes ? recording.targetName : null);
 const shapeOf = (value) => (Array.isArray(value) ? shape(value).join("x") : "");
 
 function stopPlaying() {
@@ -87,7 +87,7 @@ function playOn() {
   const begun = performance.now();
   const pace = PLAYING / Number(range.max);
   range.value = Math.min(Number(range.max), Number(range.value) + Math.max(1, Math.ceil(frame / pace)));
-  showCourse();
+  showEpoch();
   frame = performance.now() - begun; // what takes longer goes on in longer strides
   playing = setTimeout(playOn, Math.max(LEAST_FRAME, pace) - Math.min(frame, pace));
 }
@@ -97,24 +97,24 @@ byId("learn-play").addEventListener("click", () => {
   if (range.value === range.max) range.value = 0;
   byId("learn-play").disabled = true;
   byId("learn-pause").disabled = false;
-  showCourse();
+  showEpoch();
   playing = setTimeout(playOn, LEAST_FRAME);
 });
 byId("learn-pause").addEventListener("click", stopPlaying);
 byId("epoch").addEventListener("input", () => {
   stopPlaying();
-  showCourse();
+  showEpoch();
 });
-byId("row").addEventListener("input", showCourse);
+byId("row").addEventListener("input", showEpoch);
 
 let drawnIn = byId("loss-picture").clientWidth;
 new ResizeObserver(([{ target: { clientWidth } }]) => {
   if (Math.abs(clientWidth - drawnIn) < 2 || clientWidth === 0) return;
   drawnIn = clientWidth;
-  showCourse();
+  showEpoch();
 }).observe(byId("loss-picture"));
 
-byId("epoch").max = course.epochs.length - 1;
-byId("epoch").value = course.epochs.length - 1;
-Object.assign(byId("row"), { max: course.count, value: 1 });
-showCourse();
+byId("epoch").max = recording.epochs.length - 1;
+byId("epoch").value = recording.epochs.length - 1;
+Object.assign(byId("row"), { max: recording.count, value: 1 });
+showEpoch();

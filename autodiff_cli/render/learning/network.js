@@ -5,13 +5,13 @@ const MOST_UNITS = 24; // of a layer that are drawn
 const DRAWN = { width: 480, height: 300, margin: 34, thickest: 6 };
 const MAPPED = { cells: 14, most: 42, least: 16, shades: 5 }; // cells of a side; pixels of a side, and below that no map
 
-/** Draw the layers at the parameters of an epoch, with the gradients of the walk. */
+/** Draw the layers at the parameters of an epoch, with the gradients of the current row. */
 function drawNetwork(parameters) {
-  const weights = course.layers.filter((name) => Array.isArray(parameters[name]?.[0])).map((name) => [name, parameters[name]]);
+  const weights = recording.layers.filter((name) => Array.isArray(parameters[name]?.[0])).map((name) => [name, parameters[name]]);
   byId("network-picture").hidden = weights.length === 0;
   if (weights.length === 0) return;
   const { width, height, margin, thickest } = DRAWN;
-  const svg = drawnElement("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The network" });
+  const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The network" });
   const sizes = [weights[0][1][0].length, ...weights.map(([, matrix]) => matrix.length)];
   const drawn = sizes.map((size) => Math.min(size, MOST_UNITS));
   const place = (layer, unit) => [
@@ -26,13 +26,13 @@ function drawNetwork(parameters) {
       const slope = slopes[layer]?.[to]?.[from] ?? 0;
       const share = steepest ? Math.abs(slope) / steepest : 0;
       const way = slope === 0 ? "" : slope > 0 ? " up" : " down";
-      const connection = drawnElement("path", {
+      const connection = svgElement("path", {
         class: `connection${way}${weight < 0 ? " minus" : ""}`,
         d: line([place(layer, from), place(layer + 1, to)]),
         "stroke-width": (0.4 + (thickest * Math.abs(weight)) / (largest || 1)).toFixed(2),
         "stroke-opacity": (0.25 + 0.75 * Math.sqrt(share)).toFixed(2),
       });
-      connection.append(drawnElement("title", {}, `${name}[${to}, ${from}] = ${brief(weight)}, gradient ${brief(slope)}`));
+      connection.append(svgElement("title", {}, `${name}[${to}, ${from}] = ${brief(weight)}, gradient ${brief(slope)}`));
       svg.append(connection);
     }));
   });
@@ -43,11 +43,11 @@ function drawNetwork(parameters) {
     for (let unit = 0; unit < count; unit++) {
       const [cx, cy] = place(layer, unit);
       if (isMapped) svg.append(...mapOf(maps[layer].map((values) => values[unit]), cx - side / 2, cy - side / 2, side));
-      else svg.append(drawnElement("circle", { class: "unit", cx, cy, r: Math.min(9, height / count / 2.6) }));
+      else svg.append(svgElement("circle", { class: "unit", cx, cy, r: Math.min(9, height / count / 2.6) }));
     }
   });
   const left = sizes.some((size) => size > MOST_UNITS) ? ` The first ${MOST_UNITS} units of each layer.` : "";
-  const mapped = maps === null ? "" : ` Units show their output over ${course.predictors.join(" and ")}: orange above 0, blue below.`;
+  const mapped = maps === null ? "" : ` Units show their output over ${recording.predictors.join(" and ")}: orange above 0, blue below.`;
   picture("network-picture", svg, "Thickness: the weight, dashed where it is negative. Colour: the gradient of this row's "
     + `loss, orange where the loss rises with the weight, blue where it falls, grey where there is none.${left}${mapped}`);
 }
@@ -57,8 +57,8 @@ function layerOutput(name) {
   let i = record.variables.find(({ key }) => key === name)?.node ?? null;
   if (i === null) return null;
   const goesOn = (node) => {
-    const { op, inputs, given } = record.nodes[node];
-    return op === "matmul" || op === "add" || (inputs.length === 1 && given[0] !== undefined && given[0].local !== null && Array.isArray(record.nodes[node].value));
+    const { op, inputs, contributions } = record.nodes[node];
+    return op === "matmul" || op === "add" || (inputs.length === 1 && contributions[0] !== undefined && contributions[0].local !== null && Array.isArray(record.nodes[node].value));
   };
   for (let steps = 0; users[i]?.length === 1 && goesOn(users[i][0].node); steps++) {
     if (steps && record.nodes[users[i][0].node].op === "matmul") break;
@@ -69,9 +69,9 @@ function layerOutput(name) {
 
 /** The values of layers over the plane of two predictors, row by row; the first layer is that of the predictors. */
 function mapsOf(layers, parameters) {
-  const { predictors } = course;
+  const { predictors } = recording;
   if (predictors.length !== 2 || !isShown) return null;
-  const [wide, high] = predictors.map((name) => around(course.columns[name], 0.08));
+  const [wide, high] = predictors.map((name) => around(recording.columns[name], 0.08));
   const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / MAPPED.cells;
   const count = MAPPED.cells ** 2;
   const points = Array.from({ length: count }, (_, k) => [at(wide, k % MAPPED.cells), at(high, MAPPED.cells - 1 - Math.floor(k / MAPPED.cells))]);
@@ -83,25 +83,25 @@ function mapsOf(layers, parameters) {
 function mapOf(numbers, left, top, side) {
   const largest = largestOf([numbers]) || 1;
   const cell = side / MAPPED.cells;
-  const found = new Map();
+  const paths = new Map();
   numbers.forEach((x, k) => {
     if (!Number.isFinite(x) || x === 0) return;
     const key = `${x > 0 ? 1 : 0} ${Math.min(MAPPED.shades - 1, Math.floor((MAPPED.shades * Math.abs(x)) / largest))}`;
     const corner = `M${(left + cell * (k % MAPPED.cells)).toFixed(1)} ${(top + cell * Math.floor(k / MAPPED.cells)).toFixed(1)}`;
-    found.set(key, `${found.get(key) ?? ""}${corner}h${cell.toFixed(2)}v${cell.toFixed(2)}h${(-cell).toFixed(2)}z`);
+    paths.set(key, `${paths.get(key) ?? ""}${corner}h${cell.toFixed(2)}v${cell.toFixed(2)}h${(-cell).toFixed(2)}z`);
   });
-  const shades = [...found].map(([key, d]) => {
+  const shades = [...paths].map(([key, d]) => {
     const [kind, shade] = key.split(" ").map(Number);
-    return drawnElement("path", { class: `class-${kind}`, d, "fill-opacity": (0.15 + (0.7 * shade) / MAPPED.shades).toFixed(2) });
+    return svgElement("path", { class: `class-${kind}`, d, "fill-opacity": (0.15 + (0.7 * shade) / MAPPED.shades).toFixed(2) });
   });
-  const room = (name) => drawnElement("rect", { class: name, x: left, y: top, width: side, height: side, rx: 2 });
+  const room = (name) => svgElement("rect", { class: name, x: left, y: top, width: side, height: side, rx: 2 });
   return [room("unit"), ...shades, room("unit empty")];
 }
 
-/** The gradient that the walk has for a parameter. */
+/** The gradient of the row's loss with respect to a parameter. */
 function gradientOf(name) {
   const variable = record.variables.find(({ key }) => key === name);
-  return variable && variable.node !== null ? walk.computation.adjoints[variable.node] : null;
+  return variable && variable.node !== null ? playback.computation.adjoints[variable.node] : null;
 }
 
 function largestOf(arrays) {

@@ -1,6 +1,6 @@
 // The predictions of a fit at an epoch: a curve through the data, regions of classes, or prediction against target.
 
-const course = record.addition;
+const recording = record.addition;
 const CELLS = 40; // of a side, for regions
 const SHADES = 5; // from undecided to sure
 const COLOURS = 6; // of classes
@@ -10,53 +10,53 @@ const framed = (name, x, y) => chart(name, x, y, byId("loss-picture"));
 
 /** A picture with words below it. */
 function picture(id, svg, words) {
-  byId(id).replaceChildren(svg, made("figcaption", words));
+  byId(id).replaceChildren(svg, htmlElement("figcaption", words));
 }
 
 /** The columns of the k-th row on the page. */
-const rowAt = (k) => Object.fromEntries(Object.entries(course.columns).map(([name, list]) => [name, list[k]]));
+const rowAt = (k) => Object.fromEntries(Object.entries(recording.columns).map(([name, list]) => [name, list[k]]));
 
 /** The prediction at a point: a number; of classes the probability of each. */
 function predicted(point) {
-  return linked(nested(evaluator.forward(point)[course.prediction]));
+  return linked(nested(evaluator.forward(point)[recording.prediction]));
 }
 
 function linked(score) {
-  if (course.link === "sigmoid") return 1 / (1 + Math.exp(-score));
-  if (course.link === "exp") return Math.exp(score);
-  if (course.link !== "softmax") return score;
+  if (recording.link === "sigmoid") return 1 / (1 + Math.exp(-score));
+  if (recording.link === "exp") return Math.exp(score);
+  if (recording.link !== "softmax") return score;
   const most = Math.max(...score);
   const parts = score.map((x) => Math.exp(x - most));
   const whole = parts.reduce((a, b) => a + b, 0);
   return parts.map((x) => x / whole);
 }
 
-const rowPoints = course.rows.map((_, k) => rowAt(k));
-const isShown = course.prediction !== null && ["", "sigmoid", "exp", "softmax"].includes(course.link);
+const rowPoints = recording.rows.map((_, k) => rowAt(k));
+const isShown = recording.prediction !== null && ["", "sigmoid", "exp", "softmax"].includes(recording.link);
 
 /** The target of every row; of classes the number of each. It depends on no parameter. */
-const targets = course.target === null ? [] : rowPoints.map((row) => {
-  return nested(evaluator.forward({ ...parametersAt(course.epochs.length - 1), ...row })[course.target]);
+const targets = recording.target === null ? [] : rowPoints.map((row) => {
+  return nested(evaluator.forward({ ...parametersAt(recording.epochs.length - 1), ...row })[recording.target]);
 });
 const kinds = [...new Set(targets.filter((target) => typeof target === "number"))].sort((a, b) => a - b);
-const isClasses = course.classes !== null || kinds.length === 2;
-const labels = course.classes ?? kinds.map((kind) => brief(kind));
+const isClasses = recording.classes !== null || kinds.length === 2;
+const labels = recording.classes ?? kinds.map((kind) => brief(kind));
 
 /** The parameters of an epoch, by name, arrays as nested lists. */
 function parametersAt(k) {
-  const { theta } = course.epochs[k];
+  const { theta } = recording.epochs[k];
   let begin = 0;
-  const free = course.names.map((name, at) => {
-    const shape = course.shapes[at];
+  const free = recording.names.map((name, at) => {
+    const shape = recording.shapes[at];
     const size = shape.reduce((a, b) => a * b, 1);
     const flat = theta.slice(begin, (begin += size));
     return [name, shape.length ? shape.reduceRight((list, length, axis) => (axis ? chunks(list, length) : list), flat) : flat[0]];
   });
-  return { ...course.fixed, ...Object.fromEntries(free) };
+  return { ...recording.fixed, ...Object.fromEntries(free) };
 }
 
 /** Which class a row belongs to. */
-const classOf = (k) => (course.classes ? targets[k] : kinds.indexOf(targets[k]));
+const classOf = (k) => (recording.classes ? targets[k] : kinds.indexOf(targets[k]));
 
 /** The class that a prediction stands for, and how sure it is, from 0 to 1. */
 function decided(prediction) {
@@ -71,48 +71,48 @@ function decided(prediction) {
 }
 
 function drawLoss(k) {
-  const { epochs } = course;
+  const { epochs } = recording;
   const losses = epochs.flatMap(({ loss, validation }) => (validation === null ? [loss] : [loss, validation]));
   const isLog = losses.every((x) => x > 0) && Math.max(...losses) > 50 * Math.min(...losses);
   const height = (x) => (isLog ? Math.log10(x) : x);
   const { svg, toX, toY } = framed("The loss, epoch by epoch", ["epoch", [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
     [isLog ? "log10" : "loss", around(losses.map(height), 0.05)]);
   const points = (key) => epochs.map((epoch) => [toX(epoch.number), epoch[key] === null ? NaN : toY(height(epoch[key]))]);
-  svg.append(drawnElement("path", { class: "loss", d: line(points("loss")) }));
+  svg.append(svgElement("path", { class: "loss", d: line(points("loss")) }));
   if (epochs.some(({ validation }) => validation !== null)) {
-    svg.append(drawnElement("path", { class: "validation", d: line(points("validation")) }));
+    svg.append(svgElement("path", { class: "validation", d: line(points("validation")) }));
   }
   const [x, y] = points("loss")[k];
-  svg.append(drawnElement("circle", { class: "here", cx: x, cy: y, r: 6 }));
+  svg.append(svgElement("circle", { class: "here", cx: x, cy: y, r: 6 }));
   const { validation } = epochs[k];
-  const judged = validation === null ? "" : `; dashed: held-out rows, ${brief(validation)}`;
-  picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${isLog ? ", drawn as its logarithm" : ""}${judged}`);
+  const heldOut = validation === null ? "" : `; dashed: held-out rows, ${brief(validation)}`;
+  picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${isLog ? ", drawn as its logarithm" : ""}${heldOut}`);
 }
 
 /** What is predicted at the parameters of an epoch; the row that is chosen stands out. */
 function drawFit(parameters, chosen) {
   byId("fit-picture").hidden = !isShown || targets.some(Array.isArray);
   if (byId("fit-picture").hidden) return;
-  const { predictors } = course;
-  if (predictors.length === 1 && !course.classes) drawCurve(parameters, predictors[0], chosen);
+  const { predictors } = recording;
+  if (predictors.length === 1 && !recording.classes) drawCurve(parameters, predictors[0], chosen);
   else if (predictors.length === 2 && isClasses) drawRegions(parameters, predictors, chosen);
   else drawAgainst(parameters, chosen);
 }
 
 function drawCurve(parameters, name, chosen) {
-  const xs = course.columns[name];
+  const xs = recording.columns[name];
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
   const ys = grid.map((x) => predicted({ ...rowPoints[chosen], ...parameters, [name]: x }));
-  const { svg, toX, toY } = framed(`${course.targetName} over ${name}, and the fit`, [name, range], [course.targetName.slice(0, 8), around(targets, 0.15)]);
-  xs.forEach((x, k) => svg.append(drawnElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
-  svg.append(drawnElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
-  svg.append(drawnElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(targets[chosen]), r: 7 }));
-  picture("fit-picture", svg, `${course.targetName}: the data, and the fit at this epoch`);
+  const { svg, toX, toY } = framed(`${recording.targetName} over ${name}, and the fit`, [name, range], [recording.targetName.slice(0, 8), around(targets, 0.15)]);
+  xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
+  svg.append(svgElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
+  svg.append(svgElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(targets[chosen]), r: 7 }));
+  picture("fit-picture", svg, `${recording.targetName}: the data, and the fit at this epoch`);
 }
 
 function drawRegions(parameters, [first, second], chosen) {
-  const [xs, ys] = [course.columns[first], course.columns[second]];
+  const [xs, ys] = [recording.columns[first], recording.columns[second]];
   const [wide, high] = [around(xs, 0.08), around(ys, 0.08)];
   const { svg, toX, toY } = framed(`Regions over ${first} and ${second}`, [first, wide], [second, high]);
   const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / CELLS;
@@ -130,44 +130,44 @@ function drawRegions(parameters, [first, second], chosen) {
   }
   for (const [key, d] of cells) {
     const [kind, shade] = key.split(" ").map(Number);
-    svg.append(drawnElement("path", { class: `class-${kind % COLOURS}`, d, "fill-opacity": (0.1 + (0.45 * shade) / SHADES).toFixed(2) }));
+    svg.append(svgElement("path", { class: `class-${kind % COLOURS}`, d, "fill-opacity": (0.1 + (0.45 * shade) / SHADES).toFixed(2) }));
   }
   let hits = 0;
   xs.forEach((x, k) => {
     const kind = classOf(k);
     hits += decided(predicted({ ...parameters, ...rowPoints[k] }))[0] === kind;
-    const dot = drawnElement("circle", { class: `class-${kind % COLOURS}`, cx: toX(x), cy: toY(ys[k]), r: 4 });
-    dot.append(drawnElement("title", {}, labels[kind]));
+    const dot = svgElement("circle", { class: `class-${kind % COLOURS}`, cx: toX(x), cy: toY(ys[k]), r: 4 });
+    dot.append(svgElement("title", {}, labels[kind]));
     svg.append(dot);
   });
-  svg.append(drawnElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(ys[chosen]), r: 8 }));
+  svg.append(svgElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(ys[chosen]), r: 8 }));
   const names = ["blue", "orange", "green", "purple", "yellow", "teal"];
-  const said = labels.map((label, k) => `${names[k % COLOURS]} is ${label}`).join(", ");
-  picture("fit-picture", svg, `${course.targetName}: ${said}; ${hits} of ${xs.length} rows are in their region`);
+  const legend = labels.map((label, k) => `${names[k % COLOURS]} is ${label}`).join(", ");
+  picture("fit-picture", svg, `${recording.targetName}: ${legend}; ${hits} of ${xs.length} rows are in their region`);
 }
 
 function drawAgainst(parameters, chosen) {
-  const found = rowPoints.map((row) => predicted({ ...parameters, ...row }));
-  if (course.classes) {
-    drawShares(found, chosen);
+  const predictions = rowPoints.map((row) => predicted({ ...parameters, ...row }));
+  if (recording.classes) {
+    drawShares(predictions, chosen);
     return;
   }
-  const range = around([...targets, ...found], 0.05);
-  const { svg, toX, toY } = framed("Prediction against target", [course.targetName, range], ["fit", range]);
-  svg.append(drawnElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
-  targets.forEach((x, k) => svg.append(drawnElement("circle", { class: "point", cx: toX(x), cy: toY(found[k]), r: 3 })));
-  svg.append(drawnElement("circle", { class: "chosen", cx: toX(targets[chosen]), cy: toY(found[chosen]), r: 7 }));
+  const range = around([...targets, ...predictions], 0.05);
+  const { svg, toX, toY } = framed("Prediction against target", [recording.targetName, range], ["fit", range]);
+  svg.append(svgElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
+  targets.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(predictions[k]), r: 3 })));
+  svg.append(svgElement("circle", { class: "chosen", cx: toX(targets[chosen]), cy: toY(predictions[chosen]), r: 7 }));
   picture("fit-picture", svg, "prediction against target; on the dashed line they are equal");
 }
 
 /** How probable each row's own class is. */
-function drawShares(found, chosen) {
-  const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, course.count]], ["p", [0, 1]]);
-  found.forEach((shares, k) => {
-    const place = { cx: toX(course.rows[k]), cy: toY(shares[targets[k]]) };
-    svg.append(drawnElement("circle", { class: `class-${targets[k] % COLOURS}`, ...place, r: 3.5 }));
-    if (k === chosen) svg.append(drawnElement("circle", { class: "chosen", ...place, r: 8 }));
+function drawShares(predictions, chosen) {
+  const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, recording.count]], ["p", [0, 1]]);
+  predictions.forEach((shares, k) => {
+    const place = { cx: toX(recording.rows[k]), cy: toY(shares[targets[k]]) };
+    svg.append(svgElement("circle", { class: `class-${targets[k] % COLOURS}`, ...place, r: 3.5 }));
+    if (k === chosen) svg.append(svgElement("circle", { class: "chosen", ...place, r: 8 }));
   });
-  const hits = found.filter((shares, k) => decided(shares)[0] === targets[k]).length;
-  picture("fit-picture", svg, `the probability that each row's own class gets; ${hits} of ${found.length} rows are classified correctly`);
+  const hits = predictions.filter((shares, k) => decided(shares)[0] === targets[k]).length;
+  picture("fit-picture", svg, `the probability that each row's own class gets; ${hits} of ${predictions.length} rows are classified correctly`);
 }

@@ -8,21 +8,21 @@ class Computation {
   constructor({ values, adjoints, contributions }) {
     this.values = values;
     this.adjoints = adjoints;
-    this.given = contributions;
+    this.contributions = contributions;
     this.arrived = new Set([record.output]);
     this.uses = record.nodes.map(() => 0);
-    for (const { to, nothing } of this.given.flat()) if (!nothing) this.uses[to]++;
+    for (const { to, nothing } of this.contributions.flat()) if (!nothing) this.uses[to]++;
     const totals = new Map();
     const used = new Map();
     for (const i of record.backward) {
-      for (const given of this.given[i]) {
-        if (!given.nothing) {
-          totals.set(given.to, totals.has(given.to) ? sum(totals.get(given.to), given.amount) : given.amount);
-          this.arrived.add(given.to);
-          used.set(given.to, (used.get(given.to) ?? 0) + 1);
+      for (const contribution of this.contributions[i]) {
+        if (!contribution.nothing) {
+          totals.set(contribution.to, totals.has(contribution.to) ? sum(totals.get(contribution.to), contribution.amount) : contribution.amount);
+          this.arrived.add(contribution.to);
+          used.set(contribution.to, (used.get(contribution.to) ?? 0) + 1);
         }
-        given.use = used.get(given.to) ?? 0;
-        given.total = totals.get(given.to) ?? given.amount;
+        contribution.use = used.get(contribution.to) ?? 0;
+        contribution.total = totals.get(contribution.to) ?? contribution.amount;
       }
     }
   }
@@ -32,48 +32,48 @@ class Computation {
     return new Computation({
       values: record.nodes.map((node) => node.value),
       adjoints: record.nodes.map((node) => node.adjoint),
-      contributions: record.nodes.map((node) => node.given),
+      contributions: record.nodes.map((node) => node.contributions),
     });
   }
 
   /** The contribution of a node to an input, by position; undefined for an input without an adjoint. */
-  handed(i, position) {
-    return this.given[i].find((given) => given.position === position);
+  contribution(i, position) {
+    return this.contributions[i].find((contribution) => contribution.position === position);
   }
 
   /** A sentence about a forward step: `x*y = 2 × 3 = 6`. */
   forwardSentence(i) {
-    return this.#say(record.nodes[i].forward, i);
+    return this.#filled(record.nodes[i].forward, i);
   }
 
   /** A sentence about how a node passes its adjoint on. */
   backwardSentence(i) {
-    return this.#say(record.nodes[i].backward, i);
+    return this.#filled(record.nodes[i].backward, i);
   }
 
   /** Sentences about the contributions of a node; none if it has no adjoint. */
-  givenSentences(i) {
-    return this.arrived.has(i) ? record.nodes[i].given.map(({ phrase }) => this.#say(phrase, i)) : [];
+  contributionSentences(i) {
+    return this.arrived.has(i) ? record.nodes[i].contributions.map(({ phrase }) => this.#filled(phrase, i)) : [];
   }
 
   /** Local derivative × adjoint of a contribution, in numbers. */
-  product(i, given) {
-    const [local, adjoint] = [brief(given.local ?? NaN), brief(this.adjoints[i])];
+  product(i, contribution) {
+    const [local, adjoint] = [brief(contribution.local ?? NaN), brief(this.adjoints[i])];
     return `${local} × ${adjoint.startsWith("-") ? `(${adjoint})` : adjoint}`;
   }
 
   /** The contributions to a node as products, in the order of the backward pass. */
   termsOf(i) {
     return users[i].flatMap(({ node, position }) => {
-      const given = this.handed(node, position);
-      if (!given || given.nothing) return [];
-      return [given.local === null ? brief(given.amount) : `${this.product(node, given)} = ${brief(given.amount)}`];
+      const contribution = this.contribution(node, position);
+      if (!contribution || contribution.nothing) return [];
+      return [contribution.local === null ? brief(contribution.amount) : `${this.product(node, contribution)} = ${brief(contribution.amount)}`];
     });
   }
 
   /** The local derivative towards an input as a formula of labels, `cos(x)`; undefined where it has none. */
   formula(i, position) {
-    const { formula } = record.nodes[i].given.find((given) => given.position === position);
+    const { formula } = record.nodes[i].contributions.find((contribution) => contribution.position === position);
     if (formula === undefined) return undefined;
     const parts = record.phrases[formula];
     return parts.map((part, k) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
@@ -81,8 +81,8 @@ class Computation {
 
   /** The local derivative towards an input as a formula with numbers, `cos(2)`. */
   formulaInNumbers(i, position) {
-    const { formula } = record.nodes[i].given.find((given) => given.position === position);
-    return formula === undefined ? undefined : this.#say(formula, i);
+    const { formula } = record.nodes[i].contributions.find((contribution) => contribution.position === position);
+    return formula === undefined ? undefined : this.#filled(formula, i);
   }
 
   /** The sum of contributions to a node before a backward step, and whether it is complete. */
@@ -90,7 +90,7 @@ class Computation {
     const through = users[i].filter(({ node }) => backwardStep.get(node) < step);
     const last = through.at(-1);
     const isAll = through.length === users[i].filter(({ node }) => backwardStep.has(node)).length;
-    return last && { total: this.handed(last.node, last.position).total, isAll };
+    return last && { total: this.contribution(last.node, last.position).total, isAll };
   }
 
   /** The derivative of the last of some nodes with respect to one of their inputs, summed over all paths; null if it is
@@ -98,7 +98,7 @@ class Computation {
   rate(members, from) {
     const slopes = new Map([[members.at(-1), 1]]);
     for (const i of [...members].reverse()) {
-      for (const { to, local, nothing } of slopes.has(i) ? this.given[i] : []) {
+      for (const { to, local, nothing } of slopes.has(i) ? this.contributions[i] : []) {
         if (nothing) continue;
         const [before, behind] = [slopes.has(to) ? slopes.get(to) : 0, slopes.get(i)];
         const isNumber = typeof local === "number" && before !== null && behind !== null && !Array.isArray(this.values[to]);
@@ -109,11 +109,11 @@ class Computation {
   }
 
   /** A phrase of no step, with numbers of any nodes. */
-  say(phrase) {
-    return this.#say(phrase, record.output);
+  sentence(phrase) {
+    return this.#filled(phrase, record.output);
   }
 
-  #say(phrase, i) {
+  #filled(phrase, i) {
     const facts = { text: (what, of) => this.#text(i, what, of), case: (by, of) => this.#case(i, by, of) };
     return fill(record.phrases[phrase], facts);
   }
@@ -126,9 +126,9 @@ class Computation {
       case "label":
         return record.nodes[node.inputs[of]].label;
       case "chosen":
-        return listed(this.#chosen(i).map((given) => record.nodes[given.to].label));
+        return listed(this.#chosen(i).map((contribution) => record.nodes[contribution.to].label));
       case "use":
-        return String(this.handed(i, of).use);
+        return String(this.contribution(i, of).use);
       case "uses":
         return String(this.uses[node.inputs[of]]);
       default:
@@ -151,7 +151,7 @@ class Computation {
       case "share":
         return this.#chosen(i)[0].local;
       default:
-        return this.handed(i, of)[what];
+        return this.contribution(i, of)[what];
     }
   }
 
@@ -162,11 +162,11 @@ class Computation {
       case "truth":
         return Number(this.values[i] !== 0);
       case "absent": {
-        const { nothing, local } = this.handed(i, of);
+        const { nothing, local } = this.contribution(i, of);
         return Number(nothing && !areFinite([local, this.adjoints[i]]));
       }
       case "finite":
-        return Number(areFinite([this.handed(i, of).amount]));
+        return Number(areFinite([this.contribution(i, of).amount]));
       case "whole":
         return Number(Math.abs([this.values[of]].flat(Infinity).reduce((a, b) => a + b, 0) - 1) < WHOLE);
       case "smooth": {
@@ -178,14 +178,14 @@ class Computation {
       case "kink":
         return Number(this.#hasKink(i));
       case "as read": {
-        const { local, read = null } = this.handed(i, of);
+        const { local, read = null } = this.contribution(i, of);
         const isRight = read === null || read === local || Math.abs(read - local) < NEAR * Math.abs(local);
         return Number(!Number.isNaN(local) && isRight);
       }
       case "saturated":
         return Number(record.nodes[i].ends.some((end) => Math.abs(this.values[i] - end) < record.near));
       case "use": {
-        const { use, to, nothing } = this.handed(i, of);
+        const { use, to, nothing } = this.contribution(i, of);
         return this.uses[to] === 1 || nothing ? 0 : use < this.uses[to] ? 1 : 2;
       }
       default: {
@@ -197,11 +197,11 @@ class Computation {
 
   /** Whether an operation on numbers has a kink where it stands. */
   #hasKink(i) {
-    return this.given[i].some(({ kink }) => kink === 1 || kink === true);
+    return this.contributions[i].some(({ kink }) => kink === 1 || kink === true);
   }
 
   #chosen(i) {
-    return this.given[i].filter(({ local }) => [local].flat(Infinity).some((x) => x !== 0));
+    return this.contributions[i].filter(({ local }) => [local].flat(Infinity).some((x) => x !== 0));
   }
 }
 
@@ -243,7 +243,7 @@ function labelled(i, part, before, after) {
 }
 
 /** The reader's position: the number of steps made, forward steps first, and the numbers known there. */
-class Walk {
+class Playback {
   position = 0;
   isSeeded = false; // whether the output has its adjoint, before the first step back
   computation = Computation.ofRecord();
@@ -262,7 +262,7 @@ class Walk {
   }
 
   /** Whether the backward step of a node is made. */
-  hasHandedOn(i) {
+  hasContributed(i) {
     return backwardStep.get(i) < this.backwardSteps;
   }
 
@@ -271,8 +271,8 @@ class Walk {
     if (!takesGradient(i) || this.tangents) return false;
     if (this.quiz?.level.isKnown) return this.quiz.level.isKnown(i);
     if (i === record.output && this.isSeeded) return this.backwardSteps >= 0;
-    if (forwardStep.has(i)) return this.hasHandedOn(i);
-    return this.backwardSteps >= 0 && users[i].every(({ node }) => this.hasHandedOn(node));
+    if (forwardStep.has(i)) return this.hasContributed(i);
+    return this.backwardSteps >= 0 && users[i].every(({ node }) => this.hasContributed(node));
   }
 
   /** The sum of contributions to a node whose adjoint is not complete; undefined if there are none. */

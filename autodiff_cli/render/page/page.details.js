@@ -1,7 +1,7 @@
 // Descriptions of nodes: the panel of the selected node, and the table of all nodes.
 
 /** A new element with text, or with children. */
-function made(tag, content = "", kind = "") {
+function htmlElement(tag, content = "", kind = "") {
   const element = document.createElement(tag);
   if (kind) element.className = kind;
   if (Array.isArray(content)) element.append(...content);
@@ -13,9 +13,9 @@ function made(tag, content = "", kind = "") {
 class Panel {
   #node = record.output;
 
-  constructor(element, walk) {
+  constructor(element, playback) {
     this.element = element;
-    this.walk = walk;
+    this.playback = playback;
   }
 
   /** Explain a node. */
@@ -30,27 +30,27 @@ class Panel {
     const i = this.#node;
     const node = record.nodes[i];
     const facts = [["operation", node.summary ? `${node.op}: ${node.summary}` : node.op]];
-    const { computation } = this.walk;
-    if (this.walk.isComputed(i)) facts.push(["value", inFull(computation.values[i])]);
-    if (this.walk.isKnown(i)) facts.push(["adjoint", inFull(computation.adjoints[i])]);
+    const { computation } = this.playback;
+    if (this.playback.isComputed(i)) facts.push(["value", inFull(computation.values[i])]);
+    if (this.playback.isKnown(i)) facts.push(["adjoint", inFull(computation.adjoints[i])]);
     if (!takesGradient(i)) facts.push(["adjoint", "none: it depends on no variable"]);
-    const list = facts.flatMap(([term, text]) => [made("dt", term), made("dd", text)]);
-    const slopes = this.walk.quiz?.level.hidesSlopes ? [] : node.given.filter(({ local }) => local !== null).map(({ position, to }) => this.#slope(i, position, to));
+    const list = facts.flatMap(([term, text]) => [htmlElement("dt", term), htmlElement("dd", text)]);
+    const slopes = this.playback.quiz?.level.hidesSlopes ? [] : node.contributions.filter(({ local }) => local !== null).map(({ position, to }) => this.#slope(i, position, to));
     this.element.replaceChildren(
-      made("h3", node.name ?? node.label),
-      made("dl", list),
-      ...(slopes.length ? [made("h4", "Local derivatives"), made("ul", slopes)] : []),
-      ...(this.walk.hasHandedOn(i) ? [made("p", `Backward pass: ${computation.backwardSentence(i)}`)] : []),
+      htmlElement("h3", node.name ?? node.label),
+      htmlElement("dl", list),
+      ...(slopes.length ? [htmlElement("h4", "Local derivatives"), htmlElement("ul", slopes)] : []),
+      ...(this.playback.hasContributed(i) ? [htmlElement("p", `Backward pass: ${computation.backwardSentence(i)}`)] : []),
     );
   }
 
   #slope(i, position, to) {
-    const { computation } = this.walk;
-    const { local } = computation.handed(i, position);
+    const { computation } = this.playback;
+    const { local } = computation.contribution(i, position);
     const formula = computation.formula(i, position);
-    const number = this.walk.isComputed(i) && computation.arrived.has(i) ? brief(local) : undefined;
-    const said = [...new Set([formula, number])].filter((side) => side !== undefined).join(" = ");
-    return made("li", `towards ${record.nodes[to].label}${said ? `: ${said}` : ""}`);
+    const number = this.playback.isComputed(i) && computation.arrived.has(i) ? brief(local) : undefined;
+    const text = [...new Set([formula, number])].filter((side) => side !== undefined).join(" = ");
+    return htmlElement("li", `towards ${record.nodes[to].label}${text ? `: ${text}` : ""}`);
   }
 }
 
@@ -58,8 +58,8 @@ class Panel {
 class Table {
   #rows = [];
 
-  constructor(details, walk) {
-    this.walk = walk;
+  constructor(details, playback) {
+    this.playback = playback;
     this.details = details;
     details.addEventListener("toggle", () => this.refresh());
   }
@@ -74,13 +74,13 @@ class Table {
   /** Fill in the current numbers of one node. */
   draw(i) {
     if (!this.details.open || this.#rows.length === 0) return;
-    const { computation } = this.walk;
-    const [isComputed, isKnown] = [this.walk.isComputed(i), this.walk.isKnown(i)];
+    const { computation } = this.playback;
+    const [isComputed, isKnown] = [this.playback.isComputed(i), this.playback.isKnown(i)];
     const texts = [
       isComputed ? brief(computation.values[i]) : "",
       isKnown ? brief(computation.adjoints[i]) : takesGradient(i) ? "" : "none",
       isComputed && forwardStep.has(i) ? computation.forwardSentence(i) : "",
-      this.walk.hasHandedOn(i) ? [computation.backwardSentence(i), ...computation.givenSentences(i)].join("; ") : "",
+      this.playback.hasContributed(i) ? [computation.backwardSentence(i), ...computation.contributionSentences(i)].join("; ") : "",
     ];
     texts.forEach((text, k) => { this.#rows[i].cells[k + 2].textContent = text; });
   }
@@ -88,8 +88,8 @@ class Table {
   #build() {
     const body = this.details.querySelector("tbody");
     this.#rows = record.nodes.map(({ label, op }) => {
-      const cells = [op, "", "", "", ""].map((text) => made("td", text));
-      return made("tr", [made("th", label), ...cells]);
+      const cells = [op, "", "", "", ""].map((text) => htmlElement("td", text));
+      return htmlElement("tr", [htmlElement("th", label), ...cells]);
     });
     for (const row of this.#rows) row.cells[0].setAttribute("scope", "row");
     body.replaceChildren(...this.#rows);

@@ -5,17 +5,17 @@ const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 1.35; // scale at which a drawing opens
 const LEAST = 160; // pixels
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
-const NOTES = ["data-tangent", "data-change", "data-told", "data-left"]; // attributes of texts that replace an adjoint
+const NOTES = ["data-tangent", "data-change", "data-predicted", "data-error"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** The graph in its panel. `walk` knows the numbers at the current step. */
+/** The graph in its panel. `playback` knows the numbers at the current step. */
 class Graph {
   #nodes = new Map();
   #edgesInto = new Map();
   #standsFor = new Map();
-  #lit = [];
-  #held = new Set(); // nodes that wait for a moving number
-  #heldEdges = null; // the node whose incoming edges wait
+  #marked = [];
+  #pending = new Set(); // nodes that wait for a moving number
+  #pendingEdges = null; // the node whose incoming edges wait
   #note = null;
   #scale = 1;
   #frame = 0;
@@ -23,9 +23,9 @@ class Graph {
   #isOnPaper = false;
   isCramped = false; // whether numbers on edges no longer fit
 
-  constructor(stage, walk, map) {
+  constructor(stage, playback, map) {
     this.stage = stage;
-    this.walk = walk;
+    this.playback = playback;
     this.overview = new Overview(map, stage);
     this.parts = new Parts(record.drawn);
     openFor(this.parts, stage);
@@ -45,33 +45,33 @@ class Graph {
   arrange() {
     this.#isOnPaper = this.isCramped = false;
     const ways = new Arrangements(this.parts.shown, sizeOf, labelOf);
-    const found = readableIn(this.stage, ways);
+    const arrangement = readableIn(this.stage, ways);
     this.#width = this.stage.clientWidth;
-    this.use(found ?? { ...ways.best(this.#width, Infinity), scale: READABLE });
-    const isTall = this.size.height * this.#found.scale > HEIGHTS.at(-1) * innerHeight;
-    const scale = Math.min(this.#found.scale, isTall ? READABLE : LARGEST);
+    this.use(arrangement ?? { ...ways.best(this.#width, Infinity), scale: READABLE });
+    const isTall = this.size.height * this.#arrangement.scale > HEIGHTS.at(-1) * innerHeight;
+    const scale = Math.min(this.#arrangement.scale, isTall ? READABLE : LARGEST);
     this.#fitting = Math.floor(this.size.width * scale * 16) / 16 / this.size.width; // so that browsers need not round it
-    const height = found ? this.size.height * this.#fitting : SHARE.usual * innerHeight;
+    const height = arrangement ? this.size.height * this.#fitting : SHARE.usual * innerHeight;
     this.stage.style.height = `${Math.ceil(Math.max(height, LEAST))}px`;
     this.zoom(this.#fitting);
   }
 
-  #found = null;
+  #arrangement = null;
   #fitting = 1;
 
   /** Show an arrangement. */
-  use(found) {
-    this.#found = found;
-    this.svg = picture(found);
+  use(arrangement) {
+    this.#arrangement = arrangement;
+    this.svg = picture(arrangement);
     this.size = this.svg.viewBox.baseVal;
     this.stage.replaceChildren(this.svg);
     this.#standsFor = new Map(this.parts.shown.folds.flatMap((members) => members.map((i) => [i, members])));
     const nodes = [...this.svg.querySelectorAll("[data-node]")].map(drawnNode);
     this.#nodes = new Map(nodes.map((node) => [node.id, node]));
     this.#edgesInto = Map.groupBy([...this.svg.querySelectorAll(".edge")].map(drawnEdge), ({ to }) => to);
-    this.travellers = drawnShape("g", { class: "travellers" });
+    this.travellers = svgElement("g", { class: "travellers" });
     this.svg.append(this.travellers);
-    this.overview.use(found);
+    this.overview.use(arrangement);
     reachable(this.svg.querySelector("[data-node]"));
   }
 
@@ -87,10 +87,10 @@ class Graph {
       parts.fold(most);
       ways = new Arrangements(parts.shown, sizeOf, labelOf);
     }
-    const found = [1, 2, 3, 4, Infinity].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
-    this.use(found ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE });
+    const arrangement = [1, 2, 3, 4, Infinity].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
+    this.use(arrangement ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE });
     redraw();
-    this.stage.replaceChildren(...sheets(this.svg, this.#found, SHEET));
+    this.stage.replaceChildren(...sheets(this.svg, this.#arrangement, SHEET));
     Object.assign(parts, { opened, closed, sums });
   }
 
@@ -108,8 +108,8 @@ class Graph {
   draw(i) {
     const node = this.#nodes.get(i);
     if (node) this.#drawNode(node);
-    if (i === this.#heldEdges) return;
-    for (const edge of this.#edges(i)) this.#drawEdge(this.#handed(i, edge), edge);
+    if (i === this.#pendingEdges) return;
+    for (const edge of this.#edges(i)) this.#drawEdge(this.#contribution(i, edge), edge);
   }
 
   /** Show something else in place of adjoints: `of(node)` gives a text, data for scripts, and for the grid of an array its
@@ -120,9 +120,9 @@ class Graph {
   }
 
   /** Make a node stand out with its edges, as the one whose step was just made; null for none. */
-  light(i, isBackward, withEdges = true) {
-    for (const element of this.#lit) element.classList.remove("current", "flowing", "returning");
-    this.#lit = [];
+  markCurrent(i, isBackward, withEdges = true) {
+    for (const element of this.#marked) element.classList.remove("current", "flowing", "returning");
+    this.#marked = [];
     if (i === null) return;
     const node = this.element(i);
     if (node) this.#mark(node, "current");
@@ -131,19 +131,19 @@ class Graph {
   }
 
   /** Let the texts of some nodes be as they are, and of the edges into node `i`, until what travels there arrives. */
-  hold(i, nodes) {
-    this.arrive();
-    this.#held = new Set(nodes.map((j) => this.#drawn(j)));
-    this.#heldEdges = i;
+  defer(i, nodes) {
+    this.finishTravel();
+    this.#pending = new Set(nodes.map((j) => this.#drawn(j)));
+    this.#pendingEdges = i;
   }
 
-  /** Show what was held back, and stop what is travelling. */
-  arrive() {
+  /** Show what was deferred, and stop what is travelling. */
+  finishTravel() {
     cancelAnimationFrame(this.#frame);
     this.travellers.replaceChildren();
-    const [nodes, i] = [[...this.#held], this.#heldEdges];
-    this.#held.clear();
-    this.#heldEdges = null;
+    const [nodes, i] = [[...this.#pending], this.#pendingEdges];
+    this.#pending.clear();
+    this.#pendingEdges = null;
     for (const j of nodes) this.draw(j);
     if (i !== null) this.draw(i);
   }
@@ -164,7 +164,7 @@ class Graph {
         element.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
       }
       if (share < 1) this.#frame = requestAnimationFrame(move);
-      else this.arrive();
+      else this.finishTravel();
     };
     move(start);
   }
@@ -222,30 +222,30 @@ class Graph {
   }
 
   #drawNode(node) {
-    const { computation } = this.walk;
+    const { computation } = this.playback;
     const i = node.id;
-    const [isComputed, isKnown] = [this.walk.isComputed(i), this.walk.isKnown(i)];
+    const [isComputed, isKnown] = [this.playback.isComputed(i), this.playback.isKnown(i)];
     const short = (x) => brief(x, node.element.digits);
     const value = isComputed ? `value ${short(computation.values[i])}` : "";
-    const soFar = isKnown ? undefined : this.walk.soFar(i);
+    const soFar = isKnown ? undefined : this.playback.soFar(i);
     const partial = soFar === undefined ? "" : `${soFar.isAll ? "adjoint" : "so far"} ${short(soFar.total)}`;
     const noted = this.#note?.(i) ?? null;
     const adjoint = noted?.text ?? (isKnown ? `adjoint ${short(computation.adjoints[i])}` : partial);
-    if (!this.#held.has(i)) {
+    if (!this.#pending.has(i)) {
       const briefly = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
       const line = node.element.isBrief && !node.grids.length ? briefly : (text) => text;
       const [valued, adjoined] = node.grids.length ? [caption(value, "value", i), caption(adjoint, adjoint.match(/^(so far|\S*)/)[0], i)] : [value, adjoint];
       if (node.value) write(node.value, line(valued), node.value.room, COLUMN);
       if (node.adjoint) write(node.adjoint, line(adjoined), node.adjoint.room, COLUMN);
-      const held = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
+      const array = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);
-        else fillGrid(grid, noted ? (Array.isArray(noted.array) ? noted.array : null) : held);
+        else fillGrid(grid, noted ? (Array.isArray(noted.array) ? noted.array : null) : array);
       }
     }
-    tell(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);
-    tell(node.element, "data-adjoint", isKnown ? inFull(computation.adjoints[i]) : null);
-    for (const name of NOTES) tell(node.element, name, noted?.data[name] ?? null);
+    setOrRemove(node.element, "data-value", isComputed ? inFull(computation.values[i]) : null);
+    setOrRemove(node.element, "data-adjoint", isKnown ? inFull(computation.adjoints[i]) : null);
+    for (const name of NOTES) setOrRemove(node.element, name, noted?.data[name] ?? null);
     node.element.classList.toggle("computed", isComputed);
     node.element.classList.toggle("known", isKnown);
     node.element.setAttribute("aria-label", nameOf(node.element, i));
@@ -259,23 +259,23 @@ class Graph {
     return this.#edgesInto.get(this.#drawn(i)) ?? [];
   }
 
-  /** What is handed on along an edge into a node once that has happened; undefined before. */
-  #handed(i, edge) {
-    const { computation } = this.walk;
+  /** The contribution along an edge into a node; undefined before its step. */
+  #contribution(i, edge) {
+    const { computation } = this.playback;
     const members = this.#standsFor.get(i);
-    if (this.walk.tangents) return this.walk.tangents.handed(i, edge);
-    if (!members) return this.walk.hasHandedOn(i) ? computation.handed(i, edge.position) : undefined;
-    const isWaiting = members.some((j) => backwardStep.has(j) && !this.walk.hasHandedOn(j));
+    if (this.playback.tangents) return this.playback.tangents.contribution(i, edge);
+    if (!members) return this.playback.hasContributed(i) ? computation.contribution(i, edge.position) : undefined;
+    const isWaiting = members.some((j) => backwardStep.has(j) && !this.playback.hasContributed(j));
     if (isWaiting || !takesGradient(edge.from)) return undefined;
     const local = computation.rate(members, edge.from);
     return { local, nothing: local === 0 };
   }
 
-  #drawEdge(given, edge) {
-    edge.element.classList.toggle("carried", this.walk.isComputed(edge.to));
-    edge.element.classList.toggle("passed", given !== undefined && !given.nothing);
-    edge.element.classList.toggle("blocked", given?.nothing ?? false);
-    if (!writeNumbers(edge, given)) this.isCramped = true;
+  #drawEdge(contribution, edge) {
+    edge.element.classList.toggle("carried", this.playback.isComputed(edge.to));
+    edge.element.classList.toggle("passed", contribution !== undefined && !contribution.nothing);
+    edge.element.classList.toggle("blocked", contribution?.nothing ?? false);
+    if (!writeNumbers(edge, contribution)) this.isCramped = true;
   }
 
   #traveller(text, isBackward) {
@@ -294,7 +294,7 @@ class Graph {
 
   #mark(element, kind) {
     element.classList.add(kind);
-    this.#lit.push(element);
+    this.#marked.push(element);
   }
 }
 
@@ -332,12 +332,12 @@ function reachable(element) {
 /** Set a text, squeezed where it needs more room than there is. */
 function write(element, text, room, column) {
   element.textContent = text;
-  tell(element, "textLength", text.length * column > room ? room : null);
-  tell(element, "lengthAdjust", text.length * column > room ? "spacingAndGlyphs" : null);
+  setOrRemove(element, "textLength", text.length * column > room ? room : null);
+  setOrRemove(element, "lengthAdjust", text.length * column > room ? "spacingAndGlyphs" : null);
 }
 
 /** Set an attribute, or take it away for null. */
-function tell(element, name, value) {
+function setOrRemove(element, name, value) {
   if (value === null) element.removeAttribute(name);
   else element.setAttribute(name, value);
 }

@@ -3,10 +3,10 @@
 const LONG = 120; // characters that may need scrolling on a phone, and so have to be focusable
 byId("formula").textContent = record.text; // the drawing asks how much room is left
 const isLong = record.text.length > LONG || record.text.split("\n").length > 3;
-const walk = new Walk();
-const graph = new Graph(byId("stage"), walk, byId("map"));
-const panel = new Panel(byId("details"), walk);
-const table = new Table(byId("table"), walk);
+const playback = new Playback();
+const graph = new Graph(byId("stage"), playback, byId("map"));
+const panel = new Panel(byId("details"), playback);
+const table = new Table(byId("table"), playback);
 const fields = record.variables.map(field);
 
 /** Show the current numbers of some nodes and the effect of the current step. */
@@ -19,15 +19,15 @@ function draw(nodes) {
     graph.arrange();
     for (const i of record.nodes.keys()) graph.draw(i);
   }
-  graph.light(walk.current, walk.isBackward);
+  graph.markCurrent(playback.current, playback.isBackward);
   for (const { slope, variable } of fields) slope.textContent = slopeOf(variable);
-  const value = inFull(walk.computation.values[record.output]);
-  byId("result").textContent = walk.isComputed(record.output) ? `value = ${value}` : "";
-  highlight(walk.current);
+  const value = inFull(playback.computation.values[record.output]);
+  byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
+  highlight(playback.current);
   remark();
-  byId("progress").value = walk.position / (walk.length || 1);
+  byId("progress").value = playback.position / (playback.length || 1);
   byId("where").textContent = where();
-  byId("explanation").className = `explanation ${walk.isBackward ? "backward" : "forward"}`;
+  byId("explanation").className = `explanation ${playback.isBackward ? "backward" : "forward"}`;
   announce("drawn");
 }
 
@@ -38,51 +38,51 @@ function drawAll() {
 }
 
 function slopeOf({ name, node }) {
-  if (node === null) return walk.position === walk.length ? `d/d${name} = 0` : "";
-  return walk.isKnown(node) ? `d/d${name} = ${inFull(walk.computation.adjoints[node])}` : "";
+  if (node === null) return playback.position === playback.length ? `d/d${name} = 0` : "";
+  return playback.isKnown(node) ? `d/d${name} = ${inFull(playback.computation.adjoints[node])}` : "";
 }
 
 function where() {
   const [forward, backward] = [record.forward.length, record.backward.length];
-  if (walk.isBackward) return `backward ${walk.backwardSteps} of ${backward}`;
-  return walk.position ? `forward ${walk.position} of ${forward}` : `${forward} forward, ${backward} backward`;
+  if (playback.isBackward) return `backward ${playback.backwardSteps} of ${backward}`;
+  return playback.position ? `forward ${playback.position} of ${forward}` : `${forward} forward, ${backward} backward`;
 }
 
 /** Mark the part of the formula that a node was read from. */
 function highlight(i) {
   const [from, to] = (i !== null && record.nodes[i].span) || [0, 0];
-  const marked = made("mark", record.text.slice(from, to), walk.isBackward ? "backward" : "forward");
+  const marked = htmlElement("mark", record.text.slice(from, to), playback.isBackward ? "backward" : "forward");
   byId("formula").replaceChildren(record.text.slice(0, from), ...(to ? [marked] : []), record.text.slice(to));
   if (to && isLong) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
 }
 
 /** Show a text in the status, with an optional list below it. */
-function say(first, others = []) {
-  const list = made("ul", others.map((text) => made("li", text)));
+function showStatus(first, others = []) {
+  const list = htmlElement("ul", others.map((text) => htmlElement("li", text)));
   if (others.join().length > LONG) list.tabIndex = 0;
-  byId("status").replaceChildren(made("p", first), ...(others.length ? [list] : []));
+  byId("status").replaceChildren(htmlElement("p", first), ...(others.length ? [list] : []));
 }
 
 /** Make the explanation focusable when it scrolls, as on a phone. */
 const growing = new ResizeObserver(() => {
   const all = byId("explanation");
-  tell(all, "tabindex", all.scrollHeight > all.clientHeight ? 0 : null);
+  setOrRemove(all, "tabindex", all.scrollHeight > all.clientHeight ? 0 : null);
 });
 for (const part of [byId("explanation"), ...byId("explanation").children]) growing.observe(part);
 
 /** Explain the current step in the status. */
 function explain() {
-  const i = walk.current;
-  const { computation } = walk;
-  if (walk.tangents) {
-    walk.tangents.explain(i);
+  const i = playback.current;
+  const { computation } = playback;
+  if (playback.tangents) {
+    playback.tangents.explain(i);
   } else if (i === null) {
-    say("A forward step computes a value. A backward step passes on an adjoint: how fast the output changes with a node.");
-  } else if (walk.isBackward) {
+    showStatus("A forward step computes a value. A backward step passes on an adjoint: how fast the output changes with a node.");
+  } else if (playback.isBackward) {
     const title = `${record.nodes[i].label}, adjoint ${brief(computation.adjoints[i])}`;
-    say(`${title}: ${computation.backwardSentence(i)}`, computation.givenSentences(i));
+    showStatus(`${title}: ${computation.backwardSentence(i)}`, computation.contributionSentences(i));
   } else {
-    say(computation.forwardSentence(i));
+    showStatus(computation.forwardSentence(i));
   }
 }
 
@@ -112,16 +112,16 @@ new Cursor(graph.stage);
 
 // The node under the pointer or with the focus is explained. Only one node at a time is in the tab order.
 byId("stage").addEventListener("pointerover", (event) => {
-  look(event.target);
-  lookBehind(event.target);
+  selectNodeAt(event.target);
+  showOrigin(event.target);
 });
 byId("stage").addEventListener("click", (event) => {
-  look(event.target);
+  selectNodeAt(event.target);
   if (event.target.closest(".group")) foldHere(event.target);
   else unfold(event.target);
 });
 byId("stage").addEventListener("focusin", (event) => {
-  look(event.target);
+  selectNodeAt(event.target);
   if (event.target.matches("[data-node]")) reachable(event.target);
 });
 byId("stage").addEventListener("pointermove", ({ buttons, pointerType, movementX, movementY }) => {
@@ -145,7 +145,7 @@ byId("stage").addEventListener("keydown", (event) => {
 });
 
 /** Explain the node that an element belongs to, if it does. */
-function look(element) {
+function selectNodeAt(element) {
   const node = element.closest("[data-node]");
   if (node) panel.show(Number(node.dataset.node));
 }
@@ -185,19 +185,19 @@ function foldHere(element) {
   if (hadFocus) graph.svg.querySelector("[tabindex='0']").focus({ preventScroll: true });
 }
 
-let foundAt = 0;
+let matchIndex = 0;
 
 /** Show a node whose label or operation contains the search text; `way` is 1 for the next match. */
 function find(way) {
   const text = byId("find").value.trim().toLowerCase();
   const isHit = ({ label, op }) => `${label} ${op}`.toLowerCase().includes(text);
-  const hits = text ? graph.ids.filter((i) => isHit(record.nodes[i])) : [];
-  foundAt = way && hits.length ? (foundAt + way) % hits.length : 0;
-  for (const i of graph.ids) graph.element(i).classList.toggle("found", i === hits[foundAt]);
-  byId("found").textContent = text ? (hits.length ? `${foundAt + 1} of ${hits.length}` : "no match") : "";
-  if (hits.length === 0) return;
-  graph.show(hits[foundAt]);
-  panel.show(hits[foundAt]);
+  const matches = text ? graph.ids.filter((i) => isHit(record.nodes[i])) : [];
+  matchIndex = way && matches.length ? (matchIndex + way) % matches.length : 0;
+  for (const i of graph.ids) graph.element(i).classList.toggle("match", i === matches[matchIndex]);
+  byId("matches").textContent = text ? (matches.length ? `${matchIndex + 1} of ${matches.length}` : "no match") : "";
+  if (matches.length === 0) return;
+  graph.show(matches[matchIndex]);
+  panel.show(matches[matchIndex]);
 }
 
 // A printed page has all numbers and the table; afterwards the reader's position is restored.
@@ -206,8 +206,8 @@ let before = null;
 function spread() {
   if (before !== null) return;
   pause();
-  before = { position: walk.position, isOpen: byId("table").open };
-  go(walk.length);
+  before = { position: playback.position, isOpen: byId("table").open };
+  go(playback.length);
   graph.print(drawAll);
   byId("table").open = true;
   table.refresh();
@@ -231,6 +231,6 @@ byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(drawAll);
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));
-byId("warnings").replaceChildren(...record.warnings.map((text) => made("li", text)));
+byId("warnings").replaceChildren(...record.warnings.map((text) => htmlElement("li", text)));
 drawAll();
 explain();

@@ -44,14 +44,14 @@ function shape(x) {
 /** A number rounded to so many digits, as `%g` writes it. */
 function toDigits(x, digits) {
   if (!Number.isFinite(x) || x === 0) return inFull(x);
-  const [kept, exponent] = significant(Math.abs(x), digits);
+  const [mantissa, exponent] = significant(Math.abs(x), digits);
   const sign = x < 0 ? "-" : "";
   if (exponent < -4 || exponent >= digits) {
     const size = String(Math.abs(exponent)).padStart(2, "0");
-    return `${sign}${trimmed(`${kept[0]}.${kept.slice(1)}`)}e${exponent < 0 ? "-" : "+"}${size}`;
+    return `${sign}${trimmed(`${mantissa[0]}.${mantissa.slice(1)}`)}e${exponent < 0 ? "-" : "+"}${size}`;
   }
-  if (exponent < 0) return `${sign}${trimmed(`0.${"0".repeat(-exponent - 1)}${kept}`)}`;
-  return `${sign}${trimmed(`${kept.slice(0, exponent + 1)}.${kept.slice(exponent + 1)}`)}`;
+  if (exponent < 0) return `${sign}${trimmed(`0.${"0".repeat(-exponent - 1)}${mantissa}`)}`;
+  return `${sign}${trimmed(`${mantissa.slice(0, exponent + 1)}.${mantissa.slice(exponent + 1)}`)}`;
 }
 
 /** A decimal fraction without the zeros at its end, nor the point if nothing follows. */

@@ -12,43 +12,43 @@ function speed() {
 
 /** The time in milliseconds to read the current explanation. */
 function readingTime() {
-  const said = byId("explanation").innerText.length;
-  return Math.min(Math.max(READING.least, said * READING.each), READING.most) / speed();
+  const length = byId("explanation").innerText.length;
+  return Math.min(Math.max(READING.least, length * READING.each), READING.most) / speed();
 }
 
 /** Go to a step and explain it. `travels` gives the milliseconds for which numbers move along edges, from the reading time. */
 function go(position, travels = () => 0) {
   leaveQuiz();
-  graph.arrive();
-  const [i, isBackward] = walk.at(position);
+  graph.finishTravel();
+  const [i, isBackward] = playback.at(position);
   const duration = stillness.matches ? 0 : 1;
-  if (i !== null && duration && position > walk.position) graph.hold(i, isBackward ? record.nodes[i].inputs : [i]);
-  const changed = walk.moveTo(position);
+  if (i !== null && duration && position > playback.position) graph.defer(i, isBackward ? record.nodes[i].inputs : [i]);
+  const changed = playback.moveTo(position);
   draw(changed);
   explain();
-  if (walk.current !== null) panel.show(walk.current);
+  if (playback.current !== null) panel.show(playback.current);
   const time = duration * travels(readingTime());
-  if (time > 0) graph.travel(walk.current, walk.isBackward, time, travelling);
-  else graph.arrive();
+  if (time > 0) graph.travel(playback.current, playback.isBackward, time, travelling);
+  else graph.finishTravel();
 }
 
 /** The text that moves along an edge of the current step between a node and its input; null for none. */
 function travelling(position, input) {
-  const { computation } = walk;
-  if (!walk.isBackward) return compact(computation.values[input]);
-  const given = computation.handed(walk.current, position);
-  if (!given || given.nothing) return null;
-  const amount = compact(given.amount);
-  return given.local === null || Array.isArray(given.amount) ? amount : `${computation.product(walk.current, given)} = ${amount}`;
+  const { computation } = playback;
+  if (!playback.isBackward) return compact(computation.values[input]);
+  const contribution = computation.contribution(playback.current, position);
+  if (!contribution || contribution.nothing) return null;
+  const amount = compact(contribution.amount);
+  return contribution.local === null || Array.isArray(contribution.amount) ? amount : `${computation.product(playback.current, contribution)} = ${amount}`;
 }
 
 /** Remark why the backward pass begins with 1, and at the end what the gradient means. */
 function remark() {
-  const { computation } = walk;
-  const isFirst = walk.backwardSteps === 1 || (walk.isSeeded && walk.backwardSteps === 0);
+  const { computation } = playback;
+  const isFirst = playback.backwardSteps === 1 || (playback.isSeeded && playback.backwardSteps === 0);
   const first = isFirst ? [record.beginning] : [];
-  const last = walk.position === walk.length && record.backward.length ? record.closing : [];
-  const paragraphs = (walk.quiz || walk.tangents ? [] : [...first, ...last]).map((phrase) => made("p", computation.say(phrase)));
+  const last = playback.position === playback.length && record.backward.length ? record.closing : [];
+  const paragraphs = (playback.quiz || playback.tangents ? [] : [...first, ...last]).map((phrase) => htmlElement("p", computation.sentence(phrase)));
   byId("remark").replaceChildren(...paragraphs);
 }
 
@@ -64,7 +64,7 @@ function play(button, start, end) {
   const isPlaying = button.getAttribute("aria-pressed") === "true";
   pause();
   if (isPlaying) return;
-  if (start !== walk.position) go(start);
+  if (start !== playback.position) go(start);
   if (stillness.matches) {
     go(end);
     return;
@@ -72,12 +72,12 @@ function play(button, start, end) {
   button.setAttribute("aria-pressed", "true");
   byId("status").setAttribute("aria-busy", "true"); // only the last step is read aloud
   const next = () => {
-    if (walk.position >= end) {
+    if (playback.position >= end) {
       pause();
       return;
     }
-    if (walk.position === record.forward.length && !walk.isSeeded && end > walk.position) seed();
-    else go(walk.position + 1, (time) => Math.min(TRAVEL.share * time, TRAVEL.most));
+    if (playback.position === record.forward.length && !playback.isSeeded && end > playback.position) seed();
+    else go(playback.position + 1, (time) => Math.min(TRAVEL.share * time, TRAVEL.most));
     timer = setTimeout(next, readingTime());
   };
   next();
@@ -85,30 +85,30 @@ function play(button, start, end) {
 
 /** Show the state before the first backward step: only the output has an adjoint. */
 function seed() {
-  walk.isSeeded = true;
+  playback.isSeeded = true;
   draw([record.output]);
-  graph.light(record.output, true, false);
+  graph.markCurrent(record.output, true, false);
   highlight(record.output);
   panel.show(record.output);
-  say("The backward pass begins at the output.");
+  showStatus("The backward pass begins at the output.");
 }
 
 function forwardPass() {
   const end = record.forward.length;
-  play(byId("forward-pass"), walk.position < end ? walk.position : 0, end);
+  play(byId("forward-pass"), playback.position < end ? playback.position : 0, end);
 }
 
 function backwardPass() {
   const begin = record.forward.length;
-  const isUnderWay = walk.position >= begin && walk.position < walk.length;
-  play(byId("backward-pass"), isUnderWay ? walk.position : begin, walk.length);
+  const isUnderWay = playback.position >= begin && playback.position < playback.length;
+  play(byId("backward-pass"), isUnderWay ? playback.position : begin, playback.length);
 }
 
 /** Make a step, forward (1) or back (-1), unless there is none. */
 function step(count) {
   pause();
-  const position = walk.position + count;
-  if (position >= 0 && position <= walk.length) go(position, () => (count > 0 ? TRAVEL.step / speed() : 0));
+  const position = playback.position + count;
+  if (position >= 0 && position <= playback.length) go(position, () => (count > 0 ? TRAVEL.step / speed() : 0));
 }
 
 function reset() {

@@ -5,7 +5,7 @@ const TYPED = /[-+−]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+−]?inf|nan/gi;
 /** One round of questions, of one level (see `quiz/`). */
 class Quiz {
   #missed = new Set();
-  #found = 0;
+  #answered = 0;
   #tries = 0;
 
   constructor(level) {
@@ -13,36 +13,36 @@ class Quiz {
   }
 
   /** The current question; undefined when all are answered. */
-  get asked() {
-    return this.level.questions[this.#found];
+  get question() {
+    return this.level.questions[this.#answered];
   }
 
   get score() {
-    const first = this.#found - this.#missed.size + Number(this.#missed.has(this.asked));
-    return `${this.#found} of ${this.level.questions.length} correct, ${first} at the first try`;
+    const first = this.#answered - this.#missed.size + Number(this.#missed.has(this.question));
+    return `${this.#answered} of ${this.level.questions.length} correct, ${first} at the first try`;
   }
 
   /** Check an answer; gives the verdict, with a hint if it is wrong. The first hint has no numbers. */
   check(answer) {
-    const { asked } = this;
-    if (!asked.isRight(answer)) {
-      this.#missed.add(asked);
+    const { question } = this;
+    if (!question.isRight(answer)) {
+      this.#missed.add(question);
       this.#tries++;
-      return { isRight: false, verdict: `Not yet: ${this.#tries === 1 ? asked.hint() : asked.plainHint(answer)}` };
+      return { isRight: false, verdict: `Not yet: ${this.#tries === 1 ? question.hint() : question.hintWithNumbers(answer)}` };
     }
-    this.#found++;
+    this.#answered++;
     this.#tries = 0;
-    const found = `Correct: ${asked.found()}.`;
-    return { isRight: true, verdict: this.asked === undefined ? `${found} All correct: ${this.score}.` : found };
+    const confirmation = `Correct: ${question.confirmation()}.`;
+    return { isRight: true, verdict: this.question === undefined ? `${confirmation} All correct: ${this.score}.` : confirmation };
   }
 }
 
 /** Whether what was typed is the number, or each number of the array, to the digits typed. */
 function isRight(typed, adjoint) {
-  const found = typed.match(TYPED) ?? [];
+  const numbers = typed.match(TYPED) ?? [];
   const wanted = [adjoint].flat(Infinity);
-  return found.length === wanted.length && typed.replace(TYPED, "").match(/^[\s,[\]]*$/) !== null
-    && found.every((text, k) => isRounded(text.replace("−", "-").toLowerCase(), wanted[k]));
+  return numbers.length === wanted.length && typed.replace(TYPED, "").match(/^[\s,[\]]*$/) !== null
+    && numbers.every((text, k) => isRounded(text.replace("−", "-").toLowerCase(), wanted[k]));
 }
 
 /** Whether a text is a number, or the number rounded to at least two digits. */
@@ -60,7 +60,7 @@ function isRounded(text, x) {
 /** Start or leave the quiz. */
 function toggleQuiz() {
   pause();
-  if (walk.quiz) go(walk.position);
+  if (playback.quiz) go(playback.position);
   else beginQuiz();
 }
 
@@ -68,8 +68,8 @@ function toggleQuiz() {
 function beginQuiz() {
   leaveQuiz();
   const level = levels[byId("level").value]();
-  walk.moveTo(level.start);
-  walk.quiz = new Quiz(level);
+  playback.moveTo(level.start);
+  playback.quiz = new Quiz(level);
   byId("quiz").setAttribute("aria-pressed", "true");
   byId("question").hidden = false;
   level.begin?.();
@@ -78,61 +78,61 @@ function beginQuiz() {
 }
 
 /** Show a message and ask the next question. */
-function ask(said) {
-  const { asked, score } = walk.quiz;
-  byId("score").textContent = asked || walk.quiz.level.questions.length ? score : "";
-  const choices = asked?.choices?.map(choice) ?? [];
+function ask(message) {
+  const { question, score } = playback.quiz;
+  byId("score").textContent = question || playback.quiz.level.questions.length ? score : "";
+  const choices = question?.choices?.map(choice) ?? [];
   byId("choices").replaceChildren(...choices);
   byId("choices").hidden = choices.length === 0;
-  for (const id of ["asked", "answer"]) byId(id).hidden = asked === undefined || choices.length > 0;
-  byId("question").querySelector("button").hidden = asked === undefined;
-  say(said);
+  for (const id of ["question-title", "answer"]) byId(id).hidden = question === undefined || choices.length > 0;
+  byId("question").querySelector("button").hidden = question === undefined;
+  showStatus(message);
   byId("answer").value = "";
-  byId("asked").textContent = asked === undefined || choices.length ? "" : asked.title;
-  if (asked === undefined) return;
-  if (choices.length) byId("choices").prepend(made("legend", asked.title));
-  if (asked.node !== undefined) {
-    graph.light(asked.node, false);
-    highlight(asked.node);
-    panel.show(asked.node);
+  byId("question-title").textContent = question === undefined || choices.length ? "" : question.title;
+  if (question === undefined) return;
+  if (choices.length) byId("choices").prepend(htmlElement("legend", question.title));
+  if (question.node !== undefined) {
+    graph.markCurrent(question.node, false);
+    highlight(question.node);
+    panel.show(question.node);
   }
   (choices.length ? byId("choices").querySelector("input") : byId("answer")).focus({ preventScroll: true });
 }
 
 /** A node that can be chosen. */
 function choice(i) {
-  const input = made("input");
+  const input = htmlElement("input");
   Object.assign(input, { type: "radio", name: "choice", value: i });
-  return made("label", [input, record.nodes[i].label]);
+  return htmlElement("label", [input, record.nodes[i].label]);
 }
 
 function check(event) {
   event.preventDefault();
-  const { asked } = walk.quiz;
+  const { question } = playback.quiz;
   const chosen = byId("choices").querySelector("input:checked");
-  if (asked.choices && !chosen) {
-    say("Not yet: choose an answer.");
+  if (question.choices && !chosen) {
+    showStatus("Not yet: choose an answer.");
     return;
   }
-  const { isRight, verdict } = walk.quiz.check(asked.choices ? Number(chosen.value) : byId("answer").value);
+  const { isRight, verdict } = playback.quiz.check(question.choices ? Number(chosen.value) : byId("answer").value);
   if (!isRight) {
-    say(verdict);
-    byId("score").textContent = walk.quiz.score;
+    showStatus(verdict);
+    byId("score").textContent = playback.quiz.score;
     byId("answer").select();
     return;
   }
-  draw(asked.reveal());
+  draw(question.reveal());
   ask(verdict);
 }
 
 function leaveQuiz() {
-  if (!walk.quiz) return;
-  const { level } = walk.quiz;
-  walk.quiz = null;
+  if (!playback.quiz) return;
+  const { level } = playback.quiz;
+  playback.quiz = null;
   level.end?.();
   byId("quiz").setAttribute("aria-pressed", "false");
   byId("question").hidden = true;
-  byId("asked").textContent = "";
+  byId("question-title").textContent = "";
   byId("choices").replaceChildren();
   drawAll();
 }

@@ -2,17 +2,17 @@
 
 /** The field of a variable with its derivative. */
 function field(variable) {
-  const input = made("input");
+  const input = htmlElement("input");
   const isNumber = !Array.isArray(variable.value) && Number.isFinite(variable.value);
   input.type = isNumber ? "number" : "text";
   if (isNumber) input.step = "any";
   input.id = `variable-${record.variables.indexOf(variable)}`;
   input.value = inFull(variable.value);
   input.autocomplete = "off";
-  const label = made("label", variable.name);
+  const label = htmlElement("label", variable.name);
   label.htmlFor = input.id;
-  const slope = made("span", "", "slope");
-  byId("variables").append(made("div", [label, input, slope], "variable"));
+  const slope = htmlElement("span", "", "slope");
+  byId("variables").append(htmlElement("div", [label, input, slope], "variable"));
   input.addEventListener("input", () => change());
   return { variable, input, slope };
 }
@@ -26,7 +26,7 @@ function change() {
     if (value === undefined) {
       const isArray = Array.isArray(variable.value);
       const needed = isArray ? `${shape(variable.value).join("x")} numbers as nested lists` : "a number";
-      say(`${variable.name}: needs ${needed}; nothing has changed.`);
+      showStatus(`${variable.name}: needs ${needed}; nothing has changed.`);
       return;
     }
     point.push([variable.key, value]);
@@ -44,8 +44,8 @@ function setValues(values) {
 
 /** Show everything at a point. */
 function compute(point) {
-  walk.point = point;
-  walk.computation = computed(point);
+  playback.point = point;
+  playback.computation = computed(point);
   leaveQuiz();
   byId("warnings").replaceChildren();
   drawAll();
@@ -66,7 +66,7 @@ function computationOf({ values, adjoints, contributions }) {
   return new Computation({
     values: values.map(nested),
     adjoints: adjoints.map(nested),
-    contributions: contributions.map((given) => given.map(plain)),
+    contributions: contributions.map((contribution) => contribution.map(plain)),
   });
 }
 

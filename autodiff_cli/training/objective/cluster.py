@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.backends import protocol as remaking
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.data.files import DataFile, FileCollection
@@ -98,12 +98,12 @@ def run_task(partition: Partition, content: bytes) -> bytes:
     from distributed import get_worker
 
     threads = get_worker().state.nthreads
-    remaking.set_thread_limit(threads)
+    protocol.set_thread_limit(threads)
     task, combine = pickle.loads(content)
     if (
         threads == 1
         or partition.rows <= MAX_BLOCK_ROWS
-        or (isinstance(task, SumTask) and remaking.is_shared(task.kernel))
+        or (isinstance(task, SumTask) and protocol.is_shared(task.kernel))
     ):
         result = task(partition.columns, partition.rows)
     else:

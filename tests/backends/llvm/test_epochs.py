@@ -228,7 +228,7 @@ def test_no_rows_and_no_weights_take_no_step(backend: Backend) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
-def test_ctrl_c_is_heard_within_an_epoch() -> None:
+def test_ctrl_c_interrupts_an_epoch() -> None:
     rows = 3_000_000
     objective = Objective("y ~ a*x + b", {"x": np.linspace(0, 1, rows), "y": np.zeros(rows)}, backend="llvm")
     adam = OPTIMIZERS["adam"]
@@ -247,7 +247,7 @@ def test_ctrl_c_is_heard_within_an_epoch() -> None:
     assert state.step_count > 0
 
 
-def test_a_long_epoch_says_how_far_it_is_and_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_epoch_reports_progress_and_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = Objective(MODEL, scaled(data(3001)))
     change_settings(monkeypatch, call_seconds=0.0, gather_bytes=4000)
     monkeypatch.setattr(gradient_descent, "_PROGRESS_SECONDS", 0.0)

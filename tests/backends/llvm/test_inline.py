@@ -73,7 +73,7 @@ def test_digits(name: str, width: int) -> None:
         ("exp", [math.inf, -math.inf]),
     ],
 )
-def test_where_it_does_not_do_the_library_is_asked(name: str, far: list[float], width: int) -> None:
+def test_the_library_is_called_outside_the_inline_range(name: str, far: list[float], width: int) -> None:
     usual = np.linspace(0.25, 3, 3 * STRIP + 5)
     x = usual.copy()
     x[STRIP + 7 : STRIP + 7 + len(far)] = far

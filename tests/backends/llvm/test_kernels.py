@@ -99,7 +99,7 @@ def test_wide_layers() -> None:
         both_ways(outputs, {"x": generator.normal(size=(3, rows))}, point, sizes)
 
 
-def test_a_choice_not_taken_leaks_nothing() -> None:
+def test_an_unused_branch_contributes_nothing() -> None:
     output = read("where(x > 0, sqrt(x), a*x)").output
     a = variable("a")
     outputs = [read("where(x > 0, log(x), x)").output, *gradient_nodes(output, [a])]

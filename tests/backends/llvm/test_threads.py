@@ -165,7 +165,7 @@ def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> No
     raise AssertionError("helpers never came")
 
 
-def test_what_no_helper_has_begun_is_taken_back() -> None:
+def test_tasks_that_no_helper_has_begun_return_to_the_caller() -> None:
     pool, started, release, done = ThreadPool(), threading.Event(), threading.Event(), []
 
     def holds() -> None:

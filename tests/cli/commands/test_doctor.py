@@ -8,7 +8,7 @@ from autodiff_cli.backends import selection
 from tests.support import run_cli
 
 
-def test_it_says_what_computes_here() -> None:
+def test_it_reports_the_backend() -> None:
     found = run_cli("doctor --json").json
     assert found["backend"] == "llvm"
     assert "doubles" in found["processor"]
@@ -18,12 +18,12 @@ def test_it_says_what_computes_here() -> None:
     assert found["processor"] in output
 
 
-def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "has_compiler", lambda: False)
     assert "numpy: llvmlite is not installed" in run_cli("doctor")
 
 
-def test_it_says_that_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_a_disabled_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
     assert run_cli("doctor --json").json["cache"] == ""
 

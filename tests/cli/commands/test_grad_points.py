@@ -94,7 +94,7 @@ def test_more_rows_than_a_block_holds() -> None:
     assert len(output.splitlines()) == count + 1
 
 
-def test_what_is_wrong_far_down_is_found_before_anything_is_written(tmp_path: Path) -> None:
+def test_errors_far_down_are_reported_before_anything_is_written(tmp_path: Path) -> None:
     file = tmp_path / "points.csv"
     file.write_text("x\n" + "1\n" * 20_000 + "a\n")
     for more in ([], ["--json"]):

@@ -48,7 +48,7 @@ def test_each_runs_in_a_pipe_and_as_json(name: str) -> None:
         assert question["question"] in output
 
 
-def test_questions_are_asked_with_hints_in_two_stages() -> None:
+def test_questions_have_hints_in_two_stages() -> None:
     shown = asked("fan-out", "1", "", "0.540", "-1.46", "x: -2")
     assert "Not yet. It concerns only b = sin(x)" in shown
     assert "cos(1): what is that?" in shown

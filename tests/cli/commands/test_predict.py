@@ -140,7 +140,7 @@ def test_a_column_that_the_model_does_not_read_may_hold_whole_texts(model: str, 
 
 
 @pytest.mark.parametrize("command", ["predict", "grad"])
-def test_a_damaged_column_that_is_only_handed_through_is_known_before_rows_are_written(
+def test_a_damaged_column_that_is_only_copied_is_reported_before_rows_are_written(
     command: str, model: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "new.parquet"
@@ -252,7 +252,7 @@ def test_probabilities_of_classes_and_of_ones(tmp_path: Path) -> None:
     assert "no prediction band" in output.stderr
 
 
-def test_what_a_model_cannot_say_is_refused(model: str) -> None:
+def test_models_outside_the_language_are_refused(model: str) -> None:
     assert "probabilities" in refused(run_cli(["predict", model, "-", "--probabilities"], stdin="x\n1\n"))
     assert "between 0 and 1" in refused(run_cli(["predict", model, "-", "--interval", "0"], stdin="x\n1\n"))
     assert "--residuals needs the column `y`" in refused(

@@ -174,7 +174,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-def test_a_stopped_walk_gives_the_terminal_back_and_goes_on_where_it_was(terminal: Terminal) -> None:
+def test_a_suspended_step_view_restores_the_terminal_and_resumes(terminal: Terminal) -> None:
     terminal.start(sys.executable, "-c", SHELL, AUTODIFF, *LINE, "--step")
     terminal.until("q quit")
     terminal.type(b"  ")
@@ -231,7 +231,7 @@ def test_an_encoding_without_lines_gets_ascii(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
-def test_options_apply_to_the_walk(terminal: Terminal) -> None:
+def test_options_apply_to_the_step_view(terminal: Terminal) -> None:
     terminal.start(AUTODIFF, *LINE, "--step", "--digits", "3", "--wrt", "y")
     terminal.until("q quit")
     terminal.type(b"G")

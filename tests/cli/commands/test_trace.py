@@ -77,7 +77,7 @@ def test_a_long_trace_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
     assert len(piped.splitlines()) > 9000
 
 
-def test_a_pass_without_steps_says_so() -> None:
+def test_a_pass_without_steps_has_a_sentence() -> None:
     assert run_cli("trace x --x 2").count("  There is nothing to do.\n") == 2
 
 
@@ -89,5 +89,5 @@ def test_a_pass_without_steps_says_so() -> None:
         ('"p = softmax(W @ x + b); -dot(y, log(p))" --x [1,2,3,4] --y [0,1,0]', '[2, 2, 2, 2]]" --b "[2, 2, 2]"'),
     ],
 )
-def test_values_that_are_suggested_fit_those_that_are_given(words: str, wanted: str) -> None:
+def test_suggested_values_fit_the_users_values(words: str, wanted: str) -> None:
     expect_refusal(run_cli(f"trace {words}"), wanted)

@@ -45,7 +45,7 @@ def test_paths_as_json() -> None:
     assert document["gradient"] == run_cli([*LINE, "--json"]).json["gradient"]
 
 
-def test_a_limit_leaves_paths_out_and_says_what_they_sum_to() -> None:
+def test_a_limit_omits_paths_and_reports_their_sum() -> None:
     document = run_cli([*LINE, "--paths", "--limit", "1", "--json"]).json
     assert document["paths_rest"] == {"x": math.cos(2), "y": 0.0}
     assert "… and 1 more, whose product is -0.416147" in run_cli([*LINE, "--paths", "--limit", "1"])
@@ -101,7 +101,7 @@ def test_forward_mode_in_words_follows_one_variable() -> None:
     assert "d/dx" not in output
 
 
-def test_the_tape_says_what_is_kept() -> None:
+def test_the_tape_lists_stored_values() -> None:
     output = run_cli([*LINE, "--tape"])
     assert "   2  mul        x, y         x*y           x, y         16 B\n" in output
     assert "saved for the backward pass: 16 B; all results together: 24 B" in output
@@ -118,7 +118,7 @@ def test_several_views_stand_one_after_the_other() -> None:
 @pytest.mark.parametrize(
     ("ending", "start"), [("svg", "<svg"), ("dot", "digraph"), ("mmd", "flowchart"), ("json", "{")]
 )
-def test_the_ending_of_the_file_says_the_format(tmp_path: Path, ending: str, start: str) -> None:
+def test_the_file_suffix_selects_the_format(tmp_path: Path, ending: str, start: str) -> None:
     path = tmp_path / f"graph.{ending}"
     output = run_cli([*LINE, "-o", str(path)])
     assert (output.status, output, output.stderr) == (0, "", "")
@@ -255,7 +255,7 @@ FIRST_TRIES = [
 
 
 @pytest.mark.parametrize(("line", "message", "suggestion"), FIRST_TRIES)
-def test_a_first_try_that_fails_is_told_the_way_on(line: str, message: str, suggestion: str | None) -> None:
+def test_a_failed_first_command_gets_a_hint(line: str, message: str, suggestion: str | None) -> None:
     output = run_cli(line)
     expect_refusal(output, message)
     assert (f"Did you mean `{suggestion}`?" in output.stderr) == (suggestion is not None)

@@ -289,7 +289,7 @@ def test_groups_are_a_table_csv_and_documents(tmp_path: Path) -> None:
     expect_refusal(run_cli([*line[:-2], "-o", "x.csv"]), "-o needs --by")
 
 
-def test_groups_that_fail_are_said_and_the_others_stand(tmp_path: Path) -> None:
+def test_failed_groups_are_reported_and_the_others_fitted(tmp_path: Path) -> None:
     rows = "".join(
         f"{x},{y},{name}\n" for name, s in (("u", 1), ("v", -9)) for x, y in ((s, 1), (s + 1, 2), (s + 2, 4))
     )

@@ -38,7 +38,7 @@ def test_a_fit_that_diverges_shows_how_far_it_came(tmp_path: Path) -> None:
     assert page.exists()
 
 
-def test_a_page_that_cannot_be_written_is_said_before_the_fit() -> None:
+def test_a_page_that_cannot_be_written_is_reported_before_the_fit() -> None:
     output = run_cli(f'train "y ~ a*x" {SINE} --page /nowhere/learning.html')
     assert (output.status, output) == (1, "")
     assert "cannot write /nowhere/learning.html" in output.stderr

@@ -17,7 +17,7 @@ def train(*options: str, model: str = MODEL):
 
 
 @pytest.mark.parametrize("bounds", ["b=0:1.2", "0 < b <= 1.2", "b<1.2"])
-def test_bounds_that_bind_are_said(bounds: str) -> None:
+def test_active_bounds_are_reported(bounds: str) -> None:
     output = train("--bounds", bounds)
     assert output.status == 0
     assert "on its bound" in output
@@ -82,7 +82,7 @@ def test_quantities_that_cannot_be_are_refused(options: list[str], message: str)
     expect_refusal(train(*options), message)
 
 
-def test_intervals_that_were_asked_for_stand_side_by_side() -> None:
+def test_requested_intervals_are_shown_side_by_side() -> None:
     options = ["--profile", "--bootstrap", "30", "--confidence", "90"]
     output = train(*options)
     assert "90 % intervals" in output

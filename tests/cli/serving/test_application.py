@@ -147,7 +147,7 @@ class TestApplication:
         assert '<pre class="said" role="alert" tabindex="0">error: line 1, column 1' in mistake.text
         assert "<b>" not in mistake.text
 
-    def test_a_fit_is_answered_and_its_rows_are_walked_through(self) -> None:
+    def test_a_fit_is_answered_and_its_rows_can_be_traced(self) -> None:
         from autodiff_cli.cli.server import application
 
         async def both() -> tuple[Response, Response, Response]:
@@ -230,7 +230,7 @@ def test_the_command_serves_on_this_machine_alone_until_it_is_interrupted() -> N
     assert "Traceback" not in errors
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_message_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     expect_refusal(run_cli("serve"), "pip install 'autodiff-cli[serve]'")
 

@@ -48,7 +48,7 @@ def test_what_cannot_be_read_gets_the_message_of_the_terminal(formula: str) -> N
     assert asked("trace", formula=formula)["error"].strip().startswith(shown.strip())
 
 
-def test_values_that_are_not_given_are_chosen_in_the_right_shape_and_said() -> None:
+def test_missing_values_are_chosen_with_the_right_shape_and_reported() -> None:
     page = asked("trace", formula="sum(W @ x) + s", values="x=[1, 2]")["page"]
     variables = {variable["name"]: variable["value"] for variable in record_of(page)["variables"]}
     assert variables["x"] == [1, 2]
@@ -107,7 +107,7 @@ def test_a_file_that_is_no_data_is_refused_in_words(data: bytes) -> None:
     assert asked("fit", data, model=MODEL)["error"].startswith("error: ")
 
 
-def test_a_row_is_walked_through_at_the_fitted_parameters() -> None:
+def test_a_row_is_traced_at_the_fitted_parameters() -> None:
     parameters = asked("fit", DECAY, model=MODEL)["parameters"]
     record = record_of(asked("row", DECAY, model=MODEL, parameters=parameters, row=3)["page"])
     variables = {variable["name"]: variable["value"] for variable in record["variables"]}

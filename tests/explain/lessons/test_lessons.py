@@ -93,7 +93,7 @@ def test_which_nodes_can_go_next() -> None:
     assert (second.choices, second.correct) == (("a", "b"), (2,))
 
 
-def test_the_bug_is_found_where_the_last_share_stands_alone() -> None:
+def test_the_bug_shows_where_the_last_contribution_stands_alone() -> None:
     asked = lessons.load_lesson("fan-out", SHOW).questions[-1]
     assert asked.kind == "bug"
     assert asked.answer == "x: -2"  # the share of a, which comes last; += gives -1.46

@@ -33,7 +33,7 @@ def test_what_serves_an_intermediate_alone_is_framed() -> None:
     ]
 
 
-def test_every_call_is_framed_and_says_what_it_was_given() -> None:
+def test_every_call_is_framed_with_its_arguments() -> None:
     assert framed(at("f(t) = sin(t)^2; f(x)*f(x + 1)")) == [
         ("f(x)", None, ["sin(t) in f(x)", "2", "f(x)"]),
         ("f(x + 1)", None, ["sin(t) in f(x + 1)", "2", "f(x + 1)"]),

@@ -110,7 +110,7 @@ def test_300_diamonds_are_counted_exactly_and_the_rest_sums_up() -> None:
     assert sum(path.product for path in found.listed) + found.rest == pytest.approx(gradient, rel=1e-9)
 
 
-def test_ties_are_no_reason_to_look_at_more_paths_than_asked_for() -> None:
+def test_ties_do_not_exceed_the_limit_of_paths() -> None:
     found = paths(EQUAL, x=0.5, limit=3)
     assert [path.product for path in found.listed] == [1.0, 1.0, 1.0]
     assert found.total == 2**300
@@ -130,7 +130,7 @@ def test_a_path_that_structurally_carries_nothing_has_the_product_0(text: str) -
     assert all(path.product == 0 for path in found.listed[1:])
 
 
-def test_nothing_below_a_branch_not_taken_becomes_something_above_it() -> None:
+def test_nothing_below_an_unused_branch_contributes_above_it() -> None:
     found = paths("sqrt(where(x < 0, 3*x, x - 2))", x=2)  # the slope of sqrt is infinite there
     assert [path.product for path in found.listed] == [math.inf, 0.0, 0.0]
 

@@ -116,7 +116,7 @@ def test_the_numbers_of_mermaid_are_those_of_the_json(graph: tuple[Node, list[No
     assert travelled == locals_in(document)
 
 
-def test_numbers_are_shown_to_six_digits_and_kept_in_full() -> None:
+def test_numbers_are_shown_to_six_digits_and_stored_in_full() -> None:
     svg = to_svg(build_drawing(at("x*y + sin(x)", x=2, y=3)), number_formats(None)[1])
     assert ">adjoint 2.58385<" in svg
     assert 'data-adjoint="2.5838531634528574"' in svg
@@ -167,7 +167,7 @@ def test_the_paths_of_one_variable_stand_out() -> None:
     assert [box.label for box in drawn.boxes if not box.is_highlighted] == ["y"]
     assert [(arrow.source, arrow.target) for arrow in drawn.arrows if not arrow.is_highlighted] == [(1, 2)]
     assert to_mermaid(drawn, SHOW).count("==>") == 4
-    assert to_svg(drawn, SHOW).count('class="edge lit"') == 4
+    assert to_svg(drawn, SHOW).count('class="edge highlighted"') == 4
 
 
 def test_the_cone_of_one_variable() -> None:
@@ -284,12 +284,12 @@ def test_finding_keeps_what_has_the_text_and_its_neighbours() -> None:
         ("?", []),
     ],
 )
-def test_what_is_found_is_the_smallest_part_with_the_text(text: str, labels: list[str]) -> None:
+def test_find_selects_the_smallest_part_with_the_text(text: str, labels: list[str]) -> None:
     drawn = build_drawing(at("log(x*y) + sin(x)*cos(y)", x=2, y=3), View(find=text))
     assert [box.label for box in drawn.boxes if box.is_highlighted] == labels
 
 
-def test_an_svg_says_what_it_is_and_needs_nothing_else() -> None:
+def test_an_svg_is_titled_and_self_contained() -> None:
     svg = to_svg(build_drawing(at("x*y + sin(x)", x=2, y=3)), number_formats(None)[1])
     image = ElementTree.fromstring(svg)
     assert image.get("role") == "img"

@@ -76,7 +76,7 @@ def test_a_label_gives_a_terminal_no_orders(width: int | None) -> None:
     assert not {"\x1b", "\x07"} & {*stream.getvalue()}
 
 
-def test_a_healthy_network_says_so() -> None:
+def test_a_healthy_network_is_reported_as_healthy() -> None:
     healthy = Diagnosis(
         (LayerUnits("mlp.0", "relu", 8, 0, 0),), (LayerGradients("mlp.0", 0.5, 0.1), LayerGradients("mlp.1", 0.4, 0.1))
     )

@@ -45,7 +45,7 @@ def test_what_is_left_out_is_small_beside_the_error(value: float, error: float) 
     assert float(rounding.format_error(error)) == pytest.approx(error, rel=0.0501)
 
 
-def test_digits_that_are_asked_for_are_given() -> None:
+def test_requested_digits_are_shown() -> None:
     rounding = Rounding.from_error(2 / 3, 0.1, 4)
     assert (rounding.format_value(2 / 3), rounding.format_error(0.123456)) == ("0.6667", "0.1235")
 

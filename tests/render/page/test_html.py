@@ -98,14 +98,14 @@ def test_the_record_has_every_number_of_the_document() -> None:
     assert record["forward"] == [step["node"] for step in document["forward"]]
     assert record["backward"] == [step["node"] for step in document["backward"]]
     for step in document["backward"]:
-        given = record["nodes"][step["node"]]["given"]
-        assert [(one["to"], one["local"], one["amount"]) for one in given] == [
+        contributions = record["nodes"][step["node"]]["contributions"]
+        assert [(one["to"], one["local"], one["amount"]) for one in contributions] == [
             (one["to"], one["local"], one["amount"]) for one in step["contributions"]
         ]
 
 
 @pytest.mark.parametrize("text", ["x*y + sin(x)", "α = x + y\n  α^2  # 😀\n", "f(t) = t*y\nf(x) + f(y)"])
-def test_every_operation_is_found_in_the_text(text: str) -> None:
+def test_every_operation_is_located_in_the_text(text: str) -> None:
     record = json.loads(joined(Read(page(text)), "script", "application/json"))
     written = record["text"].encode("utf-16-le")
     for node in record["nodes"]:
@@ -116,7 +116,7 @@ def test_every_operation_is_found_in_the_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["html", "htm", "HTML"])
-def test_the_ending_of_the_file_says_that_it_is_a_page(tmp_path: Any, ending: str) -> None:
+def test_the_file_suffix_selects_the_page(tmp_path: Any, ending: str) -> None:
     file = tmp_path / f"page.{ending}"
     assert run_cli(["trace", "x^2", "--x", "3", "-o", str(file)]) == ""
     assert file.read_text(encoding="utf-8") == run_cli("trace x^2 --x 3 --format html")

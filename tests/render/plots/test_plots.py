@@ -77,7 +77,7 @@ def test_what_there_is_to_show(model: str, titles: list[str]) -> None:
     assert [text.text for text in image.iter(f"{SVG}text") if text.text in titles] == titles
 
 
-def test_classes_have_their_losses_shown_with_those_of_the_rows_held_out() -> None:
+def test_plots_of_classes_show_training_and_validation_losses() -> None:
     data = {"x": np.linspace(0, 1, 40), "kind": np.array(["a", "b"] * 20)}
     found = drawn("kind ~ softmax(mlp(x, [3], relu))", data, epochs=5, validation=0.3)
     (panel,) = fit_panels(found)
@@ -105,7 +105,7 @@ def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
         assert not any("\x1b" in line for line in lines)
 
 
-def test_of_many_rows_some_are_shown_and_it_says_so() -> None:
+def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay(5000))
     assert found.plot_data is not None
     assert found.plot_data.rows is not None
@@ -140,7 +140,7 @@ def test_files_are_complete_in_themselves(tmp_path: Path) -> None:
     ET.parse(tmp_path / "fit.svg")
 
 
-def test_png_needs_a_library_and_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_names_the_library_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(OptionError, match="needs cairosvg"):
         check_plot_path(str(tmp_path / "fit.png"))

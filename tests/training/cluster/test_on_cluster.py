@@ -140,7 +140,7 @@ def test_parts_depend_on_the_workers_and_results_do_not() -> None:
     ],
     ids=str,
 )
-def test_some_of_the_rows_come_as_they_were_asked_for(rows: Any, client: Any) -> None:
+def test_selected_rows_come_in_the_requested_order(rows: Any, client: Any) -> None:
     table = Table({"x": DATA["x"], "v": np.arange(2 * ROWS).reshape(2, ROWS)}, ROWS, 4)
     with connect_cluster(client) as cluster:
         assert cluster is not None
@@ -199,7 +199,7 @@ def test_mini_batches_and_draws_of_all_rows_are_refused_by_name(client: Any) -> 
         ad.fit(MODEL, DATA, cluster=client, stream=True)
 
 
-def test_a_cluster_without_workers_is_said_at_once() -> None:
+def test_a_cluster_without_workers_is_reported_at_once() -> None:
     with (
         local_cluster(0) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
@@ -245,7 +245,7 @@ def test_what_is_no_cluster_is_named_within_seconds(given: Any, said: str, monke
     assert time.monotonic() - begun < 10
 
 
-def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dask_the_message_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'autodiff-cli\[cluster\]'"):
         ad.fit(MODEL, DATA, cluster="local:2")

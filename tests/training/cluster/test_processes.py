@@ -132,7 +132,7 @@ def test_a_fit_that_is_killed_takes_its_workers_along(running: subprocess.Popen[
     assert not alive
 
 
-def test_a_scheduler_that_goes_is_said(path: Path) -> None:
+def test_a_lost_scheduler_is_reported(path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"], stderr=-1, text=True
     ) as scheduler:

@@ -141,7 +141,7 @@ def test_workers_read_what_one_reader_reads(name: str, folder: Path, client: Any
         ("a.csv", {}, {"weights": np.arange(ROWS) % 7}),
     ],
 )
-def test_what_is_odd_or_wrong_is_said_as_in_memory(
+def test_errors_and_warnings_are_those_of_rows_in_memory(
     file: str, how: dict[str, Any], given: dict[str, Any], folder: Path, client: Any
 ) -> None:
     model = "y ~ a + b*t" if file.startswith("dates") else MODEL

@@ -76,7 +76,7 @@ def test_a_special_case_is_one_for_certain(smaller: str, larger: str, is_tested:
     assert bool(test.reason) != is_tested
 
 
-def test_cross_validation_is_what_it_says() -> None:
+def test_cross_validation_agrees_with_fits_of_the_folds() -> None:
     found = ad.compare([LINE, CUBIC], {"x": X, "y": Y}, folds=4, seed=3)
     part_of, errors = assign_folds(12, 4, 3), []
     for fold in range(4):

@@ -57,7 +57,7 @@ def test_arrays_have_arrays() -> None:
     assert low.shape == high.shape == (2,)
 
 
-def test_few_resamples_and_those_that_cannot_be_fitted_are_said() -> None:
+def test_few_and_failed_resamples_are_reported() -> None:
     found = ad.fit(MODEL, DATA, bootstrap=10)
     assert found.warnings == ["10 resamples are too few for reliable 95 % intervals; use --bootstrap 200 or more"]
     with pytest.raises(OptionError, match="at least 2 resamples, not 1"):

@@ -134,7 +134,7 @@ def test_a_missing_end_is_null_and_words(tmp_path: Path) -> None:
     assert ", no upper limit" in run_cli(line)
 
 
-def test_a_better_fit_on_the_way_is_said() -> None:
+def test_a_better_fit_met_on_the_way_is_reported() -> None:
     x = np.linspace(0, 10, 60)
     data = {"x": x, "y": np.sin(2 * x) + 0.1 * np.cos(17 * x)}
     local = ad.fit("y ~ a*sin(w*x)", data, start={"a": 0.1, "w": 2.8}, optimizer="lbfgs", profile=True)
@@ -143,7 +143,7 @@ def test_a_better_fit_on_the_way_is_said() -> None:
     assert any("there is a better fit with w = 2.46179; start there, or" in words for words in local.warnings)
 
 
-def test_what_has_no_profile_says_why() -> None:
+def test_a_missing_profile_has_a_reason() -> None:
     with pytest.raises(OptionError, match="the loss mae; use bootstrap instead"):
         ad.fit(KINETICS, TREATED, loss="mae", profile=True)
     with pytest.raises(OptionError, match="network"):

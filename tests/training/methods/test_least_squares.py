@@ -112,7 +112,7 @@ def test_ends_in_corners_are_minima(seed: int) -> None:
     assert rss <= min(near) * (1 + 1e-9)
 
 
-def test_an_end_in_a_corner_says_so() -> None:
+def test_an_end_at_a_kink_is_reported() -> None:
     x = np.linspace(0, 1, 16)
     y = np.where(x < 0.6, 0, 2 * (x - 0.6)) + 0.15 * np.random.default_rng(2).standard_normal(16)
     outcome, _ = solved("y ~ where(x < k, a, a + b*(x - k))", {"x": x, "y": y}, [0.5, 0, 1])

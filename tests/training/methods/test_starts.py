@@ -62,7 +62,7 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, float]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_starts_are_found_at_any_scale(case: str) -> None:
+def test_starting_values_are_estimated_at_any_scale(case: str) -> None:
     model, x, y, expected = CASES[case]
     data = {"x": x, "y": y + 0.01 * np.std(y) * NOISE}
     found = fit(model, data)
@@ -73,7 +73,7 @@ def test_starts_are_found_at_any_scale(case: str) -> None:
         assert abs(abs(found.parameters[name]) - abs(value)) < 0.02 * scale or name == "p", name
 
 
-def test_a_wave_among_many_rows_is_found_though_only_some_are_looked_at() -> None:
+def test_a_wave_in_many_rows_is_found_from_a_sample() -> None:
     x = np.linspace(0, 10, 2000)
     y = 2 * np.sin(413 * x + 0.7) + np.random.default_rng(1).normal(0, 0.2, len(x))
     assert fit("y ~ a*sin(w*x + p)", {"x": x, "y": y}).parameters["w"] == pytest.approx(413, rel=1e-4)

@@ -100,7 +100,7 @@ def test_many_values_for_a_few_rows_are_hardly_classes() -> None:
         Objective("k ~ softmax(mlp(x, [2]))", {"x": np.arange(50.0), "k": labels})
 
 
-def test_a_class_that_only_rows_held_out_have_is_an_error() -> None:
+def test_a_class_that_only_validation_rows_have_is_an_error() -> None:
     labels = ["a", "b"] * 10 + ["rare"]
     columns = {"x": np.arange(21.0), "k": labels}
     seen = 0

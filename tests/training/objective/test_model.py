@@ -31,7 +31,7 @@ def resolved(text: str, values: dict[str, Any] | None = None, classes: int | Non
         ("y ~ dense([x, z], 4, relu)[0]", {}, {"dense.0.weight": (4, 2), "dense.0.bias": (4,)}),
     ],
 )
-def test_shapes_are_declared_given_or_inferred(text: str, values: dict[str, Any], shapes: dict[str, Any]) -> None:
+def test_shapes_are_declared_passed_or_inferred(text: str, values: dict[str, Any], shapes: dict[str, Any]) -> None:
     model = resolved(text, values)
     assert model.shapes == shapes
     assert [*model.array_parameters] == [name for name in model.parameters if name in shapes]

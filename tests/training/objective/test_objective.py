@@ -186,7 +186,9 @@ def test_outside_the_domain_it_is_nan_and_nothing_is_raised() -> None:
         ({"fixed": {"x": 1}}, UnknownNameError, "`x` is a column of the data"),
     ],
 )
-def test_what_does_not_fit_is_said(options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_mismatched_columns_and_options_are_reported(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         Objective(MODEL, data(20), **options)
 
@@ -214,7 +216,7 @@ def test_second_derivatives_are_made_once() -> None:
     assert objective.select_rows(slice(1)).kernels.hessian_rows(0) is before
 
 
-def test_what_is_kept_of_a_model_is_not_taken_for_another_one() -> None:
+def test_a_cached_model_is_not_used_for_another() -> None:
     columns = data(20)
     other = {**data(30), "d": np.ones(30)}
     asked: list[tuple[dict[str, Any], dict[str, Any]]] = [

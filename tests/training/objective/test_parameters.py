@@ -65,7 +65,7 @@ def test_first_weights_are_as_large_as_their_papers_say(layer: LayerParameter | 
     assert abs(drawn.mean()) < spread / 50
 
 
-def test_numbers_begin_at_1_and_biases_at_0_and_given_values_leave_the_others_as_they_are() -> None:
+def test_default_starts_are_1_for_numbers_and_0_for_biases_beside_user_values() -> None:
     columns = {"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]}
     model = "y ~ a*mlp(x, [3], tanh)"
     plain = Objective(model, columns, seed=4)

@@ -50,7 +50,7 @@ def test_weights_widen_the_bands_of_new_rows_as_they_did_those_of_the_fit() -> N
     assert np.isnan(without.prediction_low).all()
 
 
-def test_sigma_taken_as_it_is_gives_normal_bands() -> None:
+def test_absolute_sigma_gives_normal_bands() -> None:
     fit = ad.fit("y ~ a + b*x", {"x": X, "y": Y, "s": S}, sigma="s", absolute_sigma=True)
     found = fit.predict({"x": [2.0], "s": [0.4]}, interval=0.9)
     gradient = np.array([1.0, 2.0])
@@ -109,7 +109,7 @@ def test_several_targets_have_bands_each() -> None:
     assert (both.confidence_low[:, 0] < both.prediction[:, 0]).all()
 
 
-def test_what_has_no_band_says_why() -> None:
+def test_a_missing_band_has_a_reason() -> None:
     absolute = ad.fit("y ~ a + b*x", {"x": X, "y": Y}, loss="mae")
     with pytest.raises(OptionError, match="mae is not a likelihood"):
         absolute.predict({"x": NEW}, interval=0.95)

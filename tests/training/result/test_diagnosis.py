@@ -79,7 +79,7 @@ def test_a_network_written_by_hand_has_layers_by_the_names_of_its_parameters() -
     assert [layer.layer for layer in diagnosis.gradients] == ["W", "b", "v"]
 
 
-def test_a_formula_has_no_layers_and_a_fit_that_was_not_asked_no_diagnosis() -> None:
+def test_a_diagnosis_needs_layers_and_the_option() -> None:
     assert diagnosed("y ~ a*x + b") == Diagnosis((), ())
     assert ad.fit("y ~ a*x + b", DATA).diagnosis is None
 

@@ -105,7 +105,7 @@ def test_other_files_are_refused(content: str | bytes, message: str, tmp_path: P
     assert message in refused(content, tmp_path)
 
 
-def test_a_later_version_says_so(document: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_of_a_later_version_is_refused_with_the_reason(document: dict[str, Any], tmp_path: Path) -> None:
     message = refused(json.dumps({**document, "version": 2, "autodiff": "7.0"}), tmp_path)
     assert "the file has version 2 of the format (written by autodiff 7.0)" in message
     assert "update" in message

@@ -125,7 +125,7 @@ def test_rows_are_estimated_before_they_are_read(tmp_path: Path, name: str) -> N
     assert open_data([str(path)]).estimate_rows() == pytest.approx(rows, rel=0.15)
 
 
-def test_standard_input_is_kept_on_disk_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_spooled_to_disk_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "x,y\n" + "".join(f"{k},{2 * k + k % 2}\n" for k in range(50))
     whole = run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text)
     assert run_cli(["train", "y ~ a*x", "-", "--json", "--stream"], stdin=text) == whole

@@ -48,21 +48,21 @@ class Bundles {
 
   /** The sizes of boxes; bundles are at most this many pixels wide. */
   sizes(sizes, width) {
-    const found = new Map(sizes);
+    const allSizes = new Map(sizes);
     for (const { id, members } of this.bundles) {
       const { cell, columns } = grid(members, sizes, width);
       const rows = Math.ceil(members.length / columns);
       const extent = (count, size) => count * (size + TOGETHER.gap) - TOGETHER.gap + 2 * TOGETHER.room;
-      found.set(id, { width: extent(columns, cell.width), height: extent(rows, cell.height) });
+      allSizes.set(id, { width: extent(columns, cell.width), height: extent(rows, cell.height) });
     }
-    return found;
+    return allSizes;
   }
 
   /** An arrangement with the variables placed inside their bundles. */
-  spread(found, sizes, width) {
-    const places = new Map(found.places);
+  spread(arrangement, sizes, width) {
+    const places = new Map(arrangement.places);
     const bundles = this.bundles.map(({ id, members }) => {
-      const place = found.places.get(id);
+      const place = arrangement.places.get(id);
       const { cell, columns } = grid(members, sizes, width);
       members.forEach((member, k) => {
         const [x, y] = [[place.x, place.width, cell.width, k % columns], [place.y, place.height, cell.height, Math.floor(k / columns)]]
@@ -71,7 +71,7 @@ class Bundles {
       });
       return place;
     });
-    return { ...found, ...this.shown, places, routes: this.#lines.map((k) => found.routes[k]), bundles };
+    return { ...arrangement, ...this.shown, places, routes: this.#lines.map((k) => arrangement.routes[k]), bundles };
   }
 }
 

@@ -65,20 +65,20 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
 function inOrder(boxes, arrows) {
   const sources = Map.groupBy(arrows, ({ to }) => to);
   const byId = new Map(boxes.map((box) => [box.id, box]));
-  const found = new Set();
+  const ordered = new Set();
   const waiting = boxes.map(({ id }) => id).sort((a, b) => a - b); // the output is visited first
   while (waiting.length) {
     const i = waiting.at(-1);
-    const missing = (sources.get(i) ?? []).map(({ from }) => from).filter((j) => !found.has(j));
+    const missing = (sources.get(i) ?? []).map(({ from }) => from).filter((j) => !ordered.has(j));
     if (missing.length) {
       // Inputs that are operations come before variables and constants.
       waiting.push(...missing.sort((a, b) => Number(sources.has(a)) - Number(sources.has(b)) || b - a));
       continue;
     }
     waiting.pop();
-    found.add(i);
+    ordered.add(i);
   }
-  return [...found].map((i) => byId.get(i));
+  return [...ordered].map((i) => byId.get(i));
 }
 
 /** Assigns a lane at the side to each box whose lines pass other boxes. */

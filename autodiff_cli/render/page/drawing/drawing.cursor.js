@@ -10,7 +10,7 @@ class Cursor {
   constructor(stage) {
     stage.addEventListener("keydown", (event) => this.#press(event));
     stage.addEventListener("focusout", () => this.#leave());
-    document.addEventListener("drawn", () => { if (this.#node !== null) this.#look(); });
+    document.addEventListener("drawn", () => { if (this.#node !== null) this.#selectNodeAt(); });
   }
 
   get #grids() {
@@ -28,7 +28,7 @@ class Cursor {
     } else if (!this.#move(key)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    if (this.#node !== null) this.#look();
+    if (this.#node !== null) this.#selectNodeAt();
   }
 
   /** Move by an arrow key, from the edge of a grid to the next grid; false for other keys. */
@@ -47,7 +47,7 @@ class Cursor {
     return true;
   }
 
-  #look() {
+  #selectNodeAt() {
     const grid = this.#grids[this.#grid];
     if (!grid) {
       this.#leave();
@@ -56,14 +56,14 @@ class Cursor {
     const cell = grid.children[this.#row * grid.grid.columns.length + this.#column];
     this.#unmark();
     cell.classList.add("at");
-    lookBehind(cell);
+    showOrigin(cell);
   }
 
   #leave() {
     if (this.#node === null) return;
     this.#node = null;
     this.#unmark();
-    lookBehind(graph.stage);
+    showOrigin(graph.stage);
   }
 
   #unmark() {

@@ -27,12 +27,12 @@ function openFor(parts, stage) {
   const opened = isRatherHigh ? [...room, ...HEIGHTS, ...TALLER.slice(0, NARROW.heights)] : room;
   const heights = [...room, ...HEIGHTS, ...(length > BOXES ? TALLER.slice(0, 1) : TALLER)];
   const tries = [...opened.map((height) => [1, height]), ...heights.map((height) => [ways.length, height])];
-  let found = -1; // the last one has the fewest boxes
+  let chosenWay = -1; // the last one has the fewest boxes
   for (const [count, height] of tries) {
-    found = drawings.slice(0, count).findIndex((one) => readableAt(stage, one, [height]));
-    if (found >= 0) break;
+    chosenWay = drawings.slice(0, count).findIndex((one) => readableAt(stage, one, [height]));
+    if (chosenWay >= 0) break;
   }
-  ways.at(found)?.();
+  ways.at(chosenWay)?.();
 }
 
 /** The preferred height of the drawing in window heights, so that a step and its explanation are visible together. */
@@ -52,8 +52,8 @@ function readableIn(stage, ways) {
 
 function readableAt(stage, ways, heights) {
   for (const height of heights) {
-    const found = ways.best(stage.clientWidth, height * Math.max(innerHeight, LOWEST));
-    if (found.scale >= READABLE) return found;
+    const arrangement = ways.best(stage.clientWidth, height * Math.max(innerHeight, LOWEST));
+    if (arrangement.scale >= READABLE) return arrangement;
   }
   return undefined;
 }

@@ -1,7 +1,7 @@
 // Folding: parts of the graph are drawn as one box each.
 
 const BOXES = 30; // a graph with more boxes is folded at first
-const KEPT = 15; // up to this number, variables are never folded
+const MOST_PLAIN_INPUTS = 15; // up to this number, variables are never folded
 const MOST_NAMED = 12; // up to this number, named parts stay boxes of their own
 
 /** The parts of the drawing that can be folded: named parts (`frames`), and if these are not enough, nodes that only one
@@ -19,7 +19,7 @@ class Parts {
     for (const { id } of boxes) for (const k of outwards(this.#frameOf.get(id))) this.#results.set(k, Math.max(id, this.#results.get(k) ?? 0));
     for (const k of this.#around) this.#results.delete(k);
     const inputs = boxes.filter(({ role }) => role === "input");
-    this.kept = new Set(inputs.length <= KEPT ? inputs.map(({ id }) => id) : []);
+    this.neverFolded = new Set(inputs.length <= MOST_PLAIN_INPUTS ? inputs.map(({ id }) => id) : []);
     this.open();
   }
 
@@ -41,7 +41,7 @@ class Parts {
   }
 
   /** Fold all named parts, and others until at most this many boxes remain, not counting variables. */
-  fold(most = BOXES - this.kept.size) {
+  fold(most = BOXES - this.neverFolded.size) {
     this.opened = new Set(this.#around);
     this.closed = new Set();
     this.sums = new Set();
@@ -76,9 +76,9 @@ class Parts {
 
   /** The outermost folded frame around a node. */
   #closedFrame(i) {
-    let found;
-    for (let k = this.#frameOf.get(i) ?? null; k !== null; k = this.frames[k].outer) if (!this.opened.has(k)) found = k;
-    return found;
+    let outermost;
+    for (let k = this.#frameOf.get(i) ?? null; k !== null; k = this.frames[k].outer) if (!this.opened.has(k)) outermost = k;
+    return outermost;
   }
 
   /** The drawing with every folded frame as one box. */
@@ -100,7 +100,7 @@ class Parts {
   #joined({ boxes, arrows, folds }, unit, label = new Map()) {
     const of = (i) => unit.get(i) ?? i;
     const counts = new Map(folds.map((members) => [members.at(-1), members.length]));
-    const kept = boxes.filter(({ id }) => of(id) === id).map((box) => {
+    const remaining = boxes.filter(({ id }) => of(id) === id).map((box) => {
       if (!counts.has(box.id)) return box;
       const names = label.has(box.id) ? { title: label.get(box.id), short: label.get(box.id) } : {};
       return { ...box, ...names, role: "folded", inside: counts.get(box.id) };
@@ -125,7 +125,7 @@ class Parts {
       while (outer !== null && !this.opened.has(outer)) outer = this.frames[outer].outer;
       if (outer !== null) frames[outer].members.push(...frame.members.filter((i) => of(i) === i));
     }
-    return { boxes: kept, arrows: left, frames, folds };
+    return { boxes: remaining, arrows: left, frames, folds };
   }
 
   /** For every box: the boxes that only it uses, the number of boxes of that subtree including itself, and the terms of
@@ -144,13 +144,13 @@ class Parts {
         while (a !== b) [a, b] = depth.get(a) > depth.get(b) ? [above.get(a), b] : [a, above.get(b)];
         return a;
       };
-      const found = users.get(i).length && !named.has(i) ? users.get(i).reduce(meet) : null;
-      above.set(i, found);
-      depth.set(i, depth.get(found) + 1);
+      const dominator = users.get(i).length && !named.has(i) ? users.get(i).reduce(meet) : null;
+      above.set(i, dominator);
+      depth.set(i, depth.get(dominator) + 1);
     }
-    const sizes = new Map(boxes.map(({ id, inside }) => [id, this.kept.has(id) ? 0 : inside ?? 1]));
+    const sizes = new Map(boxes.map(({ id, inside }) => [id, this.neverFolded.has(id) ? 0 : inside ?? 1]));
     for (const i of [...ids].reverse()) {
-      if (this.kept.has(i)) continue;
+      if (this.neverFolded.has(i)) continue;
       children.get(above.get(i)).push(i);
       if (above.get(i) !== null) sizes.set(above.get(i), sizes.get(above.get(i)) + sizes.get(i));
     }
@@ -164,7 +164,7 @@ class Parts {
   /** Fold unnamed parts until few enough boxes remain. */
   #coarsen(most) {
     const drawing = this.#named();
-    if (drawing.boxes.length - this.kept.size <= most) return;
+    if (drawing.boxes.length - this.neverFolded.size <= most) return;
     const { children, sizes, termsOf } = this.#dominance(drawing);
     let count = children.get(null).length;
     const closed = new Set(children.get(null));

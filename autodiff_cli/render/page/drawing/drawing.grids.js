@@ -30,12 +30,12 @@ function gridOf(x, letters) {
 function gridShape(grid, x, y, kind) {
   const cells = grid.rows.flatMap((row, down) => grid.columns.map((column, across) => {
     const at = { x: x + across * (grid.cell.width + CELL.gap), y: y + down * (grid.cell.height + CELL.gap) };
-    const room = drawnShape("rect", { ...at, ...grid.cell });
+    const room = svgElement("rect", { ...at, ...grid.cell });
     const middle = { x: at.x + grid.cell.width / 2, y: at.y + grid.cell.height / 2 };
     const number = grid.isWritten ? [textShape("", middle.x, middle.y, "middle number")] : [];
-    return drawnShape("g", { class: "cell", "data-row": row, "data-column": column }, [room, ...number, " "]);
+    return svgElement("g", { class: "cell", "data-row": row, "data-column": column }, [room, ...number, " "]);
   }));
-  const element = drawnShape("g", { class: `grid ${kind}${grid.isWritten ? "" : " shades"}` }, cells);
+  const element = svgElement("g", { class: `grid ${kind}${grid.isWritten ? "" : " shades"}` }, cells);
   element.grid = grid;
   return element;
 }
@@ -60,16 +60,16 @@ function inCell(number, letters) {
 }
 
 /** The origin of an element of a value or an adjoint: cells of other nodes and a sentence; null if it is not shown. */
-function behind(i, kind, row, column, isVector) {
+function originOf(i, kind, row, column, isVector) {
   const at = isVector ? [column] : [row, column];
-  return kind === "value" ? behindValue(i, at) : behindAdjoint(i, at);
+  return kind === "value" ? originOfValue(i, at) : originOfAdjoint(i, at);
 }
 
 /** An element of a product of arrays: a row of the one, a column of the other. */
-function behindValue(i, at) {
+function originOfValue(i, at) {
   const { op, inputs } = record.nodes[i];
   if (op !== "matmul") return null;
-  const [left, right] = inputs.map((j) => walk.computation.values[j]);
+  const [left, right] = inputs.map((j) => playback.computation.values[j]);
   const [a, b] = [shape(left).length, shape(right).length];
   if (a > 2 || b > 2) return null;
   const row = a === 1 ? 0 : at[0];
@@ -82,22 +82,22 @@ function behindValue(i, at) {
   const terms = factors.map(([x, y]) => `${brief(x)} × ${inBrackets(y)}`).join(" + ");
   const parts = [a === 1 ? "all" : `row ${row}`, b === 1 ? "all" : `column ${column}`];
   const from = `${parts[0]} of ${record.nodes[inputs[0]].label} with ${parts[1]} of ${record.nodes[inputs[1]].label}`;
-  return { marks, text: `${indexable(i)}[${at.join(", ")}], ${from}: ${terms} = ${brief(element(walk.computation.values[i], at))}` };
+  return { marks, text: `${indexable(i)}[${at.join(", ")}], ${from}: ${terms} = ${brief(element(playback.computation.values[i], at))}` };
 }
 
 /** An element of the adjoint of a factor in a product of arrays: of a matrix times a vector, of an outer product. */
-function behindAdjoint(i, at) {
+function originOfAdjoint(i, at) {
   const user = users[i].find(({ node }) => record.nodes[node].op === "matmul");
   if (!user || users[i].length > 1) return null;
   const { inputs } = record.nodes[user.node];
   const label = indexable(user.node);
   const isLeft = user.position === 0;
   const other = inputs[isLeft ? 1 : 0];
-  const [adjoint, factor] = [walk.computation.adjoints[user.node], walk.computation.values[other]];
+  const [adjoint, factor] = [playback.computation.adjoints[user.node], playback.computation.values[other]];
   const [d, f] = [shape(adjoint).length, shape(factor).length];
   if (d !== 1 || f > 2) return null;
   const name = `∂${indexable(i)}[${at.join(", ")}]`;
-  const result = brief(element(walk.computation.adjoints[i], at));
+  const result = brief(element(playback.computation.adjoints[i], at));
   const one = (text, place) => `${text}[${place}]`;
   if (isLeft && f === 1 && at.length === 2) {
     const [row, column] = at;
@@ -142,25 +142,25 @@ function inBrackets(x) {
 }
 
 /** Select a cell: highlight the cells it comes from, and describe it below the drawing. */
-function lookBehind(target) {
-  for (const cell of graph.svg.querySelectorAll(".behind")) cell.classList.remove("behind");
+function showOrigin(target) {
+  for (const cell of graph.svg.querySelectorAll(".origin")) cell.classList.remove("origin");
   const cell = target.closest?.(".cell");
   const node = cell && Number(cell.closest("[data-node]").dataset.node);
   const grid = cell?.parentElement;
   const kind = grid?.classList.contains("value") ? "value" : "adjoint";
-  const isThere = cell && (kind === "value" ? walk.isComputed(node) : walk.isKnown(node));
+  const isThere = cell && (kind === "value" ? playback.isComputed(node) : playback.isKnown(node));
   const [row, column] = cell ? [Number(cell.dataset.row), Number(cell.dataset.column)] : [];
-  const found = isThere ? behind(node, kind, row, column, grid.grid.isVector) : null;
-  const number = isThere && element(rowsOf((kind === "value" ? walk.computation.values : walk.computation.adjoints)[node]), [row, column]);
+  const origin = isThere ? originOf(node, kind, row, column, grid.grid.isVector) : null;
+  const number = isThere && element(rowsOf((kind === "value" ? playback.computation.values : playback.computation.adjoints)[node]), [row, column]);
   const place = cell ? (grid.grid.isVector ? column : `${row}, ${column}`) : "";
   const missing = cell ? `${indexable(node)}[${place}]: its ${kind} is not known yet` : "";
   const plain = !isThere ? missing : `${kind === "value" ? "" : "∂"}${indexable(node)}[${place}] = ${inFull(number)}`;
-  byId("element").textContent = found?.text ?? plain;
-  if (!found) return;
-  cell.classList.add("behind");
-  for (const { node: j, kind: which, has } of found.marks) {
+  byId("element").textContent = origin?.text ?? plain;
+  if (!origin) return;
+  cell.classList.add("origin");
+  for (const { node: j, kind: which, has } of origin.marks) {
     for (const other of graph.element(j)?.querySelectorAll(`.grid.${which} .cell`) ?? []) {
-      other.classList.toggle("behind", has(Number(other.dataset.row), Number(other.dataset.column)));
+      other.classList.toggle("origin", has(Number(other.dataset.row), Number(other.dataset.column)));
     }
   }
 }

@@ -27,7 +27,7 @@ const STUB = 8; // pixels of an edge before its first turn
 /** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail)` and
  * `labelOf(arrow, members, digits, isOneLine)`, the size of the numbers on an arrow, into a fold of these members. */
 class Arrangements {
-  #found = new Map();
+  #arrangements = new Map();
 
   constructor(shown, size, labelOf) {
     Object.assign(this, { shown, size, labelOf });
@@ -36,10 +36,10 @@ class Arrangements {
   /** The arrangement with the largest scale in a panel, preferably a readable one. */
   best(width, height) {
     let best = null;
-    const compare = (found) => {
-      const scale = Math.min(width / found.width, height / found.height);
-      const merit = (scale < READABLE ? scale - 1 : Math.min(scale, ENOUGH)) - demerit(found);
-      if (best === null || merit > best.merit) best = { ...found, scale, merit };
+    const compare = (arrangement) => {
+      const scale = Math.min(width / arrangement.width, height / arrangement.height);
+      const merit = (scale < READABLE ? scale - 1 : Math.min(scale, ENOUGH)) - demerit(arrangement);
+      if (best === null || merit > best.merit) best = { ...arrangement, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
     for (const [detail, { less }] of isLarge ? [] : Object.entries(DETAILS)) {
@@ -64,8 +64,8 @@ class Arrangements {
   }
 
   #all(key, make) {
-    if (!this.#found.has(key)) this.#found.set(key, [...make()]);
-    return this.#found.get(key);
+    if (!this.#arrangements.has(key)) this.#arrangements.set(key, [...make()]);
+    return this.#arrangements.get(key);
   }
 
   #sizes(detail) {
@@ -211,20 +211,20 @@ function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, coun
     offset += high - low + 2 * LANE.first + LANE.each * lanes[band].size + framed;
   }
   const longest = Math.max(...starts.map((start, band) => (starts[band + 1] ?? layers.at(-1).to + GAPS.down.layers) - start));
-  const moved = (at, band) => ({ ...at, [along]: at[along] + shift[band].along, [across]: at[across] + shift[band].across });
+  const shifted = (at, band) => ({ ...at, [along]: at[along] + shift[band].along, [across]: at[across] + shift[band].across });
   const margin = (lane) => LANE.first / 2 + LANE.each * lane;
   const newRoutes = pieces.map((parts, k) => parts.flatMap(({ band, points }, part) => {
-    const here = points.map((at) => moved(at, band));
+    const here = points.map((at) => shifted(at, band));
     if (part === parts.length - 1) return here;
     const lane = lanes[band].get(arrows[k].from);
     const next = parts[part + 1];
-    const into = moved(next.points[0], next.band)[across];
+    const into = shifted(next.points[0], next.band)[across];
     const [right, left] = [longest - GAPS.down.layers / 2 + margin(lane), -margin(lane) - 10];
     const between = extents[band].high + shift[band].across + LANE.first + LANE.each * lane + framed / 2;
     const turn = (a, c) => ({ [along]: a, [across]: c, isTurn: true });
     return [...here, turn(right, here.at(-1)[across]), turn(right, between), turn(left, between), turn(left, into)];
   }));
-  const newPlaces = new Map([...places].map(([i, place]) => [i, moved(place, bandOf(place[along]))]));
+  const newPlaces = new Map([...places].map(([i, place]) => [i, shifted(place, bandOf(place[along]))]));
   const bands = new Map([...places].map(([i, place]) => [i, bandOf(place[along])]));
   return settled({ places: newPlaces, routes: newRoutes, frames, layers, isDown, boxes, arrows, bands });
 }
@@ -241,20 +241,20 @@ function cuts(layers, count) {
 
 /** The points of an edge through its bands. */
 function piecesOf(points, along, across, bandOf, starts) {
-  const found = [];
+  const pieces = [];
   for (const at of points) {
     const band = bandOf(at[along]);
-    while (found.length && found.at(-1).band < band - 1) {
-      const before = found.at(-1);
-      found.push({ band: before.band + 1, points: [{ [along]: starts[before.band + 1], [across]: at[across] }] });
+    while (pieces.length && pieces.at(-1).band < band - 1) {
+      const before = pieces.at(-1);
+      pieces.push({ band: before.band + 1, points: [{ [along]: starts[before.band + 1], [across]: at[across] }] });
     }
-    if (found.at(-1)?.band !== band) found.push({ band, points: [] });
-    found.at(-1).points.push(at);
+    if (pieces.at(-1)?.band !== band) pieces.push({ band, points: [] });
+    pieces.at(-1).points.push(at);
   }
-  return found;
+  return pieces;
 }
 
-/** The drawing with rectangles for frames, moved to begin at 0. */
+/** The drawing with rectangles for frames, shifted to begin at 0. */
 function settled(drawing) {
   const { places, frames, bands = new Map() } = drawing;
   const corners = [...places.values()].map(({ x, y, width, height }) => [x - width / 2, y - height / 2, x + width / 2, y + height / 2]);

@@ -18,7 +18,7 @@ class Overview {
     this.element.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.element.style.width = `${width * scale}px`;
     this.element.style.height = `${height * scale}px`;
-    this.seen = drawnShape("rect", { class: "seen" });
+    this.seen = svgElement("rect", { class: "seen" });
     this.seen.style.strokeWidth = `${2 / scale}px`;
     const small = boxes.map(({ id, role }) => rectangle(`place ${role}`, places.get(id)));
     this.element.replaceChildren(...small, this.seen);

@@ -6,10 +6,10 @@ const widest = new Map(); // widths of edges whose numbers became wider than at 
 /** How much room the numbers on an edge take, below each other or on one line, as far as can be known: those that the page
  * came with. */
 function labelOf(arrow, members, digits, isOneLine) {
-  const { computation } = walk;
-  const given = members ? { local: computation.rate(members, arrow.from) } : computation.handed(arrow.to, arrow.position);
+  const { computation } = playback;
+  const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);
   const manner = { digits, isOneLine };
-  const width = Math.max(widthOf(numbersOf(given, manner), manner), widest.get(edgeName(arrow, manner)) ?? LEAST_LABEL);
+  const width = Math.max(widthOf(numbersOf(contribution, manner), manner), widest.get(edgeName(arrow, manner)) ?? LEAST_LABEL);
   return { width, height: isOneLine ? LINE - 2 : 2 * LINE - 4, ...manner };
 }
 
@@ -18,9 +18,9 @@ function edgeName({ from, to, position }, { digits, isOneLine }) {
 }
 
 /** The two lines on an edge: the local derivative and the contribution. */
-function numbersOf(given, { digits }) {
-  if (!given || given.local === null) return ["", ""];
-  return [compact(given.local, digits), given.amount === undefined ? "" : `← ${compact(given.amount, digits)}`];
+function numbersOf(contribution, { digits }) {
+  if (!contribution || contribution.local === null) return ["", ""];
+  return [compact(contribution.local, digits), contribution.amount === undefined ? "" : `← ${compact(contribution.amount, digits)}`];
 }
 
 function widthOf(lines, { isOneLine }) {
@@ -29,10 +29,10 @@ function widthOf(lines, { isOneLine }) {
 }
 
 /** A description of an edge in words. */
-function edgeTitle({ from, to }, given) {
+function edgeTitle({ from, to }, contribution) {
   const way = `${record.nodes[from].label} → ${record.nodes[to].label}`;
-  const local = given && given.local !== null ? [`local derivative ${brief(given.local)}`] : [];
-  const amount = given?.amount === undefined ? [] : [`handed back ${brief(given.amount)}`];
+  const local = contribution && contribution.local !== null ? [`local derivative ${brief(contribution.local)}`] : [];
+  const amount = contribution?.amount === undefined ? [] : [`contributes ${brief(contribution.amount)}`];
   return local.length + amount.length ? `${way}: ${[...local, ...amount].join(", ")}` : way;
 }
 
@@ -48,13 +48,13 @@ function drawnEdge(element) {
 }
 
 /** Write the contribution on an edge, undefined if there is none yet; false if it does not fit. */
-function writeNumbers(edge, given) {
-  edge.title.textContent = edgeTitle(edge, given);
+function writeNumbers(edge, contribution) {
+  edge.title.textContent = edgeTitle(edge, contribution);
   if (!edge.label) return true;
-  const [local, amount] = numbersOf(given, edge.manner);
+  const [local, amount] = numbersOf(contribution, edge.manner);
   if (edge.manner.isOneLine) {
     write(edge.label, [local, amount].filter(Boolean).join(" "), edge.width, COLUMN);
-    edge.label.replaceChildren(local, ...(amount ? [" ", drawnShape("tspan", { class: "amount" }, [amount])] : []));
+    edge.label.replaceChildren(local, ...(amount ? [" ", svgElement("tspan", { class: "amount" }, [amount])] : []));
   } else {
     write(edge.label, local, edge.width, COLUMN);
     if (amount && !edge.amount) {
@@ -64,8 +64,8 @@ function writeNumbers(edge, given) {
     if (edge.amount) write(edge.amount, amount, edge.width, COLUMN);
   }
   const width = widthOf([local, amount], edge.manner);
-  tell(edge.room, "x", edge.place.x - Math.min(width, edge.width) / 2);
-  tell(edge.room, "width", Math.min(width, edge.width));
+  setOrRemove(edge.room, "x", edge.place.x - Math.min(width, edge.width) / 2);
+  setOrRemove(edge.room, "width", Math.min(width, edge.width));
   edge.room.classList.toggle("empty", !local);
   if (width > edge.width) widest.set(edgeName(edge, edge.manner), width);
   return width <= edge.width;

@@ -16,20 +16,20 @@ const DOT = 10; // pixels of a line
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 const BESIDE = { value: { roomy: "value ", brief: "= " }, adjoint: { roomy: "adjoint ", brief: "∂ " } }; // prefixes of numbers
 
-/** A new shape. */
-function drawnShape(tag, attributes = {}, children = []) {
+/** A new SVG element with children, or with text. */
+function svgElement(tag, attributes = {}, children = []) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  element.append(...children);
+  element.append(...[children].flat());
   return element;
 }
 
 function textShape(text, x, y, kind) {
-  return drawnShape("text", { class: kind, x, y, dy: ".35em" }, [text]);
+  return svgElement("text", { class: kind, x, y, dy: ".35em" }, [text]);
 }
 
 function rectangle(kind, { x, y, width, height }, radius = 0) {
-  return drawnShape("rect", { class: kind, x: x - width / 2, y: y - height / 2, width, height, rx: radius });
+  return svgElement("rect", { class: kind, x: x - width / 2, y: y - height / 2, width, height, rx: radius });
 }
 
 /** A title of limited length; a long one loses its middle. */
@@ -41,7 +41,7 @@ function cut(text, most) {
 
 /** What a box says: its title and how much it stands for, then its fields, value and adjoint, with the room of each; how
  * large all of it is. */
-function said({ id, title, short, inside }, detail) {
+function boxContent({ id, title, short, inside }, detail) {
   const manner = detail === "roomy" ? "roomy" : "brief";
   const lines = [cut({ roomy: title, brief: short }[manner], LONGEST[manner])];
   if (inside) lines.push(`${inside} ${{ roomy: "nodes ", brief: "" }[manner]}inside`);
@@ -72,16 +72,16 @@ function added(numbers) {
 
 /** The size of a box. */
 function sizeOf(box, detail) {
-  const { width, height } = said(box, detail);
+  const { width, height } = boxContent(box, detail);
   const beside = { input: 1.6 * PADDING, output: PADDING + DOUBLE, folded: PADDING + DOUBLE }[box.role] ?? PADDING;
   return { width: width + 2 * beside, height: height + PADDING + (box.role === "output" ? 2 * DOUBLE : 0) };
 }
 
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
-  const lines = arrows.map((_, k) => drawnShape("path", { d: curve(routes[k], isDown) }));
+  const lines = arrows.map((_, k) => svgElement("path", { d: curve(routes[k], isDown) }));
   const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
-  return drawnShape("svg", {
+  return svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
     ...rectangles.map(frameShape),
@@ -94,17 +94,17 @@ function picture({ boxes, arrows, places, routes, rectangles, bundles, width, he
 function frameShape(frame) {
   const { x, y, width, height, text, key } = frame;
   const label = textShape(cut(text, Math.max(3, Math.floor((width - 10) / COLUMN))), x - width / 2 + 8, y - height / 2 + 9, "small");
-  const title = drawnShape("title", {}, [text]);
-  return drawnShape("g", {
+  const title = svgElement("title", {}, [text]);
+  return svgElement("g", {
     class: "group", "data-frame": key, role: "button", tabindex: 0, "aria-label": `Fold ${text}`,
   }, [title, rectangle("enclosure", frame, 8), label]);
 }
 
 function boxShape(box, place, detail) {
-  const { id, role, isLit } = box;
-  const { lines, fields, isFlat, height } = said(box, detail);
+  const { id, role, isHighlighted } = box;
+  const { lines, fields, isFlat, height } = boxContent(box, detail);
   const radius = { input: 16, operation: 3 }[role] ?? 0;
-  const shapes = [drawnShape("title", {}, [role === "folded" ? box.title : record.nodes[id].label]), rectangle("outline", place, radius)];
+  const shapes = [svgElement("title", {}, [role === "folded" ? box.title : record.nodes[id].label]), rectangle("outline", place, radius)];
   const [less, lower] = { output: [DOUBLE, DOUBLE], folded: [DOUBLE, 0] }[role] ?? [0, 0];
   if (less) shapes.push(rectangle("frame", { ...place, width: place.width - 2 * less, height: place.height - 2 * lower }));
   let y = place.y - height / 2;
@@ -121,19 +121,19 @@ function boxShape(box, place, detail) {
     if (isFlat) left += width + APART;
     else y += own;
   }
-  const element = drawnShape("g", {
-    class: `node ${role}${isLit ? " lit" : ""}`, "data-node": id, role: "button", tabindex: -1,
+  const element = svgElement("g", {
+    class: `node ${role}${isHighlighted ? " highlighted" : ""}`, "data-node": id, role: "button", tabindex: -1,
   }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one
   Object.assign(element, { isBrief: detail !== "roomy", digits: DETAILS[detail].digits });
   return element;
 }
 
 /** A line, and where its numbers stand if one of the `spots` on it is free; they are its tooltip too. */
-function edgeShape({ from, to, position, isLit, label }, line, route, isDown, spots) {
-  const head = drawnShape("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
-  const reach = drawnShape("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
-  const shapes = [drawnShape("title"), line, reach, head];
-  const element = drawnShape("g", { class: `edge${isLit ? " lit" : ""}`, "data-from": from, "data-to": to }, shapes);
+function edgeShape({ from, to, position, isHighlighted, label }, line, route, isDown, spots) {
+  const head = svgElement("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
+  const reach = svgElement("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
+  const shapes = [svgElement("title"), line, reach, head];
+  const element = svgElement("g", { class: `edge${isHighlighted ? " highlighted" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
   const spot = label && spots.beside(line, label, route.find((at) => at.label));
   if (spot) element.append(rectangle("room empty", spot), textShape("", spot.x, spot.y - (spot.isOneLine ? 0 : 8), "local"));
@@ -177,11 +177,11 @@ class Spots {
     }
   }
 
-  /** The place of numbers of this size on a line, where the layout has `kept` it if it has; undefined if there is none. */
-  beside(line, size, kept) {
+  /** The place of numbers of this size on a line, where the layout has `reserved` it if it has; undefined if there is none. */
+  beside(line, size, reserved) {
     const length = line.getTotalLength();
     const inside = (x) => Math.min(Math.max(x, size.width / 2), this.#width - size.width / 2);
-    const points = [...(kept ? [kept] : []), ...SHARES.map((share) => line.getPointAtLength(share * length))];
+    const points = [...(reserved ? [reserved] : []), ...SHARES.map((share) => line.getPointAtLength(share * length))];
     let [best, least] = [undefined, Infinity];
     for (const { x, y } of points) {
       const spot = { x: inside(x), y, ...size };
@@ -243,12 +243,12 @@ function sheets(svg, { places, width, height, scale }, sheet) {
 /** The start and end of each sheet along a side, given the centres of the boxes. */
 function pages(length, room, boxes) {
   const cutBy = (at) => boxes.filter(([middle, half]) => Math.abs(middle - at) < half + 6).length;
-  const found = [];
+  const ranges = [];
   for (let from = 0; from < length - 1;) {
     const ends = from + room >= length ? [length] : Array.from({ length: 60 }, (_, k) => from + room * (1 - k / 120));
     const to = ends.reduce((a, b) => (cutBy(b) < cutBy(a) ? b : a));
-    found.push([from, to]);
+    ranges.push([from, to]);
     from = to;
   }
-  return found;
+  return ranges;
 }

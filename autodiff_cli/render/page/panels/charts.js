@@ -22,7 +22,7 @@ function around(numbers, share) {
 
 /** The output where one or two elements have other values. */
 function outputAt(changes) {
-  const point = { ...walk.point };
+  const point = { ...playback.point };
   for (const [{ variable: { key }, at }, x] of changes) point[key] = withElement(point[key], at, x);
   return nested(evaluator.forward(point)[record.output]);
 }
@@ -32,16 +32,16 @@ function chart(name, [x, xRange], [y, yRange], host = byId("curve")) {
   const { least, most, shape, left, right, top, bottom } = CHART;
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
-  const svg = drawnElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name });
+  const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name });
   const [toX, toY] = [scale(xRange, [left, width - right]), scale(yRange, [height - bottom, top])];
   svg.append(
-    drawnElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
-    drawnElement("text", { x: left, y: height - bottom + 16 }, inShort(xRange[0])),
-    drawnElement("text", { x: width - right, y: height - bottom + 16, "text-anchor": "end" }, inShort(xRange[1])),
-    drawnElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, x),
-    drawnElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, inShort(yRange[0])),
-    drawnElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, inShort(yRange[1])),
-    drawnElement("text", { x: left - 6, y: (top + height - bottom) / 2, "text-anchor": "end" }, y),
+    svgElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
+    svgElement("text", { x: left, y: height - bottom + 16 }, inShort(xRange[0])),
+    svgElement("text", { x: width - right, y: height - bottom + 16, "text-anchor": "end" }, inShort(xRange[1])),
+    svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, x),
+    svgElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, inShort(yRange[0])),
+    svgElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, inShort(yRange[1])),
+    svgElement("text", { x: left - 6, y: (top + height - bottom) / 2, "text-anchor": "end" }, y),
   );
   return { svg, toX, toY };
 }
@@ -62,11 +62,11 @@ function line(points) {
 
 /** The trail of a descent as points, the last of them where one is now. */
 function trailOf(svg, points) {
-  svg.append(drawnElement("path", { class: "trail", d: line(points) }));
+  svg.append(svgElement("path", { class: "trail", d: line(points) }));
   points.forEach(([x, y], k) => {
     if (!Number.isFinite(x) || !Number.isFinite(y)) return;
     const isLast = k === points.length - 1;
-    svg.append(drawnElement("circle", { cx: x, cy: y, r: isLast ? 6 : 3, ...(isLast ? { class: "now" } : {}) }));
+    svg.append(svgElement("circle", { cx: x, cy: y, r: isLast ? 6 : 3, ...(isLast ? { class: "now" } : {}) }));
   });
   return svg;
 }
@@ -81,12 +81,12 @@ function curveOf(element, trail) {
   const height = around([...middle(ys), ...trail.map(({ value }) => value)], 0.05);
   const { svg, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
   const [here, value] = [visited.at(-1), trail.at(-1).value];
-  const slope = elementAt(walk.computation.adjoints[element.variable.node], element.at);
+  const slope = elementAt(playback.computation.adjoints[element.variable.node], element.at);
   const reachOfTangent = (range[1] - range[0]) / 6;
   const tangent = [-1, 1].map((side) => [toX(here + side * reachOfTangent), toY(value + side * reachOfTangent * slope)]);
   svg.append(
-    drawnElement("path", { class: "loss", d: line(xs.map((x, k) => [toX(x), toY(ys[k])])) }),
-    drawnElement("path", { class: "tangent", d: line(tangent) }),
+    svgElement("path", { class: "loss", d: line(xs.map((x, k) => [toX(x), toY(ys[k])])) }),
+    svgElement("path", { class: "tangent", d: line(tangent) }),
   );
   return trailOf(svg, trail.map(({ xs: [x], value: y }) => [toX(x), toY(y)]));
 }
@@ -119,8 +119,8 @@ function contoursOf(elements, trail) {
       const at = (u, list) => list[0] + ((list.at(-1) - list[0]) * u) / (count - 1);
       return line([[toX(at(ax, xs)), toY(at(ay, ys))], [toX(at(bx, xs)), toY(at(by, ys))]]);
     }).join("");
-    const path = drawnElement("path", { class: "level", d });
-    path.append(drawnElement("title", {}, `${OUTPUT} = ${brief(level)}`));
+    const path = svgElement("path", { class: "level", d });
+    path.append(svgElement("title", {}, `${OUTPUT} = ${brief(level)}`));
     svg.append(path);
   }
   return trailOf(svg, trail.map(({ xs: [x, y] }) => [toX(x), toY(y)]));
@@ -128,7 +128,7 @@ function contoursOf(elements, trail) {
 
 /** Where a surface over a grid has a height: pieces of lines, from side to side of a cell (marching squares). */
 function crossings(heights, level) {
-  const found = [];
+  const segments = [];
   for (let j = 0; j + 1 < heights.length; j++) {
     for (let i = 0; i + 1 < heights[j].length; i++) {
       const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]];
@@ -140,10 +140,10 @@ function crossings(heights, level) {
         const share = from / (from - to);
         ends.push([x + share * (nextX - x), y + share * (nextY - y)]);
       });
-      for (let k = 0; k + 1 < ends.length; k += 2) found.push([ends[k], ends[k + 1]]);
+      for (let k = 0; k + 1 < ends.length; k += 2) segments.push([ends[k], ends[k + 1]]);
     }
   }
-  return found;
+  return segments;
 }
 
 /** The output from step to step. */

@@ -24,17 +24,17 @@ class Descent {
   }
 
   #tick(variable) {
-    const box = made("input");
+    const box = htmlElement("input");
     Object.assign(box, { type: "checkbox", ariaLabel: `learn ${variable.name}` });
     box.addEventListener("change", () => this.#begin());
-    byId("learned").append(made("label", [box, variable.name]));
+    byId("learned").append(htmlElement("label", [box, variable.name]));
     return { variable, box };
   }
 
   /** The numbers to learn: a variable, or an element of one. */
   get #elements() {
     return this.#ticks.filter(({ box }) => box.checked).flatMap(({ variable }) =>
-      places(walk.point[variable.key]).map((at) => {
+      places(playback.point[variable.key]).map((at) => {
         return { variable, at, name: at.length ? `${variable.name}[${at.join(", ")}]` : variable.name };
       }));
   }
@@ -48,13 +48,13 @@ class Descent {
   }
 
   #here() {
-    return { point: walk.point, value: walk.computation.values[record.output] };
+    return { point: playback.point, value: playback.computation.values[record.output] };
   }
 
   #restart() {
     const [{ point }] = this.#trail;
     setValues(point);
-    say(`Back at the start: the output is ${brief(walk.computation.values[record.output])}.`);
+    showStatus(`Back at the start: the output is ${brief(playback.computation.values[record.output])}.`);
   }
 
   /** Make the requested number of steps; both passes run again after each. */
@@ -67,7 +67,7 @@ class Descent {
     const refuse = (why) => {
       byId("update").replaceChildren();
       byId("trail").textContent = why;
-      say(why);
+      showStatus(why);
     };
     if (elements.length === 0) return refuse("Select the variables to learn; the others stay constant.");
     if (byId("rate").ariaInvalid === "true") return refuse("Learning rate: needs a number.");
@@ -80,14 +80,14 @@ class Descent {
       if (arithmetic === null) return refuse("The next step overflows; try a smaller learning rate.");
     }
     this.#isOwn = true;
-    setValues(walk.point);
+    setValues(playback.point);
     this.#isOwn = false;
-    go(walk.length);
-    byId("update").replaceChildren(...arithmetic.map((text) => made("li", text)));
+    go(playback.length);
+    byId("update").replaceChildren(...arithmetic.map((text) => htmlElement("li", text)));
     const steps = this.#trail.length - 1;
     const after = this.#trail.at(-1).value;
     const way = after < before ? "falls" : after > before ? "rises" : "stays";
-    say(`Step ${steps} of ${byId("method").value}: the output ${way} from ${brief(before)} to ${brief(after)}.`, arithmetic);
+    showStatus(`Step ${steps} of ${byId("method").value}: the output ${way} from ${brief(before)} to ${brief(after)}.`, arithmetic);
     this.#draw();
   }
 
@@ -95,12 +95,12 @@ class Descent {
   #step(elements, rate) {
     const name = byId("method").value;
     const step = this.#trail.length;
-    const point = { ...walk.point };
+    const point = { ...playback.point };
     const arithmetic = [];
     const memory = new Map();
     for (const { variable: { key, node }, at, name: label } of elements) {
       const facts = {
-        theta: elementAt(walk.point[key], at), gradient: elementAt(walk.computation.adjoints[node], at), rate, step,
+        theta: elementAt(playback.point[key], at), gradient: elementAt(playback.computation.adjoints[node], at), rate, step,
       };
       const { theta, ...remembered } = methods[name](facts.theta, facts.gradient, rate, step, this.#memory.get(label));
       if (!Number.isFinite(theta)) return null;
@@ -111,8 +111,8 @@ class Descent {
       }
     }
     this.#memory = memory;
-    walk.point = point;
-    walk.computation = computed(point);
+    playback.point = point;
+    playback.computation = computed(point);
     this.#trail.push(this.#here());
     return arithmetic;
   }

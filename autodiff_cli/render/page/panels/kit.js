@@ -24,30 +24,22 @@ function tight(text) {
 
 /** A table of texts, the first column a heading of its row; it scrolls where it is too wide. */
 function tableOf(name, titles, rows) {
-  const head = made("tr", titles.map((title) => made("th", title)));
+  const head = htmlElement("tr", titles.map((title) => htmlElement("th", title)));
   for (const cell of head.cells) cell.scope = "col";
   const lines = rows.map(([first, ...texts]) => {
-    const title = made("th", first);
+    const title = htmlElement("th", first);
     title.scope = "row";
-    return made("tr", [title, ...texts.map((text) => made("td", text))]);
+    return htmlElement("tr", [title, ...texts.map((text) => htmlElement("td", text))]);
   });
-  const frame = made("div", [made("table", [made("thead", [head]), made("tbody", lines)])], "scroll");
+  const frame = htmlElement("div", [htmlElement("table", [htmlElement("thead", [head]), htmlElement("tbody", lines)])], "scroll");
   Object.assign(frame, { role: "region", ariaLabel: name, tabIndex: 0 });
   return frame;
 }
 
 /** An option of a choice. */
 function option(value, text = value) {
-  const element = made("option", text);
+  const element = htmlElement("option", text);
   element.value = value;
-  return element;
-}
-
-/** An element of a drawing. */
-function drawnElement(tag, attributes, text = "") {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.textContent = text;
   return element;
 }
 
@@ -57,7 +49,7 @@ async function copy(text, place) {
     await navigator.clipboard.writeText(text);
     place.replaceChildren("copied");
   } catch {
-    const shown = made("input");
+    const shown = htmlElement("input");
     shown.readOnly = true;
     shown.value = text;
     shown.ariaLabel = "To be copied";
@@ -88,7 +80,7 @@ function withElement(value, at, element) {
 function tangentsOf(point, seeds) {
   const { rates, carried } = evaluator.tangents(evaluator.forward(point), seeds);
   const plain = ({ local, amount, ...others }) => ({ ...others, local: nested(local), amount: nested(amount) });
-  return { rates: rates.map(nested), carried: carried.map((given) => given.map(plain)) };
+  return { rates: rates.map(nested), carried: carried.map((contribution) => contribution.map(plain)) };
 }
 
 /** The name of the output in derivatives. */

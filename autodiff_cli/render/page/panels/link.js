@@ -2,10 +2,10 @@
 
 /** The state of the page as the fragment of an address. */
 function fragment() {
-  const values = JSON.stringify(walk.point, (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
-  const state = new URLSearchParams({ formula: record.text, values, step: String(walk.position) });
+  const values = JSON.stringify(playback.point, (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
+  const state = new URLSearchParams({ formula: record.text, values, step: String(playback.position) });
   if (isInScalars) state.set("view", "scalars");
-  if (walk.tangents) state.set("forward", forwardMode.seed.name);
+  if (playback.tangents) state.set("forward", forwardMode.seed.name);
   return `#${state}`;
 }
 
@@ -14,19 +14,19 @@ function restoreState() {
   const state = new URLSearchParams(location.hash.slice(1));
   if (!state.has("formula") && !state.has("values") && !state.has("step")) return;
   if (state.has("formula") && state.get("formula") !== record.text) {
-    say(`The link is for another formula, ${state.get("formula")}; nothing was restored.`);
+    showStatus(`The link is for another formula, ${state.get("formula")}; nothing was restored.`);
     return;
   }
   let values = {};
   try {
     values = JSON.parse(state.get("values") ?? "{}") ?? {};
   } catch {
-    say("The values in the link cannot be read; nothing was restored.");
+    showStatus("The values in the link cannot be read; nothing was restored.");
     return;
   }
   const fitting = fields.flatMap(({ variable: { key, value } }) => {
-    const given = Object.hasOwn(values, key) ? read(values[key]) : undefined;
-    return isLike(given, value) ? [[key, given]] : [];
+    const restored = Object.hasOwn(values, key) ? read(values[key]) : undefined;
+    return isLike(restored, value) ? [[key, restored]] : [];
   });
   if (fitting.length) setValues(Object.fromEntries(fitting));
   if (state.has("forward")) {
@@ -34,7 +34,7 @@ function restoreState() {
     forwardMode.use(true);
   }
   const step = Number(state.get("step") ?? 0);
-  if (Number.isInteger(step)) go(Math.min(Math.max(step, 0), walk.length));
+  if (Number.isInteger(step)) go(Math.min(Math.max(step, 0), playback.length));
 }
 
 byId("copy-link").addEventListener("click", () => {

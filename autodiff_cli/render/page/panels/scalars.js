@@ -2,34 +2,34 @@
 
 /** The values of the other view: of arrays their elements, `W[0, 1]`; of elements their arrays. */
 function valuesElsewhere() {
-  const found = Object.create(null); // so that `__proto__` is a name like any other
+  const values = Object.create(null); // so that `__proto__` is a name like any other
   for (const { variable: { key }, input } of fields) {
     const value = valueOf(input.value, record.variables.find((one) => one.key === key).value);
     if (isInScalars) {
       const [, name, place] = /^(.*)\[([\d, ]+)\]$/.exec(key) ?? [null, key, null];
       const whole = records.variables.find((one) => one.key === name);
-      if (place === null) found[name] = value;
+      if (place === null) values[name] = value;
       else {
-        found[name] ??= structuredClone(whole.value);
+        values[name] ??= structuredClone(whole.value);
         const at = place.split(", ").map(Number);
-        element(found[name], at.slice(0, -1))[at.at(-1)] = value;
+        element(values[name], at.slice(0, -1))[at.at(-1)] = value;
       }
-    } else spreadOut(found, key, value);
+    } else spreadOut(values, key, value);
   }
-  return found;
+  return values;
 }
 
-function spreadOut(found, name, value, at = []) {
-  if (Array.isArray(value)) value.forEach((part, k) => spreadOut(found, name, part, [...at, k]));
-  else found[at.length ? `${name}[${at.join(", ")}]` : name] = value;
+function spreadOut(values, name, value, at = []) {
+  if (Array.isArray(value)) value.forEach((part, k) => spreadOut(values, name, part, [...at, k]));
+  else values[at.length ? `${name}[${at.join(", ")}]` : name] = value;
 }
 
 byId("scalars").hidden = !records.scalars;
 byId("scalars").setAttribute("aria-pressed", String(isInScalars));
 byId("scalars").addEventListener("click", () => {
-  const values = JSON.stringify(valuesElsewhere(), (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
+  const text = JSON.stringify(valuesElsewhere(), (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
   const formula = (isInScalars ? records : records.scalars).text;
-  const state = new URLSearchParams({ ...(isInScalars ? {} : { view: "scalars" }), formula, values, step: "0" });
+  const state = new URLSearchParams({ ...(isInScalars ? {} : { view: "scalars" }), formula, values: text, step: "0" });
   location.hash = String(state);
   location.reload();
 });

@@ -14,9 +14,9 @@ class ForwardMode {
   constructor() {
     byId("seed").append(...this.#seeds.slice(0, MOST_PLACES).map(({ name }, k) => option(k, name)));
     for (const element of [this.#button, byId("seed")]) element.disabled = this.#seeds.length === 0;
-    this.#button.addEventListener("click", () => this.use(walk.tangents === null));
+    this.#button.addEventListener("click", () => this.use(playback.tangents === null));
     byId("seed").addEventListener("change", () => this.use(true));
-    document.addEventListener("computed", () => walk.tangents && this.use(true, walk.position));
+    document.addEventListener("computed", () => playback.tangents && this.use(true, playback.position));
     this.#count();
   }
 
@@ -26,21 +26,21 @@ class ForwardMode {
 
   /** Seed this variable, or element of one, by its name. */
   set seed(name) {
-    const found = this.#seeds.findIndex((seed) => seed.name === name || seed.variable.key === name);
-    if (found >= 0) byId("seed").value = String(found);
+    const index = this.#seeds.findIndex((seed) => seed.name === name || seed.variable.key === name);
+    if (index >= 0) byId("seed").value = String(index);
   }
 
-  /** Walk in forward mode from a step on, or in reverse mode again. */
+  /** Step through forward mode from a step on, or in reverse mode again. */
   use(isOn, position = 0) {
     pause();
     leaveQuiz();
     this.#button.setAttribute("aria-pressed", String(isOn));
-    walk.tangents = isOn ? this : null;
+    playback.tangents = isOn ? this : null;
     if (isOn) this.#carry();
     this.note = isOn ? (i) => this.#noted(i) : null;
     byId("backward-pass").disabled = isOn;
     byId("quiz").disabled = isOn || !hasQuestions;
-    walk.moveTo(isOn ? position : Math.min(walk.position, record.forward.length));
+    playback.moveTo(isOn ? position : Math.min(playback.position, record.forward.length));
     graph.note(this.note);
     drawAll();
     explain();
@@ -49,42 +49,42 @@ class ForwardMode {
 
   #carry() {
     const { variable: { key }, at } = this.seed;
-    const still = elementwise(() => 0, walk.point[key]);
-    const { rates, carried } = tangentsOf(walk.point, { [key]: withElement(still, at, 1) });
+    const still = elementwise(() => 0, playback.point[key]);
+    const { rates, carried } = tangentsOf(playback.point, { [key]: withElement(still, at, 1) });
     [this.#rates, this.#carried] = [rates, carried];
   }
 
   #rate(i) {
-    return this.#rates[i] ?? elementwise(() => 0, walk.computation.values[i]);
+    return this.#rates[i] ?? elementwise(() => 0, playback.computation.values[i]);
   }
 
   #noted(i) {
-    if (!walk.isComputed(i)) return { text: "", data: {} };
+    if (!playback.isComputed(i)) return { text: "", data: {} };
     const rate = this.#rate(i);
     return { text: `tangent ${brief(rate)}`, data: { "data-tangent": inFull(rate) }, array: rate };
   }
 
   /** What an edge into a node shows once that is computed. */
-  handed(i, { position }) {
-    const found = walk.isComputed(i) && this.#carried[i].find((given) => given.position === position);
-    return found ? { local: found.local, nothing: false } : undefined;
+  contribution(i, { position }) {
+    const contribution = playback.isComputed(i) && this.#carried[i].find((contribution) => contribution.position === position);
+    return contribution ? { local: contribution.local, nothing: false } : undefined;
   }
 
   /** Say what the current step did. */
   explain(i) {
     const { name } = this.seed;
     if (i === null) {
-      say(`Forward mode: ${name} has tangent 1. The tangent of a node, how fast it changes with ${name}, is the sum over its `
+      showStatus(`Forward mode: ${name} has tangent 1. The tangent of a node, how fast it changes with ${name}, is the sum over its `
         + "inputs of local derivative × tangent of the input.");
       return;
     }
-    const computed = walk.computation.forwardSentence(i);
+    const computed = playback.computation.forwardSentence(i);
     if (this.#carried[i].length === 0) {
-      say(`${computed}; it does not depend on ${name}, so its tangent is 0`);
+      showStatus(`${computed}; it does not depend on ${name}, so its tangent is 0`);
       return;
     }
     const last = i === record.output ? `, which is d/d${name}` : "";
-    say(`${computed}; tangent ${brief(this.#rate(i))}${last}`, this.#carried[i].map((given) => this.#added(given)));
+    showStatus(`${computed}; tangent ${brief(this.#rate(i))}${last}`, this.#carried[i].map((contribution) => this.#added(contribution)));
   }
 
   #added({ to, local, amount }) {
@@ -97,14 +97,14 @@ class ForwardMode {
   #count() {
     const count = this.#seeds.length;
     const numbers = count === 1 ? "1 number" : `${count} numbers`;
-    const said = [`Forward mode needs one pass for each of the ${numbers} in the variables: ${count}.`,
+    const sentences = [`Forward mode needs one pass for each of the ${numbers} in the variables: ${count}.`,
       "Reverse mode needs 1 for all of them."];
-    if (count === 1) said[1] = "Reverse mode needs 1 too.";
-    const parts = [made("p", said.join(" "))];
-    if (walk.tangents && record.work) parts.push(this.#work());
-    if (walk.tangents) {
+    if (count === 1) sentences[1] = "Reverse mode needs 1 too.";
+    const parts = [htmlElement("p", sentences.join(" "))];
+    if (playback.tangents && record.work) parts.push(this.#work());
+    if (playback.tangents) {
       const { name } = this.seed;
-      parts.push(made("p", `This pass gives d/d${name} = ${inFull(this.#rate(record.output))} and no other derivative.`));
+      parts.push(htmlElement("p", `This pass gives d/d${name} = ${inFull(this.#rate(record.output))} and no other derivative.`));
     }
     byId("passes").replaceChildren(...parts);
   }

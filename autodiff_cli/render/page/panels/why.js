@@ -5,116 +5,116 @@ const MOST_TRIED = 4000; // partial paths that the search extends, so that it en
 
 class Why {
   #node = record.output;
-  #isLit = false;
+  #isHighlighted = false;
 
   constructor() {
     document.addEventListener("chosen", ({ detail }) => {
-      this.#isLit &&= detail === this.#node;
+      this.#isHighlighted &&= detail === this.#node;
       this.#node = detail;
       this.show();
     });
     document.addEventListener("drawn", () => this.show());
-    byId("stage").addEventListener("click", ({ target }) => this.#light(target));
-    byId("stage").addEventListener("focusin", ({ target }) => this.#light(target));
+    byId("stage").addEventListener("click", ({ target }) => this.#highlightPath(target));
+    byId("stage").addEventListener("focusin", ({ target }) => this.#highlightPath(target));
     byId("copy-latex").addEventListener("click", () => copy(this.latex(), byId("latex-copied")));
     this.show();
   }
 
   /** The terms of the sum: what hands the node something, and how. */
   get #terms() {
-    const found = users[this.#node].map(({ node, position }) => {
-      return { node, position, given: walk.computation.handed(node, position) };
+    const terms = users[this.#node].map(({ node, position }) => {
+      return { node, position, contribution: playback.computation.contribution(node, position) };
     });
-    return found.filter(({ node, given }) => given && takesGradient(node));
+    return terms.filter(({ node, contribution }) => contribution && takesGradient(node));
   }
 
   /** Say it of the node that is chosen, unless a question is about that. */
   show() {
     const i = this.#node;
-    document.querySelector(".panels").hidden = walk.quiz !== null;
-    unlight();
-    if (walk.quiz) return;
-    if (this.#isLit) this.#lightAll();
+    document.querySelector(".panels").hidden = playback.quiz !== null;
+    clearPath();
+    if (playback.quiz) return;
+    if (this.#isHighlighted) this.#highlightAll();
     byId("latex-copied").replaceChildren();
     byId("copy-latex").hidden = !takesGradient(i) || record.latex === undefined;
     const name = slopeName(record.nodes[i].label);
     if (!takesGradient(i)) {
-      byId("reasons").replaceChildren(made("p", `${record.nodes[i].label} has no adjoint: it depends on no variable.`));
+      byId("reasons").replaceChildren(htmlElement("p", `${record.nodes[i].label} has no adjoint: it depends on no variable.`));
       return;
     }
-    const adjoint = brief(walk.computation.adjoints[i]);
+    const adjoint = brief(playback.computation.adjoints[i]);
     if (i === record.output) {
       byId("reasons").replaceChildren(
-        equation([`${name} = `, made("b", adjoint)]),
-        made("p", "The derivative of the output with respect to itself is 1. The backward pass begins here."),
+        equation([`${name} = `, htmlElement("b", adjoint)]),
+        htmlElement("p", "The derivative of the output with respect to itself is 1. The backward pass begins here."),
       );
       return;
     }
-    const terms = this.#terms.filter(({ given }) => !given.nothing);
-    const left = this.#terms.filter(({ given }) => given.nothing);
-    const notes = left.map(({ node }) => made("p", `${record.nodes[node].label} contributes nothing: its derivative is a structural zero.`));
+    const terms = this.#terms.filter(({ contribution }) => !contribution.nothing);
+    const left = this.#terms.filter(({ contribution }) => contribution.nothing);
+    const notes = left.map(({ node }) => htmlElement("p", `${record.nodes[node].label} contributes nothing: its derivative is a structural zero.`));
     if (terms.length === 0) {
-      byId("reasons").replaceChildren(equation([`${name} = `, made("b", adjoint)]), ...notes);
+      byId("reasons").replaceChildren(equation([`${name} = `, htmlElement("b", adjoint)]), ...notes);
       return;
     }
     byId("reasons").replaceChildren(
       equation([`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`]),
       equation([`= ${terms.map((term) => this.#inNumbers(term)).join(" + ")}`]),
-      equation(["= ", made("b", adjoint)]),
+      equation(["= ", htmlElement("b", adjoint)]),
       ...notes,
       ...this.#paths(),
     );
   }
 
-  #inSymbols({ node, position, given }) {
+  #inSymbols({ node, position, contribution }) {
     const user = slopeName(record.nodes[node].label);
-    if (given.local === null) return `part of ${user}`;
-    const formula = walk.computation.formula(node, position);
+    if (contribution.local === null) return `part of ${user}`;
+    const formula = playback.computation.formula(node, position);
     return `${formula === undefined ? `∂${tight(record.nodes[node].label)}/∂${tight(record.nodes[this.#node].label)}`
       : tight(formula)} × ${user}`;
   }
 
-  #inNumbers({ node, given }) {
-    return given.local === null ? brief(given.amount) : `${factor(given.local)} × ${factor(walk.computation.adjoints[node])}`;
+  #inNumbers({ node, contribution }) {
+    return contribution.local === null ? brief(contribution.amount) : `${factor(contribution.local)} × ${factor(playback.computation.adjoints[node])}`;
   }
 
   /** The paths to the output with their products, the largest first. */
   #paths() {
     const network = pathsFrom(this.#node);
     if (network === null) return [];
-    const { count, found } = network;
+    const { count, paths } = network;
     if (count < 2) return [];
-    const list = found.map((path) => {
-      const button = made("button", `${path.nodes.map((j) => record.nodes[j].label).join(" → ")}`, "path");
+    const list = paths.map((path) => {
+      const button = htmlElement("button", `${path.nodes.map((j) => record.nodes[j].label).join(" → ")}`, "path");
       button.type = "button";
-      for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => lightPath(path.nodes));
-      button.addEventListener("click", () => lightPath(path.nodes));
-      button.addEventListener("pointerleave", () => this.#lightAll());
-      return made("li", [button, made("br"), `${path.locals.map(factor).join(" × ")} = ${brief(path.product)}`]);
+      for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => highlightNodesPath(path.nodes));
+      button.addEventListener("click", () => highlightNodesPath(path.nodes));
+      button.addEventListener("pointerleave", () => this.#highlightAll());
+      return htmlElement("li", [button, htmlElement("br"), `${path.locals.map(factor).join(" × ")} = ${brief(path.product)}`]);
     });
-    const title = `${count} paths to the output${count > found.length ? `, the ${found.length} largest` : ""}`;
-    return [made("h3", title), made("ul", list)];
+    const title = `${count} paths to the output${count > paths.length ? `, the ${paths.length} largest` : ""}`;
+    return [htmlElement("h3", title), htmlElement("ul", list)];
   }
 
-  #light(target) {
-    if (walk.quiz) return;
-    this.#isLit = target.closest("[data-node]") !== null;
-    if (this.#isLit) this.#lightAll();
-    else unlight();
+  #highlightPath(target) {
+    if (playback.quiz) return;
+    this.#isHighlighted = target.closest("[data-node]") !== null;
+    if (this.#isHighlighted) this.#highlightAll();
+    else clearPath();
   }
 
   /** Light up all that lies on a path from the node to the output. */
-  #lightAll() {
+  #highlightAll() {
     const edges = new Set();
     const reached = new Set([this.#node]);
     for (let node = this.#node + 1; node < record.nodes.length; node++) {
-      for (const { to, nothing } of walk.computation.given[node]) {
+      for (const { to, nothing } of playback.computation.contributions[node]) {
         if (nothing || !reached.has(to)) continue;
         reached.add(node);
         edges.add(`${to} ${node}`);
       }
     }
-    light(edges, reached);
+    highlightPath(edges, reached);
   }
 
   /** The derivation in LaTeX: a sum in symbols, in numbers, and what it gives. */
@@ -122,20 +122,20 @@ class Why {
     const i = this.#node;
     const { nodes, slopes } = record.latex;
     const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${/^\\?\w+(_\{\w+\})?$/.test(nodes[j]) ? nodes[j] : `\\left(${nodes[j]}\\right)`}}`;
-    const terms = i === record.output ? [] : this.#terms.filter(({ given }) => !given.nothing);
+    const terms = i === record.output ? [] : this.#terms.filter(({ contribution }) => !contribution.nothing);
     const inSymbols = terms.map(({ node, position }) => {
       const slope = slopes[node][position];
       return slope === null ? `\\text{part of }${towards(node)}` : `${bracketed(slope)} \\cdot ${towards(node)}`;
     });
-    const inNumbers = terms.map(({ node, given }) => (given.local === null ? latexNumber(given.amount)
-      : `${bracketed(latexNumber(given.local))} \\cdot ${bracketed(latexNumber(walk.computation.adjoints[node]))}`));
-    const sides = [inSymbols.join(" + "), inNumbers.join(" + "), latexNumber(walk.computation.adjoints[i])].filter(Boolean);
+    const inNumbers = terms.map(({ node, contribution }) => (contribution.local === null ? latexNumber(contribution.amount)
+      : `${bracketed(latexNumber(contribution.local))} \\cdot ${bracketed(latexNumber(playback.computation.adjoints[node]))}`));
+    const sides = [inSymbols.join(" + "), inNumbers.join(" + "), latexNumber(playback.computation.adjoints[i])].filter(Boolean);
     return `\\begin{align*}\n${towards(i)} &= ${sides.join(" \\\\\n&= ")}\n\\end{align*}`;
   }
 }
 
 function equation(parts) {
-  return made("p", parts, "equation");
+  return htmlElement("p", parts, "equation");
 }
 
 /** A part of a product in LaTeX: in brackets if it is a sum or has a sign. */
@@ -153,48 +153,48 @@ function latexNumber(x) {
 function pathsFrom(start) {
   const counts = new Map([[record.output, 1n]]);
   const best = new Map([[record.output, 1]]);
-  const onward = (i) => users[i].map(({ node, position }) => ({ node, given: walk.computation.handed(node, position) }))
-    .filter(({ node, given }) => counts.has(node) && given && !given.nothing);
+  const onward = (i) => users[i].map(({ node, position }) => ({ node, contribution: playback.computation.contribution(node, position) }))
+    .filter(({ node, contribution }) => counts.has(node) && contribution && !contribution.nothing);
   for (let i = record.output - 1; i >= start; i--) {
     const ways = onward(i);
     if (ways.length === 0) continue;
-    if (i === start && ways.some(({ given }) => typeof given.local !== "number")) return null;
+    if (i === start && ways.some(({ contribution }) => typeof contribution.local !== "number")) return null;
     counts.set(i, ways.reduce((total, { node }) => total + counts.get(node), 0n));
-    best.set(i, Math.max(...ways.map(({ node, given }) => Math.abs(given.local) * best.get(node))));
+    best.set(i, Math.max(...ways.map(({ node, contribution }) => Math.abs(contribution.local) * best.get(node))));
   }
   const waiting = [{ nodes: [start], locals: [], product: 1, hope: best.get(start) ?? 0 }];
-  const found = [];
-  for (let tries = 0; waiting.length && found.length < MOST_PATHS && tries < MOST_TRIED; tries++) {
+  const paths = [];
+  for (let tries = 0; waiting.length && paths.length < MOST_PATHS && tries < MOST_TRIED; tries++) {
     const at = waiting.reduce((top, path, k) => (path.hope >= waiting[top].hope ? k : top), 0);
     const [path] = waiting.splice(at, 1);
     const last = path.nodes.at(-1);
     if (last === record.output) {
-      found.push(path);
+      paths.push(path);
       continue;
     }
-    for (const { node, given: { local } } of onward(last)) {
+    for (const { node, contribution: { local } } of onward(last)) {
       if (typeof local !== "number") return null;
       const product = path.product * local;
       const hope = Math.abs(product) * best.get(node);
       waiting.push({ nodes: [...path.nodes, node], locals: [...path.locals, local], product, hope: hope || 0 });
     }
   }
-  return { count: counts.get(start) ?? 0n, found };
+  return { count: counts.get(start) ?? 0n, paths };
 }
 
-function lightPath(nodes) {
-  light(new Set(nodes.slice(1).map((node, k) => `${nodes[k]} ${node}`)), new Set(nodes));
+function highlightNodesPath(nodes) {
+  highlightPath(new Set(nodes.slice(1).map((node, k) => `${nodes[k]} ${node}`)), new Set(nodes));
 }
 
 /** Make edges, `from to`, and nodes stand out. */
-function light(edges, nodes) {
+function highlightPath(edges, nodes) {
   for (const edge of graph.svg.querySelectorAll(".edge")) {
     edge.classList.toggle("on-path", edges.has(`${edge.dataset.from} ${edge.dataset.to}`));
   }
   for (const i of graph.ids) graph.element(i).classList.toggle("on-path", nodes.has(i));
 }
 
-function unlight() {
+function clearPath() {
   for (const element of graph.svg.querySelectorAll(".on-path")) element.classList.remove("on-path");
 }
 

@@ -5,7 +5,7 @@ const MOST_PLACES = 400; // elements of an array that can be selected
 
 class Wiggle {
   #from = null; // the values and the computation that a slider began to move from
-  #moved = null;
+  #moving = null;
   #isSliding = false;
   #isNoted = false;
   #sliders = record.variables.map((variable) => this.#slider(variable));
@@ -18,37 +18,37 @@ class Wiggle {
 
   /** The direction that a slider moves its variable in, as a tangent has it, and where it is now. */
   #slider(variable) {
-    const input = made("input");
+    const input = htmlElement("input");
     Object.assign(input, { type: "range", step: "any", ariaLabel: `slide ${variable.name}` });
-    const shown = made("span", "");
-    const moved = { variable, input, shown, at: [] };
-    const parts = [made("span", variable.name), input, shown];
-    if (Array.isArray(variable.value)) parts.splice(2, 1, this.#chooser(moved));
-    byId("sliders").append(made("div", parts, "slider"));
-    input.addEventListener("input", () => this.#slide(moved));
-    return moved;
+    const shown = htmlElement("span", "");
+    const slider = { variable, input, shown, at: [] };
+    const parts = [htmlElement("span", variable.name), input, shown];
+    if (Array.isArray(variable.value)) parts.splice(2, 1, this.#chooser(slider));
+    byId("sliders").append(htmlElement("div", parts, "slider"));
+    input.addEventListener("input", () => this.#slide(slider));
+    return slider;
   }
 
   /** The choice of an element of an array; all of them together by default. */
-  #chooser(moved) {
-    const { name, value } = moved.variable;
-    const select = made("select");
+  #chooser(slider) {
+    const { name, value } = slider.variable;
+    const select = htmlElement("select");
     select.ariaLabel = `element of ${name}`;
     const all = places(value).slice(0, MOST_PLACES);
     select.append(option("", "all elements"), ...all.map((at, k) => option(k, `[${at.join(", ")}]`)));
-    moved.at = null;
+    slider.at = null;
     select.addEventListener("change", () => {
-      moved.at = select.value === "" ? null : all[Number(select.value)];
+      slider.at = select.value === "" ? null : all[Number(select.value)];
       this.#settle();
     });
     return select;
   }
 
-  #slide(moved) {
-    const { variable: { key }, input, at } = moved;
-    if (this.#from === null || this.#moved !== moved) {
-      this.#from = { point: walk.point, values: walk.computation.values };
-      this.#moved = moved;
+  #slide(slider) {
+    const { variable: { key }, input, at } = slider;
+    if (this.#from === null || this.#moving !== slider) {
+      this.#from = { point: playback.point, values: playback.computation.values };
+      this.#moving = slider;
     }
     const unit = 10 ** Math.floor(Math.log10((Number(input.max) - Number(input.min)) / 1000));
     const to = Number((Math.round(Number(input.value) / unit) * unit).toPrecision(12));
@@ -60,9 +60,9 @@ class Wiggle {
   }
 
   #settle() {
-    this.#from = this.#moved = null;
+    this.#from = this.#moving = null;
     for (const { variable: { key }, input, at } of this.#sliders) {
-      const x = at === null ? 0 : elementAt(walk.point[key], at);
+      const x = at === null ? 0 : elementAt(playback.point[key], at);
       const reach = at === null ? 1 : Math.max(1, Math.abs(x));
       input.disabled = !Number.isFinite(x);
       if (input.disabled) continue;
@@ -75,7 +75,7 @@ class Wiggle {
     this.#unnote();
   }
 
-  /** Let the drawing show again what the walk knows. */
+  /** Let the drawing show again the numbers of the current step. */
   #unnote() {
     if (!this.#isNoted) return;
     this.#isNoted = false;
@@ -84,16 +84,16 @@ class Wiggle {
 
   #reads() {
     for (const { variable: { key }, shown, at } of this.#sliders) {
-      if (at !== null) shown.textContent = brief(elementAt(walk.point[key], at));
+      if (at !== null) shown.textContent = brief(elementAt(playback.point[key], at));
     }
   }
 
-  /** What has changed since the slider began to move, beside what its tangent told. */
+  /** What has changed since the slider began to move, beside the prediction of its tangent. */
   #show() {
     if (this.#from === null) return;
-    const { variable: { name, key }, at } = this.#moved;
+    const { variable: { name, key }, at } = this.#moving;
     const start = this.#from.point[key];
-    const now = walk.point[key];
+    const now = playback.point[key];
     const epsilon = at === null ? difference(now, start).flat(Infinity)[0] : elementAt(now, at) - elementAt(start, at);
     const still = elementwise(() => 0, start);
     const seed = at === null ? elementwise(() => 1, start) : withElement(still, at, 1);
@@ -101,21 +101,21 @@ class Wiggle {
     const rows = new Map();
     rates.forEach((rate, i) => {
       if (rate === null) return;
-      const change = difference(walk.computation.values[i], this.#from.values[i]);
-      const told = elementwise((x) => x * epsilon, rate);
-      const left = elementwise(rest, change, told, walk.computation.values[i], this.#from.values[i]);
-      rows.set(i, { change, rate, told, left });
+      const change = difference(playback.computation.values[i], this.#from.values[i]);
+      const predicted = elementwise((x) => x * epsilon, rate);
+      const error = elementwise(rest, change, predicted, playback.computation.values[i], this.#from.values[i]);
+      rows.set(i, { change, rate, predicted, error });
     });
-    const list = [...rows].slice(0, MOST_ROWS).map(([i, { change, rate, told, left }]) => [
-      record.nodes[i].label, brief(change), `${brief(rate)} × ${factor(epsilon)} = ${brief(told)}`, brief(left),
+    const list = [...rows].slice(0, MOST_ROWS).map(([i, { change, rate, predicted, error }]) => [
+      record.nodes[i].label, brief(change), `${brief(rate)} × ${factor(epsilon)} = ${brief(predicted)}`, brief(error),
     ]);
     const title = `${name}${at?.length ? `[${at.join(", ")}]` : ""}: ε = ${brief(epsilon)}`;
-    const more = rows.size > MOST_ROWS ? [made("p", `and ${rows.size - MOST_ROWS} more`)] : [];
+    const more = rows.size > MOST_ROWS ? [htmlElement("p", `and ${rows.size - MOST_ROWS} more`)] : [];
     byId("changes").hidden = false;
     byId("changes").replaceChildren(
-      made("h3", title),
+      htmlElement("h3", title),
       list.length ? tableOf("Changes", ["node", "actual change", "tangent × ε", "difference"], list)
-        : made("p", `No node with an adjoint depends on ${name}.`),
+        : htmlElement("p", `No node with an adjoint depends on ${name}.`),
       ...more,
     );
     this.#isNoted = true;
@@ -123,17 +123,17 @@ class Wiggle {
   }
 }
 
-/** What is left of a change, but for what rounding makes of the values. */
-function rest(change, told, now, before) {
-  const left = change - told;
-  return Math.abs(left) <= 8 * Number.EPSILON * Math.max(Math.abs(now), Math.abs(before)) ? 0 : left;
+/** What is error of a change, but for what rounding makes of the values. */
+function rest(change, predicted, now, before) {
+  const error = change - predicted;
+  return Math.abs(error) <= 8 * Number.EPSILON * Math.max(Math.abs(now), Math.abs(before)) ? 0 : error;
 }
 
 /** What a drawn node shows of its change, in words and in full. */
-function noted({ change, told, left }) {
+function noted({ change, predicted, error }) {
   return {
-    text: `Δ ${inShort(change)} ≈ ${inShort(told)}`,
-    data: { "data-change": inFull(change), "data-told": inFull(told), "data-left": inFull(left) },
+    text: `Δ ${inShort(change)} ≈ ${inShort(predicted)}`,
+    data: { "data-change": inFull(change), "data-predicted": inFull(predicted), "data-error": inFull(error) },
     array: change,
   };
 }

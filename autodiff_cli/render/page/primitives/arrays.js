@@ -13,10 +13,10 @@ const sameShape = (a, b) => a.length === b.length && a.every((length, axis) => l
 
 // --- what the passes need, see `scalars.js`
 
-function read(given) {
+function read(value) {
   const shape = [];
-  for (let inner = given; Array.isArray(inner); inner = inner[0]) shape.push(inner.length);
-  return make(shape, [given].flat(Infinity));
+  for (let inner = value; Array.isArray(inner); inner = inner[0]) shape.push(inner.length);
+  return make(shape, [value].flat(Infinity));
 }
 
 const zero = (like) => make(shapeOf(like), dataOf(like).map(() => 0));

@@ -28,11 +28,11 @@ function passes(reached, constants, leaves, rows) {
     for (let s = steps.length - 1; s >= 0; s--) {
       const step = steps[s];
       if (!reached[step.node]) continue;
-      for (const given of hand(step, values, arrived[step.node])) {
-        const { to } = given;
-        contributions[step.node].push(given);
+      for (const contribution of contributionsOf(step, values, arrived[step.node])) {
+        const { to } = contribution;
+        contributions[step.node].push(contribution);
         const isFirst = arrived[to] === null || to === overwritten;
-        if (!given.nothing) arrived[to] = isFirst ? given.amount : plus(arrived[to], given.amount);
+        if (!contribution.nothing) arrived[to] = isFirst ? contribution.amount : plus(arrived[to], contribution.amount);
       }
     }
     const adjoints = arrived.map((adjoint, i) => (reached[i] ? adjoint ?? zero(values[i]) : null));
@@ -40,23 +40,23 @@ function passes(reached, constants, leaves, rows) {
   }
 
   // The contributions of a node to its inputs that take a gradient.
-  function hand({ node, inputs, rule, wanted, live, isStructural, arranges, isShown }, values, adjoint) {
-    const given = valuesOf(inputs, values);
-    const passed = (arriving) => rule(arriving, values[node], ...given);
-    let found = wanted.map(() => null);
-    if (!isStructural) found = rule(values[node], ...given);
-    else if (adjoint !== null) found = passed(adjoint);
-    if (arranges && adjoint !== null) found = arranged(found, adjoint, values[node], passed);
+  function contributionsOf({ node, inputs, rule, wanted, live, isStructural, arranges, isShown }, values, adjoint) {
+    const inputValues = valuesOf(inputs, values);
+    const passed = (arriving) => rule(arriving, values[node], ...inputValues);
+    let results = wanted.map(() => null);
+    if (!isStructural) results = rule(values[node], ...inputValues);
+    else if (adjoint !== null) results = passed(adjoint);
+    if (arranges && adjoint !== null) results = arranged(results, adjoint, values[node], passed);
     return wanted.map((position, k) => {
       const to = inputs[position];
-      const local = isStructural ? null : found[k] ?? 0;
-      const isAbsent = adjoint === null || found[k] === null || !live.has(position);
+      const local = isStructural ? null : results[k] ?? 0;
+      const isAbsent = adjoint === null || results[k] === null || !live.has(position);
       // Two choices may select different elements: then nothing remains.
-      const arriving = isAbsent ? null : isStructural ? found[k] : times(local, adjoint);
-      const amount = arriving === null ? null : fitted(arriving, given[position]);
+      const arriving = isAbsent ? null : isStructural ? results[k] : times(local, adjoint);
+      const amount = arriving === null ? null : fitted(arriving, inputValues[position]);
       const nothing = amount === null;
       const shown = isShown ? { jacobian: jacobian(passed, values[node]) } : {};
-      const besides = isStructural ? {} : { read: found[wanted.length + k], kink: found[2 * wanted.length] };
+      const besides = isStructural ? {} : { read: results[wanted.length + k], kink: results[2 * wanted.length] };
       return { position, to, local, amount: nothing ? zero(values[to]) : amount, nothing, ...shown, ...besides };
     });
   }
@@ -78,9 +78,7 @@ function jacobian(passed, value) {
 }
 
 function valuesOf(nodes, values) {
-  const found = [];
-  for (let k = 0; k < nodes.length; k++) found.push(values[nodes[k]]);
-  return found;
+  return nodes.map((node) => values[node]);
 }
 
 // For each element of a value the array that is 1 there and 0 elsewhere.

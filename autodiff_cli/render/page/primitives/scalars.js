@@ -1,7 +1,7 @@
 // What the passes need of values and amounts, where every value is a number. A null stands for structurally nothing.
 // `arrays.js` has the same names for formulas with arrays.
 
-const read = (given) => given;
+const read = (value) => value;
 const zero = () => 0;
 const chosen = (local, mask) => (mask !== 0 ? local : null);
 const times = (local, adjoint) => local * adjoint;

@@ -22,20 +22,20 @@ function with_tangents(evaluator) {
 // What the inputs of a node that move add to its rate. An operation on whole arrays has a rule for the way back; read
 // element by element of its output, that one says the way up too.
 function carry({ node, inputs, rule, wanted, live, isStructural }, values, rates) {
-  const given = valuesOf(inputs, values);
+  const inputValues = valuesOf(inputs, values);
   const moving = wanted.map((position, k) => ({ position, k, to: inputs[position] }))
     .filter(({ position, to }) => live.has(position) && rates[to] !== null);
   if (moving.length === 0) return [];
   if (isStructural) {
-    const rows = ones(values[node]).map((one) => rule(one, values[node], ...given));
+    const rows = ones(values[node]).map((one) => rule(one, values[node], ...inputValues));
     return moving.map(({ position, k, to }) => {
       const amounts = rows.map((row) => (row[k] === null ? 0 : inner(fitted(row[k], values[to]), rates[to])));
       return { position, to, local: null, amount: alike(values[node], amounts) };
     });
   }
-  const found = rule(values[node], ...given);
-  return moving.filter(({ k }) => found[k] !== null)
-    .map(({ position, k, to }) => ({ position, to, local: found[k], amount: times(found[k], rates[to]) }))
+  const locals = rule(values[node], ...inputValues);
+  return moving.filter(({ k }) => locals[k] !== null)
+    .map(({ position, k, to }) => ({ position, to, local: locals[k], amount: times(locals[k], rates[to]) }))
     .filter(({ amount }) => amount !== null);
 }
 

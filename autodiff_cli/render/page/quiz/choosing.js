@@ -17,12 +17,12 @@ function nextLevel() {
       choices: [right, ...waiting].sort((a, b) => a - b),
       isRight: (chosen) => waitsFor(chosen, step).length === 0,
       hint: () => "a node waits until all its users have contributed; follow its lines forward.",
-      plainHint: (chosen) => {
+      hintWithNumbers: (chosen) => {
         const names = [...new Set(waitsFor(chosen, step))].map((i) => record.nodes[i].label);
         return `${record.nodes[chosen].label} still waits for ${names.join(" and ")}.`;
       },
-      found: () => `${label} has the contributions of all its users`,
-      reveal: () => walk.moveTo(start + step + 1),
+      confirmation: () => `${label} has the contributions of all its users`,
+      reveal: () => playback.moveTo(start + step + 1),
     };
   };
   const questions = record.backward.map(question).filter(({ choices }) => choices.length > 1);
@@ -31,18 +31,18 @@ function nextLevel() {
     introduction: "In the backward pass a node passes its adjoint on when it is complete. Begin at the output.",
     impossible: "Here the order of the backward pass leaves no choice.",
     hidesValue: () => false,
-    questions: questions.map((asked, k) => ({
-      ...asked,
-      reveal: () => walk.moveTo(start + (questions[k + 1]?.step ?? record.backward.length)),
+    questions: questions.map((question, k) => ({
+      ...question,
+      reveal: () => playback.moveTo(start + (questions[k + 1]?.step ?? record.backward.length)),
     })),
   };
 }
 
 /** A program with a bug: one node has `=` where `+=` belongs. Which one? */
 function bugLevel() {
-  const good = walk.computation;
+  const good = playback.computation;
   const fanOut = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && good.uses[i] > 1);
-  const bugs = fanOut.map((i) => ({ i, computation: computedWithBug(walk.point, i) }))
+  const bugs = fanOut.map((i) => ({ i, computation: computedWithBug(playback.point, i) }))
     .filter(({ i, computation }) => inFull(computation.adjoints[i]) !== inFull(good.adjoints[i])).slice(0, MOST_BUGS);
   const takers = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && i !== record.output);
   const question = ({ i, computation }, k) => {
@@ -55,28 +55,28 @@ function bugLevel() {
       isRight: (chosen) => chosen === i,
       hint: () => "only a node with several users adds anything up. Go from the output down to the first adjoint that is not "
         + "the sum of the node's contributions.",
-      plainHint: (chosen) => {
+      hintWithNumbers: (chosen) => {
         const terms = computation.termsOf(chosen);
         return `${record.nodes[chosen].label} receives ${terms.length ? terms.join(" and ") : "nothing"}, and its adjoint is `
           + `${brief(computation.adjoints[chosen])}: nothing is lost there.`;
       },
-      found: () => `${record.nodes[i].label} receives ${computation.termsOf(i).join(" and ")}, in total `
+      confirmation: () => `${record.nodes[i].label} receives ${computation.termsOf(i).join(" and ")}, in total `
         + `${brief(good.adjoints[i])}, but kept only the last, ${brief(computation.adjoints[i])}`,
       reveal: () => show(k + 1),
     };
   };
   const show = (k) => {
-    walk.computation = bugs[k]?.computation ?? good;
+    playback.computation = bugs[k]?.computation ?? good;
     return record.nodes.keys();
   };
   return {
-    start: walk.length,
+    start: playback.length,
     introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up its contributions.",
     impossible: "For this bug the formula needs a node with several users, and this one has none.",
     hidesValue: () => false,
     begin: () => show(0),
     end: () => {
-      if (bugs.some(({ computation }) => computation === walk.computation)) walk.computation = good;
+      if (bugs.some(({ computation }) => computation === playback.computation)) playback.computation = good;
     },
     questions: bugs.map(question),
   };
@@ -91,7 +91,7 @@ function computedWithBug(point, overwritten) {
 const levels = { adjoint: adjointLevel, value: valueLevel, "local derivative": slopeLevel, next: nextLevel, bug: bugLevel };
 const titles = { next: "which node can go next?", bug: "find the bug" };
 for (const name of ["value", "local derivative", "adjoint", "next", "bug"]) {
-  const option = made("option", titles[name] ?? name);
+  const option = htmlElement("option", titles[name] ?? name);
   Object.assign(option, { value: name, selected: name === "adjoint" });
   byId("level").append(option);
 }

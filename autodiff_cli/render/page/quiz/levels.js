@@ -3,14 +3,14 @@
 // - `start`, the step at which it begins, an `introduction`, and a message if there is nothing to ask (`impossible`);
 // - `hidesValue` and `isKnown` (of adjoints) for a node, and `hidesSlopes`: the numbers that are hidden;
 // - `questions`, in order: a `title`, the `node` that it is about, `isRight` to check an answer, `hint` without numbers and
-//   `plainHint` with numbers, `found` to confirm a correct answer, and `reveal`, which gives the nodes that it uncovers.
+//   `hintWithNumbers` with numbers, `confirmation` to confirm a correct answer, and `reveal`, which gives the nodes that it uncovers.
 
 const MOST_ASKED = 8; // of local derivatives
 
 /** Adjoints, from the output down. */
 function adjointLevel() {
   const answered = new Set();
-  const { computation } = walk;
+  const { computation } = playback;
   const start = record.forward.length;
   const question = (i) => {
     const { label } = record.nodes[i];
@@ -19,11 +19,11 @@ function adjointLevel() {
       title: `Adjoint of ${label}`,
       isRight: (typed) => isRight(typed, computation.adjoints[i]),
       hint: () => sumHint(i, symbolicHint),
-      plainHint: () => sumHint(i, handedHint),
-      found: () => `the adjoint of ${label} is ${brief(computation.adjoints[i])}`,
+      hintWithNumbers: () => sumHint(i, numericHint),
+      confirmation: () => `the adjoint of ${label} is ${brief(computation.adjoints[i])}`,
       reveal: () => {
         answered.add(i);
-        return backwardStep.has(i) ? walk.moveTo(start + backwardStep.get(i) + 1) : [i];
+        return backwardStep.has(i) ? playback.moveTo(start + backwardStep.get(i) + 1) : [i];
       },
     };
   };
@@ -42,8 +42,8 @@ function sumHint(i, termOf) {
   const { label } = record.nodes[i];
   if (i === record.output) return "the output's adjoint is how fast the output changes with itself.";
   const terms = users[i].flatMap(({ node, position }) => {
-    const given = walk.computation.handed(node, position);
-    return !given || given.nothing ? [] : [`from ${record.nodes[node].label}: ${termOf(node, position)}`];
+    const contribution = playback.computation.contribution(node, position);
+    return !contribution || contribution.nothing ? [] : [`from ${record.nodes[node].label}: ${termOf(node, position)}`];
   });
   if (terms.length === 0) return `${label} receives no contribution: its users do not pass their adjoints on.`;
   const whom = terms.length === 1 ? "its user" : "each user; add them up";
@@ -51,24 +51,24 @@ function sumHint(i, termOf) {
 }
 
 function symbolicHint(node, position) {
-  if (walk.computation.handed(node, position).local === null) return "its part of that node's adjoint";
-  return `${walk.computation.formula(node, position) ?? "local derivative"} × that node's adjoint`;
+  if (playback.computation.contribution(node, position).local === null) return "its part of that node's adjoint";
+  return `${playback.computation.formula(node, position) ?? "local derivative"} × that node's adjoint`;
 }
 
-function handedHint(node, position) {
-  const { computation } = walk;
-  const given = computation.handed(node, position);
-  if (given.local === null) return `its part of the adjoint ${brief(computation.adjoints[node])}`;
+function numericHint(node, position) {
+  const { computation } = playback;
+  const contribution = computation.contribution(node, position);
+  if (contribution.local === null) return `its part of the adjoint ${brief(computation.adjoints[node])}`;
   const formula = computation.formula(node, position);
-  const local = brief(given.local);
+  const local = brief(contribution.local);
   const reason = formula === undefined || formula === local ? "" : `, where ${formula} = ${local}`;
-  return `${computation.product(node, given)}${reason}`;
+  return `${computation.product(node, contribution)}${reason}`;
 }
 
 /** Values, from the inputs up. */
 function valueLevel() {
   const answered = new Set();
-  const { computation } = walk;
+  const { computation } = playback;
   const question = (i) => {
     const { label, name, inputs, summary } = record.nodes[i];
     const used = [...new Set(inputs.map((j) => record.nodes[j].label))].join(" and ");
@@ -77,8 +77,8 @@ function valueLevel() {
       title: `Value of ${label}`,
       isRight: (typed) => isRight(typed, computation.values[i]),
       hint: () => `${name}${summary ? `, ${summary}` : ""}: insert the value of ${used}.`,
-      plainHint: () => `${computation.forwardSentence(i).split(" = ").slice(0, -1).join(" = ")}.`,
-      found: () => computation.forwardSentence(i),
+      hintWithNumbers: () => `${computation.forwardSentence(i).split(" = ").slice(0, -1).join(" = ")}.`,
+      confirmation: () => computation.forwardSentence(i),
       reveal: () => {
         answered.add(i);
         return [i];
@@ -98,17 +98,17 @@ function valueLevel() {
 
 /** Local derivatives: every operation is asked once before any is repeated. */
 function slopeLevel() {
-  const { computation } = walk;
-  const asked = record.backward.flatMap((i) => computation.given[i].map((given) => ({ i, given })))
-    .filter(({ given }) => typeof given.local === "number");
+  const { computation } = playback;
+  const candidates = record.backward.flatMap((i) => computation.contributions[i].map((contribution) => ({ i, contribution })))
+    .filter(({ contribution }) => typeof contribution.local === "number");
   const seen = new Set();
   const [first, again] = [[], []];
-  for (const one of asked) {
-    const key = `${record.nodes[one.i].op} ${one.given.position}`;
+  for (const one of candidates) {
+    const key = `${record.nodes[one.i].op} ${one.contribution.position}`;
     (seen.has(key) ? again : first).push(one);
     seen.add(key);
   }
-  const question = ({ i, given: { position, to, local } }) => {
+  const question = ({ i, contribution: { position, to, local } }) => {
     const [label, towards] = [record.nodes[i].label, record.nodes[to].label];
     const formula = computation.formula(i, position);
     return {
@@ -116,9 +116,9 @@ function slopeLevel() {
       title: `Local derivative of ${label} towards ${towards}`,
       isRight: (typed) => isRight(typed, local),
       hint: () => `how fast does ${label} change with ${towards} alone?${formula ? ` The rule is ${formula}.` : ""}`,
-      plainHint: () => `${formula === undefined ? "it is 1 if the operation selected this input, else 0"
+      hintWithNumbers: () => `${formula === undefined ? "it is 1 if the operation selected this input, else 0"
         : `${formula} is ${computation.formulaInNumbers(i, position)}`}.`,
-      found: () => `the local derivative of ${label} with respect to ${towards} is ${brief(local)}`,
+      confirmation: () => `the local derivative of ${label} with respect to ${towards} is ${brief(local)}`,
       reveal: () => [i],
     };
   };

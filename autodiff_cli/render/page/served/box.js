@@ -13,7 +13,7 @@
   for (const button of document.querySelectorAll("[data-formula]")) {
     button.addEventListener("click", () => open(button.dataset.formula, button.dataset.values));
   }
-  // A link of a page has the formula behind `#`, which no server is told.
+  // A link of a page has the formula behind `#`, which is not sent to a server.
   const shared = new URLSearchParams(location.hash.slice(1));
   if (!location.search && shared.has("formula")) {
     location.replace(`/?${new URLSearchParams({ formula: shared.get("formula") })}${location.hash}`);

@@ -18,9 +18,9 @@
       return;
     }
     show(`Fitting ${file.name} …`);
-    const asked = new URLSearchParams({ model: part("model").value, values: part("start").value });
+    const query = new URLSearchParams({ model: part("model").value, values: part("start").value });
     try {
-      const response = await fetch(`/fit?${asked}`, { method: "POST", body: file });
+      const response = await fetch(`/fit?${query}`, { method: "POST", body: file });
       const answer = await response.json();
       show(answer.error ?? `${answer.notes}${answer.report}`);
       token = answer.token ?? null;

@@ -69,7 +69,7 @@ def test_every_smooth_expression_agrees(graph: tuple[Node, list[Node]]) -> None:
     assert check_gradient(expression, {"x": parse("0.37").output, "y": parse("-1.21").output}, ("x", "y")).agrees
 
 
-def test_a_wrong_rule_is_found_although_floats_and_reference_share_it() -> None:
+def test_a_wrong_rule_is_detected_although_floats_and_reference_share_it() -> None:
     x = variable("x")
     wrong = Op(name="wrong_sine", min_inputs=1, max_inputs=1, rule=lambda z, t: (exp(t),), expansion=lambda t: sin(t))
     found = check_gradient(Expression(wrong(x), {"x": x}), {"x": parse("0.7654321").output}, ["x"])
@@ -94,7 +94,7 @@ def test_a_kink_is_explained_and_not_accused(text: str, point: dict[str, str], w
     assert words in found.findings[0].note
 
 
-def test_what_has_no_finite_derivative_is_told_with_its_reason() -> None:
+def test_a_derivative_that_is_not_finite_is_reported_with_its_reason() -> None:
     (finding,) = checked("sqrt(x)", x="0").findings
     assert (finding.verdict, finding.order) == (Verdict.UNDEFINED, None)
     assert "sqrt(x)" in finding.note
@@ -112,7 +112,7 @@ def test_what_has_no_finite_derivative_is_told_with_its_reason() -> None:
         ("1/(x + 1) - 1/x", {"x": "1e13"}, {"x": "1.99999999999970e-39"}),
     ],
 )
-def test_a_number_without_right_digits_is_spoilt_and_the_right_ones_stand_beside_it(
+def test_an_inaccurate_number_is_reported_with_its_correct_digits(
     text: str, point: dict[str, str], right: dict[str, str]
 ) -> None:
     found = checked(text, **point)
@@ -189,7 +189,7 @@ def test_elements_are_called_as_the_language_writes_them() -> None:
     assert [finding.gradient for finding in found.findings] == [15.0, 20.0, 5.0, 10.0, 11.0]
 
 
-def test_a_wrong_rule_of_an_operation_on_arrays_is_found() -> None:
+def test_a_wrong_rule_of_an_array_operation_is_detected() -> None:
     v = variable("v")
     wrong = replace(norm, name="wrong_norm", expansion=norm.__call__, vjp=lambda s, g, z, x: (g * x,))
     found = check_gradient(Expression(wrong(v), {"v": v}, shapes={"v": (2,)}), {"v": parse("[1, 0.25]").output}, ["v"])
@@ -235,7 +235,7 @@ def test_of_a_number_that_should_be_0_no_digit_is_right() -> None:
         ("sin(x + y) - sin(x)", {"x": "-54770", "y": "1e-9"}, None, "x + y"),
     ],
 )
-def test_what_is_spoilt_is_explained(text: str, point: dict[str, str], better: str | None, spoiler: str) -> None:
+def test_inaccurate_results_are_explained(text: str, point: dict[str, str], better: str | None, spoiler: str) -> None:
     found = checked(text, **point)
     x = found.findings[0]
     assert x.verdict is Verdict.INACCURATE

@@ -55,7 +55,7 @@ def test_integers_beyond_all_floats_are_infinite(value: int) -> None:
         ad.fit("y ~ a*x", {**LINE, "x": [1, value, 3]})
 
 
-def test_what_is_masked_is_missing() -> None:
+def test_masked_values_are_missing() -> None:
     x = np.ma.array([1.0, 100.0, 3.0], mask=[False, True, False])
     before = x.copy()
     np.testing.assert_array_equal(ad.parse("2*x")(x=x), [2, math.nan, 6])

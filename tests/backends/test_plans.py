@@ -40,7 +40,7 @@ def most_alive(steps: Sequence[PlanStep]) -> int:
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 5, 7, 12, 24, 100])
-def test_of_every_segment_its_end_is_kept_and_the_rest_is_computed_once_more(every: int) -> None:
+def test_checkpointed_segments_store_their_ends_and_recompute_the_rest_once(every: int) -> None:
     plan = with_recomputation(chain(), LENGTH, range(LENGTH), every, 2 * LENGTH + 1)
     assert result(plan) == result(chain())
     segments = -(-LENGTH // every)

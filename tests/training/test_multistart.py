@@ -21,7 +21,7 @@ LOCAL = {"m": 0.5, "n": 0.6}  # both peaks at one end
 @pytest.mark.parametrize(
     "options", [{}, {"optimizer": "lbfgs"}, pytest.param({"loss": "huber"}, marks=pytest.mark.slow)]
 )
-def test_the_best_of_many_starts_is_found_where_one_is_not_enough(options: dict[str, Any]) -> None:
+def test_multistart_finds_the_minimum_that_one_start_misses(options: dict[str, Any]) -> None:
     start = {"a": 1, "b": 1, "s": 1, "q": 1, **LOCAL}
     found = ad.fit(MODEL, DATA, start=start, starts=6, seed=1, **options)
     assert sorted(found.parameters[name] for name in "mn") == pytest.approx([3, 7], abs=0.05)
@@ -50,7 +50,7 @@ def test_starts_lie_between_bounds() -> None:
     assert all(2 <= m <= 4 and 6 <= n <= 8 for _, m, _, _, n, _ in met)
 
 
-def test_that_no_start_leads_anywhere_is_said() -> None:
+def test_failing_from_every_start_is_reported() -> None:
     found = ad.fit("y ~ a*sqrt(-1 - b^2*x^2)", DATA, starts=3)
     assert not found.converged
     assert "none of 3 starting points led to a fit" in found.warnings

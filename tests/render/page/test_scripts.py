@@ -13,8 +13,20 @@ import autodiff_cli.render as render
 from tests.support import SETS, run_cli
 
 _FOLDER = Path(render.__file__).parent
-_COMMON = ("made", "byId", "record", "brief", "inFull", "toDigits", "nested", "chunks", "shape", "isRight", "places")
-_COMMON += ("elementAt", "setValues", "evaluator", "walk", "chart", "line", "around", "SAMPLES", "drawnElement")
+_COMMON = (
+    "htmlElement",
+    "byId",
+    "record",
+    "brief",
+    "inFull",
+    "toDigits",
+    "nested",
+    "chunks",
+    "shape",
+    "isRight",
+    "places",
+)
+_COMMON += ("elementAt", "setValues", "evaluator", "playback", "chart", "line", "around", "SAMPLES", "svgElement")
 
 
 @pytest.fixture(scope="module")
@@ -49,5 +61,5 @@ def test_scripts_share_one_scope_and_no_name_means_two_things(words: str) -> Non
     library = (_FOLDER / "page" / "drawing" / "dagre.min.js").read_text(encoding="utf-8")
     assert library in written
     declared = _declared(written.rpartition("<script>")[2].replace(library, ""))
-    assert {"Walk", "Graph", "Cursor", "nameOf"} <= {*declared}
+    assert {"Playback", "Graph", "Cursor", "nameOf"} <= {*declared}
     assert [name for name, count in Counter(declared).items() if count > 1] == []

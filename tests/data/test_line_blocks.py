@@ -30,11 +30,11 @@ class Slow(io.BytesIO):
         b"1,2\n3,4\n5,6",
         b"1,2\r\n3,4\r\n",
         b"\n\n1,2\n\n\n",
-        b"a line that is longer than most slabs,2\n3,4\nand another at the end",
+        b"a line that is longer than most blocks,2\n3,4\nand another at the end",
         b"no end",
     ],
 )
-def test_slabs_end_with_lines_and_have_all_of_them(
+def test_blocks_end_with_lines_and_together_have_all_lines(
     size: int, stream: type[io.BytesIO], text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
@@ -47,7 +47,7 @@ def test_slabs_end_with_lines_and_have_all_of_them(
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_a_quote_is_seen_wherever_it_stands(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quote_is_recognised_anywhere(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
     for text in (b'"1",2\n', b'1,2\n3,"4"\n', b'1,2\n3,4\n5"'):
         with pytest.raises(FallbackRequired):

@@ -55,12 +55,12 @@ def test_a_dispensable_column_goes_first_and_then_rows_are_stacked() -> None:
     assert in_terminal(table, 30) == "  x*y + sin(x)\n    value 0.90929742682568171\n"
 
 
-def test_what_is_stacked_says_what_it_is() -> None:
+def test_stacked_rows_are_labelled() -> None:
     table = TextTable((Column("id", is_number=True), Column("operation"), Column("keeps")), [("2", "mul", "w, x")])
     assert in_terminal(table, 20) == "  id 2\n    operation mul\n    keeps     w, x\n"
 
 
-def test_a_long_table_shows_its_ends_and_says_how_much_is_left_out() -> None:
+def test_a_long_table_shows_its_ends_and_counts_omitted_rows() -> None:
     table = TextTable(TITLES, [(str(i), f"n{i}", "1") for i in range(1000)])
     drawn = in_terminal(table, 80)
     assert "n0 " in drawn

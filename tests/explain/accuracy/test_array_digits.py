@@ -58,7 +58,7 @@ def at(text: str, point: dict[str, Any]) -> Trace:
 
 
 @pytest.mark.parametrize(("text", "point", "expected"), SPOILT, ids=[text for text, _, _ in SPOILT])
-def test_the_right_digits_stand_beside_what_is_spoilt(
+def test_warnings_give_the_correct_digits_of_inaccurate_results(
     text: str, point: dict[str, Any], expected: dict[str, str]
 ) -> None:
     found = right(at(text, point))
@@ -66,11 +66,11 @@ def test_the_right_digits_stand_beside_what_is_spoilt(
 
 
 @pytest.mark.parametrize(("text", "point"), RIGHT, ids=[text for text, _ in RIGHT])
-def test_nothing_is_said_of_what_is_right(text: str, point: dict[str, Any]) -> None:
+def test_accurate_results_have_no_warning(text: str, point: dict[str, Any]) -> None:
     assert right(at(text, point)) == {}
 
 
-def test_large_arrays_say_how_many_numbers_are_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_of_large_arrays_count_inaccurate_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_operations=10))
     found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8, 1.0, 2.0, 3.0]})
     (message,) = [warning.message for warning in found.warnings]
@@ -84,7 +84,7 @@ def test_second_derivatives_that_would_take_too_long_are_counted(monkeypatch: py
     assert "1 printed number may be inaccurate" in answer
 
 
-def test_many_spoilt_numbers_are_not_all_said() -> None:
+def test_warnings_list_only_some_of_many_inaccurate_numbers() -> None:
     found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8] * 30})
     (warning,) = found.warnings
     assert len(warning.right) == 31
@@ -143,7 +143,7 @@ def test_several_outputs_and_their_jacobian() -> None:
 
 @pytest.mark.skipif(LONGDOUBLE_EPS_RATIO == 1, reason="long floats are floats here")
 @pytest.mark.parametrize("seed", range(4))
-def test_of_large_layers_just_those_numbers_are_told_that_are_spoilt(seed: int) -> None:
+def test_in_large_layers_exactly_the_inaccurate_elements_are_listed(seed: int) -> None:
     """Sums of many terms of which a few cancel by chance: nothing "may" be spoilt."""
     chance = np.random.default_rng(seed)
     weights, x = chance.normal(size=(250, 250)), chance.normal(size=250)

@@ -93,7 +93,7 @@ def right(found: Trace) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("text", "point", "expected"), SPOILT)
-def test_the_right_digits_stand_beside_what_is_spoilt(
+def test_warnings_give_the_correct_digits_of_inaccurate_results(
     text: str, point: dict[str, float], expected: dict[str, str]
 ) -> None:
     found = right(trace(parse(text), point))
@@ -101,7 +101,7 @@ def test_the_right_digits_stand_beside_what_is_spoilt(
 
 
 @pytest.mark.parametrize(("text", "point"), RIGHT)
-def test_nothing_is_said_of_what_is_right(text: str, point: dict[str, float]) -> None:
+def test_accurate_results_have_no_warning(text: str, point: dict[str, float]) -> None:
     found = trace(parse(text), point)
     assert right(found) == {}
     assert "precision" not in [caveat.kind for caveat in found.warnings]

@@ -20,7 +20,6 @@ from autodiff_cli.render.character_drawing import (
     Run,
     TextStyle,
     ansi_text,
-    plain_text,
     replace_unencodable,
 )
 from autodiff_cli.render.character_layout import (
@@ -35,6 +34,7 @@ from autodiff_cli.render.character_layout import (
 )
 from autodiff_cli.render.drawing import Role
 from autodiff_cli.render.formatting import display_width
+from tests.render.terminal_drawing.support import plain_text
 
 NUMBERS = BoxContent("", Role.OPERATION, "0.5", "1.25")
 

@@ -321,5 +321,5 @@ def test_every_function_of_the_table_can_be_called() -> None:
     assert reached == {op for op in all_ops() if op.spelling}
 
 
-def test_text_is_kept_as_given() -> None:
+def test_the_text_of_a_program_is_stored_unchanged() -> None:
     assert read(" π*x # c\n").text == " π*x # c\n"

@@ -33,7 +33,7 @@ def data() -> dict[str, Any]:
         ("y ~ a*exp(-b*x)", {"optimizer": "adam", "epochs": 2, "weights": "w"}),
     ],
 )
-def test_a_fit_with_rows_held_out_has_the_same_bits(
+def test_a_fit_with_validation_rows_has_the_same_bits(
     model: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = data()

@@ -36,7 +36,7 @@ def test_many_small_batches_are_compiled() -> None:
         assert objective.kernels._backend.name == "numpy"
 
 
-def test_a_broken_compiler_is_spoken_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_compiler_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: int | None) -> Backend:
         raise OSError("no library")
 

@@ -112,7 +112,7 @@ def test_bounds_beyond_all_floats_are_not_infinite_on_both_sides() -> None:
     assert bounds(parse("-x^4"), {"x": (1e200, 2e200)})[VALUE] == (-math.inf, -sys.float_info.max)
 
 
-def test_a_branch_that_is_not_taken_does_no_harm() -> None:
+def test_an_unused_branch_does_no_harm() -> None:
     assert bounds(parse("where(x > 1, x, log(x - 5))"), {"x": (2.0, 3.0)}) == {VALUE: (2.0, 3.0), "x": (1.0, 1.0)}
 
 

@@ -1,4 +1,4 @@
-"""Findings made small: parts of a text are left out, and values made simple, as long as the same property breaks."""
+"""Shrinks a failing case: removes parts of its text and simplifies its values while the same property fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_TRIES = 400
 _DIGITS = re.compile(r"\d")
 
 
-def smaller(name: str, case: Case) -> Case:
+def shrink(name: str, case: Case) -> Case:
     """A case that breaks a property in the same way, as small as a few hundred tries make it."""
     kind = _kind(broken(name, case))
     tries = 0

@@ -31,7 +31,7 @@ def test_a_divergence_names_row_formula_and_parameters(batch_size: int | None) -
     assert re.search("the loss rose from .* to .*; try a smaller --lr", said(found))
 
 
-def test_a_loss_that_rose_is_said_though_it_is_finite() -> None:
+def test_a_finite_loss_that_rose_is_reported() -> None:
     found = ad.fit("y ~ a*exp(-b*x)", DATA, optimizer="sgd", learning_rate=50.0)
     assert not found.failure
     assert "the loss rose" in said(found)
@@ -63,7 +63,7 @@ def test_fits_that_end_well_need_no_explanation() -> None:
     assert found.warnings == []
 
 
-def test_parameters_that_are_hardly_told_apart_are_named() -> None:
+def test_nearly_unidentifiable_parameters_are_named() -> None:
     found = ad.fit("y ~ a + b*x + c*(x + 1e-6*x^2)", DATA)
     assert re.search(
         "`b` and `c` are hardly distinguishable with these data: their correlation is -0.9999999", said(found)

@@ -38,12 +38,12 @@ def test_second_and_directional_derivatives_too() -> None:
     assert "hessian.y.y" not in found
 
 
-def test_parts_of_a_formula_that_are_alike_are_not_moved_alike() -> None:
+def test_equal_parts_of_a_formula_are_perturbed_differently() -> None:
     found = right('"(x + 1)^(1/n) - x^(1/n)" --x 732277.8808918278 --n 732277.8808910954 --wrt n --order 3')
     assert found["derivative"].startswith("-2.849727991285")
 
 
-def test_parts_that_are_moved_alike_by_chance_in_two_ways_are_not_in_the_third() -> None:
+def test_parts_perturbed_alike_by_chance_twice_differ_in_the_third_run() -> None:
     words = "--v '[-7.880422184787675e-13, 7.880466517904337e-13, -7.880424583542486e-13]'"
     words += " --u '[-7.880424583542486e-13, -7.880426314553241e-13, -7.880424583542708e-13]'"
     found = right(f'"sum(outer(v, u)) - sum(v)*sum(u)" {words} --direction "v=[1,1,1],u=[1,1,1]"')
@@ -54,14 +54,14 @@ def test_second_derivatives_that_vanish_are_not_zero() -> None:
     assert right('"cbrt(x + 1) - cbrt(x)" --x 1e300 --hessian')["hessian.x.x"] == "3.7037037037037e-801"
 
 
-def test_second_derivatives_that_no_digits_tell_from_zero_are_taken_for_it() -> None:
+def test_second_derivatives_indistinguishable_from_zero_count_as_zero() -> None:
     """The first is 1 + 1/(exp(a*x) - 1) + 1/(exp(b*x) - 1) written otherwise; the second has whole multiples of pi."""
     found = right('"(exp((a + b)*x) - 1)/((exp(a*x) - 1)*(exp(b*x) - 1))" --a=-0.2 --b=-4e-16 --x=-2 --hessian')
     assert (found["hessian.a.b"], found["hessian.b.b"][:5]) == ("0", "1.562")
     assert right('"sin(pi*x)" --x 1e10 --hessian')["hessian.x.x"] == "0"
 
 
-def test_nothing_is_said_of_those_that_are_right() -> None:
+def test_accurate_derivatives_have_no_warning() -> None:
     assert right('"x^3*y + sin(x)" --x 1.1 --y 2 --hessian --direction x=1,y=1') == {}
     assert right('"exp(x)" --x 1.1 --order 9') == {}
 
@@ -93,12 +93,12 @@ def test_values_that_no_float_holds() -> None:
     assert said in run_cli('trace "x + 1" --x 1e-400')
 
 
-def test_nothing_is_said_of_values_that_floats_hold() -> None:
+def test_values_that_floats_represent_have_no_warning() -> None:
     for value in ("pi/4", "0.1", "1/3", "1e-300", "1.1e-320", "inf", "0", "-1e300", "sum([0, 0])"):
         assert "precision" not in run_cli(f'grad "x + 1" --x={value}')
 
 
-def test_rows_that_are_spoilt_are_named() -> None:
+def test_inaccurate_rows_are_named() -> None:
     answer = run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3')
     assert "row 1: with all digits the value is 0.5, d/dx is -8.33333333333333e-10" in answer.stderr
     assert "rows with inaccurate numbers: 1" in answer.stderr

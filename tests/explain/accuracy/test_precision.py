@@ -44,7 +44,7 @@ def test_digits_that_cancel_are_counted_where_most_are_lost(
 
 
 @pytest.mark.parametrize(("text", "point"), KEPT)
-def test_nothing_is_said_where_digits_are_kept(text: str, point: dict[str, float]) -> None:
+def test_stable_formulas_have_no_warning(text: str, point: dict[str, float]) -> None:
     assert "precision" not in {warning.kind for warning in trace(parse(text), point).warnings}
 
 
@@ -63,7 +63,7 @@ def test_more_digits_begin_with_the_same_ones(graph: tuple[Node, list[Node]]) ->
     assert float(fewer.value) == pytest.approx(floats.value, rel=1e-9, abs=1e-9)
 
 
-def test_what_is_said_of_floats_does_not_hold_for_more_digits() -> None:
+def test_warnings_about_floats_do_not_apply_to_more_digits() -> None:
     point = {"x": parse("1000").output, "y": parse("1e-20").output}
     found = precise_trace(parse("exp(x)*((1 + y) - 1)"), point, ("x", "y"), 20)
     assert found.warnings == []
