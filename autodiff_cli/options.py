@@ -3,7 +3,7 @@
 A field `seed: Annotated[int, Option("--seed N", "Seed for the random number generator.", at_least(0))] = 0` declares an
 option with its flag, help, type, check and default. The parameters of commands and of Python functions are made from
 such fields (`takes_options`), and so are the checks of values (`check_fields`). Which options can be combined is a
-table of `Rule`s.
+table of `Restriction`s.
 
 This module does not import NumPy, because the command line reads it at start-up.
 """
@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -210,7 +211,7 @@ def check_fields(record: Any) -> dict[str, Any]:
     return given
 
 
-class Rule(NamedTuple):
+class Restriction(NamedTuple):
     """A combination of options that is refused.
 
     Attributes:
@@ -224,27 +225,27 @@ class Rule(NamedTuple):
     message: str
 
 
-def refused(options: Iterable[str], message: str) -> tuple[Rule, ...]:
-    """Return the rules that options are refused in any case; `{option}` in the message is the option."""
-    return tuple(Rule(option, lambda given: True, message.replace("{option}", option)) for option in options)
+def refused(options: Iterable[str], message: str) -> tuple[Restriction, ...]:
+    """Return the restrictions that options are refused in any case; `{option}` in the message is the option."""
+    return tuple(Restriction(option, lambda given: True, message.replace("{option}", option)) for option in options)
 
 
-def needs(option: str, other: str, message: str) -> Rule:
-    """Return the rule that an option is refused without another one."""
-    return Rule(option, lambda given: other not in given, message)
+def needs(option: str, other: str, message: str) -> Restriction:
+    """Return the restriction that an option is refused without another one."""
+    return Restriction(option, lambda given: other not in given, message)
 
 
-def excludes(option: str, others: Iterable[str], message: str) -> Rule:
-    """Return the rule that an option is refused together with any of several others."""
+def excludes(option: str, others: Iterable[str], message: str) -> Restriction:
+    """Return the restriction that an option is refused together with any of several others."""
     listed = tuple(others)
-    return Rule(option, lambda given: any(other in given for other in listed), message)
+    return Restriction(option, lambda given: any(other in given for other in listed), message)
 
 
-def check_rules(rules: Iterable[Rule], given: Mapping[str, Any]) -> None:
-    """Raise OptionError for the first rule that refuses the options that are given."""
-    for rule in rules:
-        if rule.option in given and rule.is_refused(given):
-            raise OptionError(rule.message.format_map(given))
+def check_restrictions(restrictions: Iterable[Restriction], given: Mapping[str, Any]) -> None:
+    """Raise OptionError for the first restriction that refuses the options that are given."""
+    for each in restrictions:
+        if each.option in given and each.is_refused(given):
+            raise OptionError(each.message.format_map(given))
 
 
 P = ParamSpec("P")
@@ -253,6 +254,15 @@ B = TypeVar("B")
 C = TypeVar("C")
 R = TypeVar("R")
 Record = TypeVar("Record", covariant=True)
+
+
+_ANNOTATED = re.compile(r"Annotated\[(.+?), \w+\(.*", re.DOTALL)
+
+
+def record_parameters(record: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a record's constructor, with the types of options alone as annotations."""
+    parameters = inspect.signature(record).parameters.values()
+    return [each.replace(annotation=_ANNOTATED.sub(r"\1", str(each.annotation))) for each in parameters]
 
 
 class _TakesOptions(typing.Protocol[P, Record]):
@@ -284,8 +294,7 @@ def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
             rest = [options.pop(name) for name in names[len(arguments) :] if name in options]
             return function(*arguments, *rest, make(**options))
 
-        keywords = inspect.signature(record).parameters.values()
-        call.__signature__ = inspect.Signature([*own, *keywords])  # type: ignore[attr-defined]
+        call.__signature__ = inspect.Signature([*own, *record_parameters(record)])  # type: ignore[attr-defined]
         return call
 
     return decorate

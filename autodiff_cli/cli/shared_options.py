@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 import typer
 
 from autodiff_cli.cli.environment import errors_as_bad_input
-from autodiff_cli.options import Option, OptionField, Rule, check_rules, is_given, option_fields
+from autodiff_cli.options import Option, OptionField, Restriction, check_restrictions, is_given, option_fields
 
 MAX_ORDER = 170  # 171! is too large for a float, and derivatives such as those of 1/x grow like it
 
@@ -112,15 +112,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_options(
-    *rules: Rule, is_included: Callable[[Option], bool] = lambda option: True, **records: type[Any]
+    *restrictions: Restriction, is_included: Callable[[Option], bool] = lambda option: True, **records: type[Any]
 ) -> Callable[[Command], Command]:
     """Return a decorator that gives a command one option for each field with a flag of the records that it takes.
 
     A field that is a parameter of the command too is passed to the command, as it was typed; the record keeps its
-    default. Options that a record or a rule refuses are bad input.
+    default. Options that a record or a restriction refuses are bad input.
 
     Args:
-        rules: the combinations of options that are refused.
+        restrictions: the combinations of options that are refused.
         is_included: whether the command has an option.
         records: the dataclass of each keyword parameter of the command that is a record.
     """
@@ -139,7 +139,7 @@ def with_options(
 
         def run(**given: Any) -> Any:
             with errors_as_bad_input():
-                check_rules(rules, {name: x for name, x in given.items() if is_given(x, defaults[name])})
+                check_restrictions(restrictions, {name: x for name, x in given.items() if is_given(x, defaults[name])})
                 made = {
                     parameter: record(
                         **{

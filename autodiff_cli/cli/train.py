@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _MODEL_HELP = "Model `target ~ prediction`, or the loss of a row; - reads it from standard input, @FILE from a file."
 
 # The options that need a single fit on this machine, or a table of several fits.
-_TRAIN_RULES = (
+_TRAIN_RESTRICTIONS = (
     *(
         excludes(option, ["by"], f"--{option} needs a single fit, but --by fits every group: leave one of them out")
         for option in ("save", "page", "plot", "every", "cluster")
@@ -60,7 +60,7 @@ _TRAIN_RULES = (
 )
 
 
-@with_options(*_TRAIN_RULES, options=FitOptions, reading=FileOptions)
+@with_options(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions)
 def train(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL_HELP, show_default=False)],

@@ -39,7 +39,7 @@ except ImportError:  # without file locks, `_check_sole_writer` alone detects a 
 
 
 CHECKPOINT_FORMAT = "autodiff checkpoint"
-CHECKPOINT_VERSION = 2
+CHECKPOINT_VERSION = 3
 
 
 class CheckpointError(DataError):

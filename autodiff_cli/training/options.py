@@ -23,10 +23,10 @@ from autodiff_cli.options import (
     POSITIVE,
     Option,
     OptionError,
-    Rule,
+    Restriction,
     at_least,
     check_fields,
-    check_rules,
+    check_restrictions,
     convert_plain_value,
     excludes,
     given_options,
@@ -338,7 +338,7 @@ class ObjectiveOptions:
     def __post_init__(self) -> None:
         given = check_fields(self)
         _ = self.parameters, self.x_errors
-        check_rules(COMBINATIONS, given)
+        check_restrictions(COMBINATIONS, given)
 
     @cached_property
     def parameters(self) -> ParameterValues:
@@ -527,7 +527,7 @@ class FitOptions(ObjectiveOptions):
 
     def check_method(self, method: str) -> None:
         """Raise OptionError if an option was given that the chosen method does not use."""
-        check_rules(_METHOD_RULES, given_options(self) | {"method": method})
+        check_restrictions(_METHOD_RESTRICTIONS, given_options(self) | {"method": method})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -564,12 +564,12 @@ COMBINATIONS = (
         ["family", "loss"],
         "likelihood cannot be combined with loss or family: the model itself is the negative log-likelihood",
     ),
-    Rule(
+    Restriction(
         "backend",
         lambda given: given["backend"] == "llvm" and not has_compiler(),
         "the backend llvm needs llvmlite, which is not installed; choose numpy instead",
     ),
-    Rule(
+    Restriction(
         "batch_size",
         lambda given: given.get("optimizer") in ("lm", "lbfgs"),
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
@@ -601,8 +601,8 @@ COMBINATIONS = (
 )
 
 # The options that only gradient methods use.
-_METHOD_RULES = tuple(
-    Rule(
+_METHOD_RESTRICTIONS = tuple(
+    Restriction(
         option,
         lambda given: given["method"] not in OPTIMIZERS,
         f"{{method}} chooses its own step sizes; {words} is for {_GRADIENT_METHODS}",

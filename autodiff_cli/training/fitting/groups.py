@@ -18,7 +18,7 @@ from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.options import OptionError, check_rules, given_options, refused
+from autodiff_cli.options import OptionError, check_restrictions, given_options, refused
 from autodiff_cli.training.fitting.batched_fit import (
     BatchedFit,
     BatchedStatistics,
@@ -113,7 +113,7 @@ class FittedGroups:
 
 def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
     """Fit a model to each group of rows. See `autodiff_cli.fit_by`, also for the exceptions."""
-    check_rules(_GROUP_RULES, given_options(options))
+    check_restrictions(_GROUP_RESTRICTIONS, given_options(options))
     dataset = as_dataset(data)
     name = canonical_name(by)
     if name not in dataset.names:
@@ -148,7 +148,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
 
 
 # The options that only apply to a single fit.
-_GROUP_RULES = (
+_GROUP_RESTRICTIONS = (
     *refused(
         ("checkpoint", "resume"), "checkpoints are for a single fit, not for groups; remove checkpoint and resume"
     ),
