@@ -1,8 +1,11 @@
-"""How the tests run: all of them on every core, slow ones only when asked for, properties without a deadline.
+"""How the tests run.
 
-python -m pytest                  everything but what is slow, and the browser tests where their tools are
-python -m pytest --slow           everything, and properties tried on more examples
-python -m pytest tests/graph      some of it, in this process
+python -m pytest                          all tests except slow ones, on all cores
+python -m pytest --slow                   all tests, and properties on more examples
+python -m pytest --slow --skip-passed     what `--slow` adds to the last whole run without it
+python -m pytest tests/graph              one folder, in this process
+
+Tests that need a missing program or library are skipped; see `tests/tools.py`.
 """
 
 from __future__ import annotations
@@ -14,37 +17,78 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.support")
 
-# What needs an extra is looked at for examples where that is there.
+# Modules that need an extra are searched for doctests only if it is installed.
 EXTRAS = {"sklearn": "autodiff_cli/sklearn.py", "starlette": "autodiff_cli/cli/server.py"}
 collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find_spec(module) is None]
 
-# No deadline, since a busy machine is no error; always the same examples, since tests/fuzz looks for new ones.
+# No deadline, because a busy machine is no error; the same examples every time, because tests/fuzz looks for new ones.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("slow", deadline=None, derandomize=True)
 
 
+PASSED = "autodiff/passed"  # the key in pytest's cache under which a whole run without --slow stores what passed
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--slow` runs what takes long too."""
+    """Declare the options of this project."""
     parser.addoption("--slow", action="store_true", help="run slow tests too, and try properties on more examples")
+    parser.addoption(
+        "--skip-passed",
+        action="store_true",
+        help="with --slow: leave out tests that passed in the last whole run and that --slow does not change",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose how many examples a property is tried on."""
+    """Choose how many examples each property is tried on."""
     settings.load_profile("slow" if config.getoption("--slow") else "quick")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Let pytest-xdist, if it is there, run the whole suite on all cores. What is named runs in this process."""
+    """Run the whole suite on all cores if pytest-xdist is installed. Files named by the user run in this process."""
     if hasattr(config, "workerinput"):
         return  # a worker starts no workers of its own
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if whole and not config.getoption("--slow"):
+        config.pluginmanager.register(PassedTests())
     if whole and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
         config.option.numprocesses = "auto"
         config.option.dist = "worksteal"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests that passed before, unless they are properties, which `--slow` tries on more examples."""
+    if not config.getoption("--skip-passed") or config.cache is None:
+        return
+    passed = set(config.cache.get(PASSED, []))
+    left_out = [
+        item
+        for item in items
+        if item.nodeid in passed and not getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    ]
+    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=left_out)
+
+
+class PassedTests:
+    """Stores the names of the tests that passed in a whole run without `--slow`, for `--skip-passed`."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add a test that passed."""
+        if report.when == "call" and report.passed:
+            self.names.append(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the names to pytest's cache."""
+        if session.config.cache is not None:
+            session.config.cache.set(PASSED, self.names)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out what is slow, in one line that says how to run it."""
+    """Skip a slow test, with a line that says how to run it."""
     if item.get_closest_marker("slow") and not item.config.getoption("--slow"):
         pytest.skip("slow: `.venv/bin/python -m pytest --slow` runs these too")

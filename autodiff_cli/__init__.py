@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from autodiff_cli.language.errors import MissingValueError as MissingValueError
     from autodiff_cli.language.errors import UnknownNameError as UnknownNameError
     from autodiff_cli.training.objective.objective import Objective as Objective
-    from autodiff_cli.training.result.fitted_model import ModelFileError as ModelFileError
     from autodiff_cli.training.options import FitOptions as FitOptions
+    from autodiff_cli.training.result.fitted_model import ModelFileError as ModelFileError
     from autodiff_cli.value import Value as Value
 
 # The module of each public name. Names are imported when they are first used, so that `import autodiff_cli` is fast.

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import stat
+import sys
 import time
 from pathlib import Path
 
@@ -81,27 +82,59 @@ def store(name: str, content: bytes) -> None:
             part.unlink()
 
 
-def cache_folder() -> Path | None:
-    """Return the folder of the cache, and create it if it is missing; None if caching is off or the folder is unsafe.
+class CacheUnavailableError(Exception):
+    """No cache can be used; the message gives the reason."""
 
-    It is `autodiff` in `$XDG_CACHE_HOME` or `~/.cache`. It must belong to the user, and nobody else may write to it.
+
+def cache_folder() -> Path | None:
+    """Return the folder of the cache, and create it if it is missing; None if there is no cache."""
+    try:
+        return open_cache_folder()
+    except CacheUnavailableError:
+        return None
+
+
+def open_cache_folder() -> Path:
+    """Return the folder of the cache, and create it if it is missing.
+
+    On Linux it is `autodiff` in `$XDG_CACHE_HOME` or `~/.cache`, elsewhere the place that the system recommends.
+    It must belong to the user, and nobody else may write to it.
+
+    Raises:
+        CacheUnavailableError: if caching is off, or the folder cannot be made or is unsafe.
     """
     if os.environ.get("AUTODIFF_CACHE") == "off":
-        return None
+        raise CacheUnavailableError("AUTODIFF_CACHE is off")
     try:
-        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        folder = (base if base.is_absolute() else Path.home() / ".cache") / "autodiff"
+        folder = _user_cache_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
-    except (OSError, RuntimeError):  # Path.home() raises RuntimeError for a user without a home folder
-        return None
-    return folder if stat.S_ISDIR(status.st_mode) and _is_private(status) else None
+    except (OSError, RuntimeError) as error:  # Path.home() raises RuntimeError for a user without a home folder
+        raise CacheUnavailableError(str(error)) from None
+    if not stat.S_ISDIR(status.st_mode):
+        raise CacheUnavailableError(f"{folder} is not a folder")
+    if not _is_private(status):
+        raise CacheUnavailableError(f"{folder} belongs to another user, or others can write to it")
+    return folder
+
+
+def _user_cache_folder() -> Path:
+    if sys.platform == "linux":  # platformdirs would return this too, but its import is a tenth of the start-up time
+        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        return (base if base.is_absolute() else Path.home() / ".cache") / "autodiff"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("autodiff", appauthor=False)
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user, and nobody else can write to it."""
-    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    return mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    """Whether a file or folder belongs to this user, and nobody else can write to it.
+
+    Windows has no such bits: the folder is in the user's profile, whose access list protects it.
+    """
+    if sys.platform == "win32":
+        return True
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _digest(name: str, content: bytes) -> bytes:

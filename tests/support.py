@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import shlex
@@ -13,6 +14,7 @@ from typing import Any
 
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
+from autodiff_cli.training.result.goodness import GoodnessOfFit
 
 ROOT = Path(__file__).parents[1]  # of the checkout
 SETS = ROOT / "tests" / "data"  # data sets; its README says where they are from
@@ -59,3 +61,8 @@ def expect_refusal(output: Output, message: str) -> None:
     assert (output.status, output) == (2, "")
     assert output.stderr.startswith("error: ")
     assert message in output.stderr
+
+
+def goodness(fit: GoodnessOfFit) -> dict[str, Any]:
+    """Return the figures of a fit that say how well it fits, by name."""
+    return {field.name: getattr(fit, field.name) for field in dataclasses.fields(GoodnessOfFit)}

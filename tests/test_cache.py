@@ -10,11 +10,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from autodiff_cli import cache
-from autodiff_cli.cache import MAX_ENTRY_BYTES, entry_name, load, store
+from autodiff_cli.cache import MAX_ENTRY_BYTES, CacheUnavailableError, entry_name, load, open_cache_folder, store
 
 CONTENT = random.Random(1).randbytes(60)
 
@@ -146,6 +147,36 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Path, "home", homeless)
     store("a", CONTENT)
     assert load("a") is None
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_other_systems_have_a_cache_where_they_recommend_it(
+    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows every folder looks as if others could write to it; its access list is what protects it."""
+    monkeypatch.delenv("AUTODIFF_CACHE", raising=False)
+    monkeypatch.setattr(sys, "platform", platform)
+    recommended = SimpleNamespace(user_cache_path=lambda name, appauthor: tmp_path / name)
+    monkeypatch.setitem(sys.modules, "platformdirs", recommended)
+    (tmp_path / "autodiff").mkdir()
+    (tmp_path / "autodiff").chmod(0o777 if platform == "win32" else 0o700)
+    store("a", CONTENT)
+    assert load("a") == CONTENT
+    assert os.listdir(tmp_path / "autodiff") == ["a"]
+
+
+def test_an_unusable_folder_has_a_reason(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.mkdir()
+    home.chmod(0o777)
+    with pytest.raises(CacheUnavailableError, match="others can write to it"):
+        open_cache_folder()
+    home.rmdir()
+    home.write_text("a file where the folder should be")
+    with pytest.raises(CacheUnavailableError, match="File exists"):
+        open_cache_folder()
+    monkeypatch.setenv("AUTODIFF_CACHE", "off")
+    with pytest.raises(CacheUnavailableError, match="AUTODIFF_CACHE is off"):
+        open_cache_folder()
 
 
 def test_off_reads_and_writes_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,13 +157,14 @@ def test_docstrings_stand_alone() -> None:
 
 
 def requirements() -> Iterator[Requirement]:
-    """Every requirement of the project, with all extras, and of its build."""
+    """Every requirement of the project on this system, with all extras, and of its build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     lists = [project["build-system"]["requires"], project["project"]["dependencies"]]
     lists += project["project"]["optional-dependencies"].values()
     for texts in lists:
         for requirement in map(Requirement, texts):
-            if requirement.name != project["project"]["name"]:
+            applies = requirement.marker is None or requirement.marker.evaluate()
+            if applies and requirement.name != project["project"]["name"]:
                 yield requirement
 
 

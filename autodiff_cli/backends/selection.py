@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autodiff_cli.cache import cache_folder
+from autodiff_cli.cache import CacheUnavailableError, open_cache_folder
 from autodiff_cli.graph.shapes import infer_shapes
 from autodiff_cli.graph.tape import Tape
 
@@ -130,6 +130,7 @@ class BackendStatus(NamedTuple):
         functions: the implementation of exp, sin and other functions of vectors; empty without compiled kernels.
         threads: the default number of threads of compiled kernels; 1 without them.
         cache: the folder that stores machine code; empty if there is none.
+        cache_problem: why there is no such folder; empty if there is one.
     """
 
     backend: str
@@ -138,6 +139,7 @@ class BackendStatus(NamedTuple):
     functions: str
     threads: int
     cache: str
+    cache_problem: str
 
 
 def backend_status() -> BackendStatus:
@@ -146,17 +148,19 @@ def backend_status() -> BackendStatus:
     >>> backend_status().backend in ("llvm", "numpy")
     True
     """
-    folder = cache_folder()
-    cache = "" if folder is None else str(folder)
+    try:
+        cache = (str(open_cache_folder()), "")
+    except CacheUnavailableError as error:
+        cache = ("", str(error))
     if not has_compiler():
-        return BackendStatus("numpy", "llvmlite is not installed", "", "", 1, cache)
+        return BackendStatus("numpy", "llvmlite is not installed", "", "", 1, *cache)
     try:
         return _compiled_status(cache)
     except Exception as error:  # any failure means that fits run on NumPy
-        return BackendStatus("numpy", f"a kernel could not be compiled: {error}", "", "", 1, cache)
+        return BackendStatus("numpy", f"a kernel could not be compiled: {error}", "", "", 1, *cache)
 
 
-def _compiled_status(cache: str) -> BackendStatus:
+def _compiled_status(cache: tuple[str, str]) -> BackendStatus:
     import numpy as np
 
     from autodiff_cli.backends.llvm.backend import LlvmBackend
@@ -178,5 +182,5 @@ def _compiled_status(cache: str) -> BackendStatus:
         functions = f"exp, log, sin and cos inlined; others from {functions}"
     model = f"{processor.cpu}, vectors of {processor.width} doubles"
     return BackendStatus(
-        "llvm", "llvmlite is installed, and a test kernel ran", model, functions, available_cores(), cache
+        "llvm", "llvmlite is installed, and a test kernel ran", model, functions, available_cores(), *cache
     )

@@ -290,7 +290,7 @@ Interrupted.
 .TP
 AUTODIFF_CACHE
 If \(lqoff\(rq, no cache is written. Otherwise the cache is the folder \(lqautodiff\(rq in $XDG_CACHE_HOME or
-~/.cache.
+~/.cache; on macOS and Windows, in the cache folder of the system.
 .TP
 NO_COLOR
 If set, output has no colours.""".splitlines()

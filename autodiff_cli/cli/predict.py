@@ -86,7 +86,7 @@ def predict(
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
         fit = load(model)
-        file = open_data_files(data, environment, reading, fit.origin_datetimes())
+        file = open_data_files(data, environment, reading, fit.origins)
         request = PredictionRequest(level, probabilities, residuals)
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
@@ -130,7 +130,7 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
         who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
         missing, existing = format_names(missing_names, "`"), format_names(file.names)
         raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
-    weighing = fit.terms.weighting_column
+    weighing = fit.settings.weighting_column
     names = {*needed, weighing} if request.level is not None and weighing in file.names else {*needed}
     labelled = [name for name in fit.label_columns if name in names]
     return names - {*labelled}, labelled

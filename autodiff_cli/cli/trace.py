@@ -483,7 +483,7 @@ def _read_row(context: typer.Context, model: str, of: RowRequest, value_texts: d
     if is_fitted and of.loss is not None:
         raise BadInput(f"--loss {of.loss}: {model} already has the loss of its fit")
     fit = load(model) if is_fitted else None
-    file = open_data_files(of.data, environment, of.reading, fit.origin_datetimes() if fit else {})
+    file = open_data_files(of.data, environment, of.reading, fit.origins if fit else {})
     if fit:
         row = trace_fit_row(fit, file, of.number, values)
     else:

@@ -179,7 +179,7 @@ def train(
             table.end()
     for note in source.notes:
         environment.note(note)
-    fit = dataclasses.replace(fit, origins={name: origin.isoformat() for name, origin in source.origins.items()})
+    fit = dataclasses.replace(fit, origins=source.origins)
 
     def finish() -> None:
         if page is not None and recorder is not None:

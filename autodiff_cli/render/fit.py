@@ -6,28 +6,31 @@ the fit, and the fitted formula. Networks are summarised layer by layer; classif
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.data.json_records import NAN_IS_NULL, to_document, to_json
 from autodiff_cli.render.formatting import (
     NumberFormat,
     Rounding,
     drop_double_negations,
-    interval_text,
     number_formats,
     pluralize,
     single_line,
 )
 from autodiff_cli.render.progress import method_name, step_noun
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number, json_numbers
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import FitPlot
+from autodiff_cli.training.result.statistics import format_correlation
 
 # --- The report ---
 
@@ -46,7 +49,12 @@ def fit_report(fit: FittedModel, digits: int | None, is_saved: bool = False, has
     """
 
     def write(paper: Paper) -> None:
-        _write_fit(paper, fit, digits, is_saved)
+        for write_section in _SECTIONS:
+            write_section(paper, fit, digits)
+        if not is_saved and not has_short_formula(fit):
+            hint = "--save MODEL.json saves the model for `autodiff predict`; --json has all its numbers"
+            paper.line()
+            paper.line(hint, Style.FAINT)
         if has_plot:
             from autodiff_cli.render.plots import write_plot
 
@@ -55,77 +63,117 @@ def fit_report(fit: FittedModel, digits: int | None, is_saved: bool = False, has
     return Report(write, lambda: [fit_document(fit)])
 
 
-def _write_fit(paper: Paper, fit: FittedModel, digits: int | None, is_saved: bool) -> None:
-    brief = number_formats(digits)[1]
+def has_short_formula(fit: FittedModel) -> bool:
+    """Whether the fitted formula is short enough to be shown."""
+    return 0 < len(fit.formula) <= MAX_FORMULA_LENGTH
+
+
+def _write_outcome(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    show = number_formats(digits)[1]
+    end = "converged" if fit.converged else "stopped"
+    change = f": loss {show(fit.history[0]['loss'])} before, {show(fit.loss)} after" if fit.history else ""
+    steps = pluralize(fit.epochs, step_noun(fit.optimizer))
     paper.line()
-    paper.line(_outcome(fit, brief), Style.STRONG)
-    _write_parameters(paper, fit, digits)
-    write_derived(paper, fit, digits)
-    write_intervals(paper, fit, digits)
-    _write_correlations(paper, fit)
-    paper.heading("figures")
-    for line in _figure_lines(fit, brief):
-        paper.line(f"  {line}")
-    if fit.classes is not None and fit.confusion is not None:
-        write_confusion(paper, fit.classes, fit.confusion)
-    if 0 < len(fit.formula) <= MAX_FORMULA_LENGTH:
-        paper.heading("fitted formula" if fit.label_columns else "fitted formula, ready for `autodiff grad`")
-        paper.verbatim(drop_double_negations(single_line(fit.formula)))
-    elif not is_saved:
-        paper.line()
-        paper.line("--save MODEL.json saves the model for `autodiff predict`; --json has all its numbers", Style.FAINT)
-    if fit.diagnosis is not None:
-        write_diagnosis(paper, fit.diagnosis, brief)
-    if fit.notes:
-        paper.heading("notes")
-        for note in fit.notes:
-            paper.line(f"  {note}")
-    # Warnings about the model are already below its title, and the failure is on standard error.
-    warnings = [warning for warning in fit.warnings if warning not in (*fit.model_warnings, fit.failure)]
-    if warnings:
-        paper.heading("warnings")
-        for warning in warnings:
-            paper.line(f"  {warning}", Style.WARNING)
+    paper.line(f"{method_name(fit.optimizer)} {end} after {steps}{change}", Style.STRONG)
 
 
 def _write_parameters(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     """Write parameters with their standard errors, and those of networks as a table of layers."""
     values = {**fit.parameters, **fit.fixed}
-    summarised = {name for name, value in values.items() if is_summarised(name, value)}
-    if len(summarised) < len(values):
+    layers = {name: value for name, value in values.items() if is_summarised(name, value)}
+    if len(layers) < len(values):
         paper.heading("parameters")
-        paper.table(_parameters_table(fit, [name for name in values if name not in summarised], digits))
+        paper.table(_estimates_table(fit, [name for name in values if name not in layers], digits))
         if fit.definition:
             paper.line(f"  standard errors: {fit.definition}", Style.FAINT)
-    if summarised:
-        layers = {name: value for name, value in values.items() if name in summarised}
+    if layers:
         paper.heading("layers")
         paper.table(layers_table(layers, fit.fixed, number_formats(digits)[1]))
 
 
-def _parameters_table(fit: FittedModel, names: list[str], digits: int | None) -> TextTable:
-    """Table of values and standard errors, rounded to two digits of the error, and of intervals if any is known."""
-    intervals = fit.confidence() if fit.definition else {}
-    rows = []
-    for name in names:
-        if name in fit.fixed:
-            rows.append((name, number_formats(digits)[0](fit.fixed[name]), "fixed", ""))
-            continue
-        error = fit.stderr[name]
-        rounding = Rounding.from_error(fit.parameters[name], error, digits)
-        ends = intervals.get(name)
-        interval = "" if ends is None or np.isnan(ends).any() else " to ".join(map(rounding.format_value, ends))
-        no_error = ON_BOUND if name in fit.on_bounds else NO_VALUE
-        error_text = no_error if error is None else rounding.format_error(error)
-        rows.append((name, rounding.format_value(fit.parameters[name]), error_text, interval))
+def _write_derived(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    if fit.derived:
+        paper.heading("derived quantities (standard errors by the delta method)")
+        paper.table(_estimates_table(fit, fit.derived, digits))
+
+
+def _estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
+    """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known."""
     titles = [Column("name"), Column("value", is_number=True), Column("standard error", is_number=True)]
-    if not any(interval for *_, interval in rows):
-        return TextTable(tuple(titles), [row[:3] for row in rows])
-    titles.append(Column(f"{100 * fit.confidence_level:g} % interval", is_number=True, is_optional=True))
-    return TextTable(tuple(titles), rows)
+    titles.append(Column(interval_title(fit, CONFIDENCE), is_number=True, is_optional=True))
+    rows = [(name, *estimate_cells(fit, name, digits, [interval_ends(fit, CONFIDENCE)])) for name in names]
+    has_intervals = any(row[-1] not in ("", NO_VALUE) for row in rows)
+    return TextTable(tuple(titles), rows) if has_intervals else TextTable((*titles[:-1],), [row[:-1] for row in rows])
 
 
-def _write_correlations(paper: Paper, fit: FittedModel) -> None:
+CONFIDENCE = "confidence"  # the kind of interval that every fit has; profile and bootstrap intervals are optional
+
+
+def interval_title(fit: FittedModel, kind: str) -> str:
+    """Return the title of a column of intervals."""
+    return f"{100 * fit.confidence_level:g} % {'interval' if kind == CONFIDENCE else kind}"
+
+
+def interval_ends(fit: FittedModel, kind: str) -> Mapping[str, tuple[Any, Any] | None]:
+    """Return the intervals of one kind by parameter or derived quantity; None for an unknown interval."""
+    if kind != CONFIDENCE:
+        return fit.intervals.get(kind, {})
+    return fit.confidence_of({**fit.parameters, **fit.derived}) if fit.definition else {}
+
+
+def estimate_cells(
+    fit: FittedModel, name: str, digits: int | None, intervals: Sequence[Mapping[str, tuple[Any, Any] | None]]
+) -> Iterator[str]:
+    """Yield the value, the standard error and the intervals of a parameter or derived quantity, rounded to two digits
+    of the error.
+
+    Args:
+        intervals: for each kind, the ends by name.
+    """
+    if name in fit.fixed:
+        yield from (number_formats(digits)[0](fit.fixed[name]), "fixed", *[""] * len(intervals))
+        return
+    value, error = fit.estimate(name)
+    rounding = Rounding.from_error(value, error, digits)
+    yield rounding.format_value(value)
+    if error is None:
+        yield ON_BOUND if name in fit.on_bounds else NO_VALUE
+    else:
+        yield rounding.format_error(error)
+    for ends_by_name in intervals:
+        ends = ends_by_name.get(name)
+        yield NO_VALUE if ends is None or np.isnan(ends).any() else interval_text(ends, rounding.format_value)
+
+
+def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
+    """Return an interval as words; an infinite end is no limit.
+
+    >>> interval_text((1.0, math.inf), str)
+    '1.0, no upper limit'
+    """
+    low, high = ("" if np.isinf(end).all() else show(end) for end in ends)
+    if low and high:
+        return f"{low} to {high}"
+    return f"{low}, no upper limit" if low else f"{high}, no lower limit" if high else "no limits"
+
+
+def _write_intervals(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    """Write the intervals by profile likelihood and by bootstrap side by side, if there are any."""
+
+    def cell(name: str, ends: tuple[Any, Any] | None) -> str:
+        if ends is None:
+            return NO_VALUE
+        error = (ends[1] - ends[0]) / 4 if np.isfinite(ends).all() else None
+        return interval_text(ends, Rounding.from_error(fit.estimate(name)[0], error, digits).format_value)
+
+    if fit.intervals:
+        names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
+        rows = [(name, *(cell(name, ends.get(name)) for ends in fit.intervals.values())) for name in names]
+        paper.heading(f"{100 * fit.confidence_level:g} % intervals")
+        paper.table(TextTable((Column("name"), *(Column(kind, is_number=True) for kind in fit.intervals)), rows))
+
+
+def _write_correlations(paper: Paper, fit: FittedModel, _: int | None) -> None:
     """Write the pairs of parameters that are correlated most strongly."""
     if not fit.element_names or not fit.definition:
         return
@@ -141,62 +189,53 @@ def _write_correlations(paper: Paper, fit: FittedModel) -> None:
     pairs.sort(key=lambda pair: -abs(pair[0]))
     paper.heading(f"correlations above {MIN_CORRELATION:g}")
     for value, one, other in pairs[:MAX_CORRELATIONS]:
-        paper.line(f"  {other}, {one}  {_correlation_text(value)}")
+        paper.line(f"  {other}, {one}  {format_correlation(value, 3)}")
     if len(pairs) > MAX_CORRELATIONS:
         paper.line(f"  … {len(pairs) - MAX_CORRELATIONS} more; --json has all", Style.FAINT)
 
 
-def _correlation_text(value: float) -> str:
-    """Return a correlation with enough decimals that 0.9998 is not rounded to 1."""
-    for decimals in range(3, 9):
-        text = f"{value:.{decimals}f}"
-        if abs(value) >= 1 or not text.endswith("1." + decimals * "0"):
-            return text
-    return f"{value:g}"
+# The lines about the figures of a fit. A line is shown if all its figures are known; so is its second part.
+_FIGURE_LINES = (
+    ("accuracy = {accuracy}", ""),
+    ("R²  = {r_squared}", ", adjusted {adjusted_r_squared}"),
+    ("rss = {rss}", ""),
+    ("deviance = {deviance}", ", {null_deviance} for the mean alone"),
+    ("dispersion = {dispersion}", ""),
+    ("{degrees_of_freedom}", ""),
+    ("standard deviation of residuals = {residual_std}", ""),
+    ("penalty = {penalty} (included in the loss)", ""),
+    ("scale of residuals = {scale}", ""),
+    ("χ²/dof = {reduced_chi_squared}, probability {chi_squared_p}", ""),
+    ("AIC = {aic}, AICc = {aicc}, BIC = {bic}", ""),
+    ("residuals from {quantiles[0]} to {quantiles[4]}", ", quartiles {quantiles[1]}, {quantiles[2]}, {quantiles[3]}"),
+    ("Durbin-Watson = {durbin_watson} (2 where neighbours are independent)", ""),
+    ("validation: loss {validation_loss}", ", accuracy {validation_accuracy}"),
+)
 
 
-def _outcome(fit: FittedModel, show: NumberFormat) -> str:
-    end = "converged" if fit.converged else "stopped"
-    change = f": loss {show(fit.history[0]['loss'])} before, {show(fit.loss)} after" if fit.history else ""
-    return f"{method_name(fit.optimizer)} {end} after {pluralize(fit.epochs, step_noun(fit.optimizer))}{change}"
+def _write_figures(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    show = number_formats(digits)[1]
+    figures: dict[str, Any] = {
+        name: show(value) for name in _FIGURE_NAMES if isinstance(value := getattr(fit, name), float)
+    }
+    figures["degrees_of_freedom"] = _degrees_of_freedom(fit)
+    if math.isnan(fit.r_squared or 0.0):
+        del figures["r_squared"]
+    if fit.deviance is not None:  # a likelihood is not judged by its squares
+        figures.pop("rss", None)
+    elif fit.residual_quantiles is not None:
+        figures["quantiles"] = [*map(show, fit.residual_quantiles)]
+    paper.heading("figures")
+    for line, more in _FIGURE_LINES:
+        with contextlib.suppress(KeyError):
+            text = line.format_map(figures)
+            with contextlib.suppress(KeyError):
+                text += more.format_map(figures)
+            held_out = f" ({pluralize(fit.validation_rows, 'row')} held out)" if "validation" in line else ""
+            paper.line(f"  {text}{held_out}")
 
 
-def _figure_lines(fit: FittedModel, show: NumberFormat) -> list[str]:
-    figures = fit.figures
-    lines = []
-    if fit.accuracy is not None:
-        lines.append(f"accuracy = {show(fit.accuracy)}")
-    if fit.r_squared is not None and not np.isnan(fit.r_squared):
-        adjusted = "" if figures.adjusted_r_squared is None else f", adjusted {show(figures.adjusted_r_squared)}"
-        lines.append(f"R²  = {show(fit.r_squared)}{adjusted}")
-    if fit.rss is not None and figures.deviance is None:
-        lines.append(f"rss = {show(fit.rss)}")
-    if figures.deviance is not None:
-        null = "" if figures.null_deviance is None else f", {show(figures.null_deviance)} for the mean alone"
-        lines.append(f"deviance = {show(figures.deviance)}{null}")
-    if figures.dispersion is not None:
-        lines.append(f"dispersion = {show(figures.dispersion)}")
-    lines.append(_degrees_of_freedom(fit))
-    if figures.residual_std is not None:
-        lines.append(f"standard deviation of residuals = {show(figures.residual_std)}")
-    if fit.penalty is not None:
-        lines.append(f"penalty = {show(fit.penalty)} (included in the loss)")
-    if fit.scale is not None:
-        lines.append(f"scale of residuals = {show(fit.scale)}")
-    if figures.chi_squared_p is not None and figures.reduced_chi_squared is not None:
-        lines.append(f"χ²/dof = {show(figures.reduced_chi_squared)}, probability {show(figures.chi_squared_p)}")
-    if figures.aic is not None and figures.aicc is not None and figures.bic is not None:
-        lines.append(f"AIC = {show(figures.aic)}, AICc = {show(figures.aicc)}, BIC = {show(figures.bic)}")
-    if figures.residual_quantiles is not None and figures.deviance is None:
-        least, lower, median, upper, most = map(show, figures.residual_quantiles)
-        lines.append(f"residuals from {least} to {most}, quartiles {lower}, {median}, {upper}")
-    if figures.durbin_watson is not None:
-        lines.append(f"Durbin-Watson = {show(figures.durbin_watson)} (2 where neighbours are independent)")
-    if fit.validation_loss is not None:
-        accuracy = "" if fit.validation_accuracy is None else f", accuracy {show(fit.validation_accuracy)}"
-        held_out = pluralize(fit.validation_rows, "row")
-        lines.append(f"validation: loss {show(fit.validation_loss)}{accuracy} ({held_out} held out)")
-    return lines
+_FIGURE_NAMES = [field.name for field in dataclasses.fields(FittedModel) if field.type in ("float", "float | None")]
 
 
 def _degrees_of_freedom(fit: FittedModel) -> str:
@@ -211,51 +250,20 @@ def _degrees_of_freedom(fit: FittedModel) -> str:
     return f"dof = {fit.dof} ({rows}{note} - {pluralize(free, 'parameter')})"
 
 
-# --- Derived quantities and intervals ---
+def _write_formula(paper: Paper, fit: FittedModel, _: int | None) -> None:
+    if has_short_formula(fit):
+        paper.heading("fitted formula" if fit.label_columns else "fitted formula, ready for `autodiff grad`")
+        paper.verbatim(drop_double_negations(single_line(fit.formula)))
 
 
-def write_derived(paper: Paper, fit: FittedModel, digits: int | None) -> None:
-    """Write the derived quantities with standard errors and intervals, if there are any."""
-    if not fit.derived:
-        return
-    quantile = fit.quantile()
-    rows = []
-    for name, quantity in fit.derived.items():
-        value, error = quantity["value"], quantity["stderr"]
-        value = math.nan if value is None else value
-        rounding = Rounding.from_error(value, error, digits)
-        if error is None:
-            rows.append((name, rounding.format_value(value), NO_VALUE, ""))
-            continue
-        ends = (value - quantile * error, value + quantile * error)
-        interval = "" if math.isnan(quantile) else " to ".join(map(rounding.format_value, ends))
-        rows.append((name, rounding.format_value(value), rounding.format_error(error), interval))
-    titles = [Column("name"), Column("value", is_number=True), Column("standard error", is_number=True)]
-    titles.append(Column(f"{100 * fit.confidence_level:g} % interval", is_number=True, is_optional=True))
-    paper.heading("derived quantities (standard errors by the delta method)")
-    paper.table(TextTable(tuple(titles), rows))
-
-
-def write_intervals(paper: Paper, fit: FittedModel, digits: int | None) -> None:
-    """Write the intervals by profile likelihood and by bootstrap side by side, if there are any."""
-    if not fit.intervals:
-        return
-    kinds = [*fit.intervals]
-    names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
-    rows = [
-        (name, *(_interval_text(fit, name, fit.intervals[kind].get(name), digits) for kind in kinds)) for name in names
-    ]
-    paper.heading(f"{100 * fit.confidence_level:g} % intervals")
-    paper.table(TextTable((Column("name"), *(Column(kind, is_number=True) for kind in kinds)), rows))
-
-
-def _interval_text(fit: FittedModel, name: str, ends: Any, digits: int | None) -> str:
-    if ends is None:
-        return NO_VALUE
-    value = fit.derived[name]["value"] if name in fit.derived else fit.parameters[name]
-    error = (ends[1] - ends[0]) / 4 if np.isfinite(ends).all() else None
-    rounding = Rounding.from_error(value, error, digits)
-    return interval_text(ends, rounding.format_value)
+def _write_remarks(paper: Paper, fit: FittedModel, _: int | None) -> None:
+    # Warnings about the model are already below its title, and the failure is on standard error.
+    warnings = [warning for warning in fit.warnings if warning not in (*fit.model_warnings, fit.failure)]
+    for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", warnings, Style.WARNING)):
+        if remarks:
+            paper.heading(title)
+            for remark in remarks:
+                paper.line(f"  {remark}", style)
 
 
 # --- Networks and classifications ---
@@ -301,6 +309,11 @@ def _parameter_shape(name: str, value: Any, is_fixed: bool) -> str:
     shape = "x".join(map(str, np.shape(value))) or "number"
     text = shape if part == name else f"{part} {shape}"
     return f"{text} (fixed)" if is_fixed else text
+
+
+def _write_confusion(paper: Paper, fit: FittedModel, _: int | None) -> None:
+    if fit.classes is not None and fit.confusion is not None:
+        write_confusion(paper, fit.classes, fit.confusion)
 
 
 def write_confusion(paper: Paper, classes: Sequence[Any], confusion: NDArray[np.int64]) -> None:
@@ -364,17 +377,11 @@ _PROBLEM_TEXTS = {
 
 def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return the field that `--diagnose` adds to the document of `train --json`."""
-    return {
-        "units": [layer._asdict() for layer in diagnosis.units],
-        "gradients": [
-            {"layer": layer.layer, "start": json_number(layer.start), "end": json_number(layer.end)}
-            for layer in diagnosis.gradients
-        ],
-        "problems": [
-            {"kind": problem.kind, "layer": problem.layer, "when": problem.when, "message": _problem_sentence(problem)}
-            for problem in diagnosis.problems
-        ],
-    }
+    problems = [
+        {"kind": problem.kind, "layer": problem.layer, "when": problem.when, "message": _problem_sentence(problem)}
+        for problem in diagnosis.problems
+    ]
+    return {**to_document(diagnosis), "problems": problems}
 
 
 def write_diagnosis(paper: Paper, diagnosis: Diagnosis, show: NumberFormat) -> None:
@@ -421,7 +428,32 @@ def _problem_sentence(problem: Problem) -> str:
     return f"{problem.layer}: {_PROBLEM_TEXTS[problem.kind][1].format(**problem._asdict(), comparison=comparison)}"
 
 
+def _write_diagnosis(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    if fit.diagnosis is not None:
+        write_diagnosis(paper, fit.diagnosis, number_formats(digits)[1])
+
+
+_SECTIONS = (
+    _write_outcome,
+    _write_parameters,
+    _write_derived,
+    _write_intervals,
+    _write_correlations,
+    _write_figures,
+    _write_confusion,
+    _write_formula,
+    _write_diagnosis,
+    _write_remarks,
+)
+
+
 # --- The JSON document ---
+
+# The keys that come first; the others follow in the order of the fields of the record.
+_FIRST_KEYS = (
+    *("model", "rows", "parameters", "fixed", "stderr", "confidence", "covariance", "correlation"),
+    *("loss", "rss", "dof", "r_squared"),
+)
 
 
 def fit_document(fit: FittedModel) -> dict[str, Any]:
@@ -431,104 +463,25 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
     >>> fit_document(ad.fit("y ~ a*x", {"x": [1, 2], "y": [2, 4.1]}))["dof"]
     1
     """
+    document = {**dict.fromkeys(_FIRST_KEYS), **to_document(fit), "formula": fit.formula or None}
+    document["confidence"] = {"level": fit.confidence_level, **to_json(fit.confidence(), **NAN_IS_NULL)}
+    document["covariance"] = _matrix_document(fit, fit.covariance)
+    document["correlation"] = _matrix_document(fit, fit.correlation)
+    if fit.diagnosis is not None:
+        document["diagnosis"] = diagnosis_document(fit.diagnosis)
+    if fit.plot is not None:
+        document["plot"] = _plot_document(fit.plot)
+    return document
+
+
+def _plot_document(plot: FitPlot) -> dict[str, Any]:
+    """Return the points of a plot and its curve with the confidence band."""
+    band = {} if plot.low is None or plot.high is None else {"low": plot.low, "high": plot.high}
     return {
-        "model": fit.model,
-        "rows": fit.rows,
-        "parameters": json_numbers(fit.parameters),
-        "fixed": json_numbers(fit.fixed),
-        "stderr": {name: _number_or_null(error) for name, error in fit.stderr.items()},
-        "confidence": _confidence_document(fit),
-        "covariance": _matrix_document(fit, fit.covariance),
-        "correlation": _matrix_document(fit, fit.correlation),
-        "loss": json_number(fit.loss),
-        "rss": json_number(fit.rss),
-        "dof": fit.dof,
-        "r_squared": _number_or_null(fit.r_squared),
-        **_figures_document(fit),
-        "optimizer": fit.optimizer,
-        "epochs": fit.epochs,
-        "converged": fit.converged,
-        "formula": fit.formula or None,
-        **(
-            {"intervals": {kind: _intervals_document(ends) for kind, ends in fit.intervals.items()}}
-            if fit.intervals
-            else {}
-        ),
-        **(
-            {"derived": {name: json_numbers(quantity) for name, quantity in fit.derived.items()}} if fit.derived else {}
-        ),
-        **({"bounds": {name: [*map(json_number, ends)] for name, ends in fit.bounds.items()}} if fit.bounds else {}),
-        **({} if fit.scale is None else {"scale": json_number(fit.scale)}),
-        **({} if fit.penalty is None else {"penalty": json_number(fit.penalty)}),
-        **_classification_document(fit),
-        **_validation_document(fit),
-        **({} if fit.diagnosis is None else {"diagnosis": diagnosis_document(fit.diagnosis)}),
-        **({} if fit.plot_data is None else {"plot": _plot_document(fit.plot_data)}),
-        "history": [
-            {name: value if name == "epoch" else json_number(value) for name, value in record.items()}
-            for record in fit.history
-        ],
-        "warnings": fit.warnings,
-        "notes": fit.notes,
-    }
-
-
-def _figures_document(fit: FittedModel) -> dict[str, Any]:
-    """Return the figures of a fit: the common ones, which may be null, and those that only some fits have."""
-    figures = fit.figures
-    common = {
-        "adjusted_r_squared": figures.adjusted_r_squared,
-        "rmse": figures.rmse,
-        "reduced_chi_squared": figures.reduced_chi_squared,
-        "log_likelihood": figures.log_likelihood,
-        "aic": figures.aic,
-        "aicc": figures.aicc,
-        "bic": figures.bic,
-    }
-    rare = {
-        "chi_squared_p": figures.chi_squared_p,
-        "deviance": figures.deviance,
-        "null_deviance": figures.null_deviance,
-        "dispersion": figures.dispersion,
-        "durbin_watson": figures.durbin_watson,
-        "residual_quantiles": figures.residual_quantiles and [*figures.residual_quantiles],
-    }
-    return {name: json_number(x) for name, x in {**common, **{k: x for k, x in rare.items() if x is not None}}.items()}
-
-
-def _number_or_null(value: Any) -> Any:
-    """Convert a number or an array for JSON, with null for nan."""
-    if isinstance(value, np.ndarray):
-        return [_number_or_null(part) for part in value]
-    return None if value is None or math.isnan(value) else json_number(float(value))
-
-
-def _confidence_document(fit: FittedModel) -> dict[str, Any]:
-    pairs = fit.confidence().items()
-    return {"level": fit.confidence_level, **{name: ends and [*map(_number_or_null, ends)] for name, ends in pairs}}
-
-
-def _intervals_document(intervals: dict[str, Any]) -> dict[str, Any]:
-    """Return intervals for JSON, with null for an end that the data do not set."""
-    return {
-        name: ends and [_number_or_null(np.where(np.isinf(end), np.nan, end)[()]) for end in ends]
-        for name, ends in intervals.items()
-    }
-
-
-def _plot_document(plot: FitPlot) -> dict[str, Any] | None:
-    """Return the points of a plot and its curve with the confidence band; None without rows."""
-    rows = plot.rows
-    if rows is None:
-        return None
-    band = {} if rows.low is None or rows.high is None else {"low": [*rows.low], "high": [*rows.high]}
-    return {
-        "x_name": rows.predictor or "prediction",
-        "y_name": rows.target,
-        "points": json_numbers({"x": rows.x, "y": rows.y, "residual": rows.residuals}),
-        "curve": json_numbers(
-            {"x": rows.curve_x, "y": rows.curve_y, **{name: np.array(ends) for name, ends in band.items()}}
-        ),
+        "x_name": plot.predictor or "prediction",
+        "y_name": plot.target,
+        "points": to_json({"x": plot.x, "y": plot.y, "residual": plot.residuals}),
+        "curve": to_json({"x": plot.curve_x, "y": plot.curve_y, **band}),
     }
 
 
@@ -537,19 +490,5 @@ def _matrix_document(fit: FittedModel, matrix: Array) -> dict[str, Any]:
     has_arrays = any(map(np.ndim, fit.parameters.values()))
     if not fit.element_names or (has_arrays and not fit.definition):
         return {}
-    rows = zip(fit.element_names, matrix.tolist(), strict=True)
-    return {name: dict(zip(fit.element_names, map(_number_or_null, row), strict=True)) for name, row in rows}
-
-
-def _classification_document(fit: FittedModel) -> dict[str, Any]:
-    accuracy = {} if fit.accuracy is None else {"accuracy": json_number(fit.accuracy)}
-    if fit.classes is None or fit.confusion is None:
-        return accuracy
-    return {"classes": [*fit.classes], **accuracy, "confusion": fit.confusion.tolist()}
-
-
-def _validation_document(fit: FittedModel) -> dict[str, Any]:
-    if fit.validation_loss is None:
-        return {}
-    accuracy = {} if fit.validation_accuracy is None else {"validation_accuracy": json_number(fit.validation_accuracy)}
-    return {"validation_rows": fit.validation_rows, "validation_loss": json_number(fit.validation_loss), **accuracy}
+    rows = zip(fit.element_names, to_json(matrix, **NAN_IS_NULL), strict=True)
+    return {name: dict(zip(fit.element_names, row, strict=True)) for name, row in rows}

@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.graph.tape import gc_paused
-from autodiff_cli.render.fit import fit_document
-from autodiff_cli.render.formatting import (
-    NumberFormat,
-    Rounding,
-    interval_text,
-    number_formats,
-    pluralize,
-    shortest_text,
-)
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number, json_numbers
+from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title
+from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
 from autodiff_cli.training.result.fitted_model import FittedModel
@@ -39,64 +33,58 @@ def groups_report(groups: FittedGroups, digits: int | None) -> Report:
 
 
 def groups_csv(groups: FittedGroups) -> Report:
-    """Report the groups as CSV, with compared line per group and all digits, or as a JSON document."""
+    """Report the groups as CSV, with one line per group and all digits, or as a JSON document."""
 
     def write(paper: Paper) -> None:
-        writer = csv.writer(paper.stream, lineterminator="\n")
-        numbers, kinds = _number_names(groups), _interval_kinds(groups)
-        errors = [f"{name}_stderr" for name in numbers]
-        named = [name for pair in zip(numbers, errors, strict=True) for name in pair]
-        marks = ["" if kind == CONFIDENCE else f"_{kind}" for kind in kinds]
-        ends = [f"{name}{mark}_{end}" for mark in marks for name in numbers for end in ("low", "high")]
-        writer.writerow([groups.column, "rows", *named, *ends, *_CSV_FIGURES, "converged", "warnings"])
+        fits, kinds = [group.fit for group in groups if group.fit is not None], _interval_kinds(groups)
+        columns = [*_csv_cells(fits[0], kinds)] if fits else []
+        writer = csv.DictWriter(
+            paper.stream, [groups.column, "rows", *columns, "converged", "warnings"], restval="", lineterminator="\n"
+        )
+        writer.writeheader()
         for group in groups:
-            writer.writerow(_csv_line(group, numbers, kinds))
+            fit, cells = group.fit, {groups.column: _group_label(group), "warnings": "; ".join(_group_warnings(group))}
+            if fit is not None:
+                cells |= {"rows": str(fit.rows), **_csv_cells(fit, kinds)}
+            writer.writerow({**cells, "converged": str(fit is not None and fit.converged).lower()})
 
     return Report(write, lambda: [_groups_document(groups)], is_data=True)
 
 
-CONFIDENCE = "confidence"  # the kind of interval that every fit has; profile and bootstrap intervals are optional
 _CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
 
 
-def _csv_line(group: FittedGroup, numbers: list[str], kinds: list[str]) -> list[str]:
-    fit = group.fit
-    if fit is None:
-        empty = 2 * len(numbers) * (1 + len(kinds)) + len(_CSV_FIGURES)
-        return [_group_label(group), "", *[""] * empty, "false", group.error]
-    values = (
-        _flatten_arrays(fit.parameters)
-        | _flatten_arrays(fit.fixed)
-        | {name: q["value"] for name, q in fit.derived.items()}
-    )
-    errors = _flatten_arrays(fit.stderr) | {name: q["stderr"] for name, q in fit.derived.items()}
-    pairs = [_csv_cell(of.get(name)) for name in numbers for of in (values, errors)]
+def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
+    """Return the numbers of a fit by the names of their columns: estimates with errors, intervals, and figures."""
+    values = {**fit.parameters, **fit.fixed, **dict.fromkeys(fit.derived)}
+    numbers: dict[str, Any] = {}
+    for name, fixed_value in values.items():
+        value, error = (fixed_value, None) if name in fit.fixed else fit.estimate(name)
+        elements, errors = _elements(name, value), _elements(name, error, np.shape(value))
+        for element in elements:
+            numbers |= {element: elements[element], f"{element}_stderr": errors[element]}
     for kind in kinds:
-        intervals = _interval_ends(fit, kind)
-        lows, highs = (_flatten_arrays({name: ends[k] for name, ends in intervals.items() if ends}) for k in (0, 1))
-        pairs += [_csv_cell(of.get(name)) for name in numbers for of in (lows, highs)]
-    figures = [_csv_cell(getattr(fit, name)) for name in _CSV_FIGURES]
-    return [_group_label(group), str(fit.rows), *pairs, *figures, str(fit.converged).lower(), "; ".join(fit.warnings)]
+        mark, intervals = "" if kind == CONFIDENCE else f"_{kind}", interval_ends(fit, kind)
+        for name, value in values.items():
+            ends = [_elements(name, end, np.shape(value)) for end in intervals.get(name) or (None, None)]
+            for element in ends[0]:
+                numbers |= {f"{element}{mark}_low": ends[0][element], f"{element}{mark}_high": ends[1][element]}
+    numbers |= {name: getattr(fit, name) for name in _CSV_FIGURES}
+    return {name: _csv_cell(number) for name, number in numbers.items()}
+
+
+def _elements(name: str, value: Any, shape: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Return the elements of an array by name, such as `W[0, 1]`; None stands for an array of unknown elements."""
+    array = np.asarray(value, dtype=object) if value is not None else np.full(shape, None)
+    if not array.ndim:
+        return {name: array.item()}
+    return {f"{name}[{', '.join(map(str, index))}]": element for index, element in np.ndenumerate(array)}
 
 
 def _interval_kinds(groups: FittedGroups) -> list[str]:
     """Return the kinds of intervals that the fits have."""
     kinds = dict.fromkeys(kind for group in groups if group.fit is not None for kind in group.fit.intervals)
     return [CONFIDENCE, *kinds]
-
-
-def _interval_ends(fit: FittedModel, kind: str) -> dict[str, Any]:
-    """Return the intervals of compared kind by name, as pairs (low, high); None for an unknown interval."""
-    if kind != CONFIDENCE:
-        return fit.intervals.get(kind, {})
-    if not fit.definition:
-        return {}
-    quantile, intervals = fit.quantile(), dict(fit.confidence())
-    for name, quantity in fit.derived.items():
-        value, error = quantity["value"], quantity["stderr"]
-        if value is not None and error is not None:
-            intervals[name] = (value - quantile * error, value + quantile * error)
-    return intervals
 
 
 def _group_label(group: FittedGroup) -> str:
@@ -109,28 +97,6 @@ def _csv_cell(value: Any) -> str:
     return str(value) if isinstance(value, int) else shortest_text(float(value))
 
 
-def _number_names(groups: FittedGroups) -> list[str]:
-    """Return the names of all parameters, element by element, and of derived quantities."""
-    fit = next((group.fit for group in groups if group.fit is not None), None)
-    return (
-        [*groups.parameters]
-        if fit is None
-        else [*(_flatten_arrays(fit.parameters) | _flatten_arrays(fit.fixed)), *fit.derived]
-    )
-
-
-def _flatten_arrays(values: dict[str, Any]) -> dict[str, Any]:
-    """Replace arrays by their elements, named `W[0, 1]`."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if not np.ndim(value):
-            flat[name] = value
-            continue
-        for index in np.ndindex(np.shape(value)):
-            flat[f"{name}[{', '.join(map(str, index))}]"] = float(value[index])
-    return flat
-
-
 def _write_groups(paper: Paper, groups: FittedGroups, digits: int | None) -> None:
     count = pluralize(len(groups), "group")
     paper.line(f"{groups.model}, by `{groups.column}`: {count}, {pluralize(groups.rows, 'row')}", Style.STRONG)
@@ -139,12 +105,11 @@ def _write_groups(paper: Paper, groups: FittedGroups, digits: int | None) -> Non
     shown = [*groups.groups[:first], *(groups.groups[-last:] if last else ())]
     paper.table(_groups_table(groups, shown, digits))
     paper.write_omitted(len(groups) - len(shown), "group")
-    definitions = dict.fromkeys(group.fit.definition for group in groups if group.fit is not None)
-    for definition in filter(None, [*definitions][:1]):
-        paper.line(f"  standard errors: {definition}", Style.FAINT)
-    failures = sum(1 for group in groups if group.fit is None or not group.fit.converged)
+    fits = [group.fit for group in groups if group.fit is not None]
+    if fits and fits[0].definition:
+        paper.line(f"  standard errors: {fits[0].definition}", Style.FAINT)
     paper.line()
-    paper.line(f"  converged: {len(groups) - failures} of {len(groups)}")
+    paper.line(f"  converged: {sum(fit.converged for fit in fits)} of {len(groups)}")
     warnings = [(group, text) for group in groups for text in _group_warnings(group)]
     if groups.dropped:
         paper.line(f"  rows left out because of missing cells: {groups.dropped}")
@@ -156,67 +121,35 @@ def _write_groups(paper: Paper, groups: FittedGroups, digits: int | None) -> Non
             paper.line(f"  … {len(warnings) - _MAX_LISTED_WARNINGS} more; --json and -o FILE.csv have all", Style.FAINT)
 
 
-def _group_warnings(group: FittedGroup) -> Iterator[str]:
-    if group.fit is None:
-        yield group.error
-    else:
-        yield from group.fit.warnings
+def _group_warnings(group: FittedGroup) -> Sequence[str]:
+    return [group.error] if group.fit is None else group.fit.warnings
 
 
-def _groups_table(groups: FittedGroups, shown: list[FittedGroup], digits: int | None) -> TextTable:
+def _groups_table(groups: FittedGroups, shown: Sequence[FittedGroup], digits: int | None) -> TextTable:
+    """Return the table of groups: label, rows, the cells of every estimate, and R² where fits have it, else the
+    loss.
+    """
+    fits, kinds = [group.fit for group in groups if group.fit is not None], _interval_kinds(groups)
+    names = [*groups.parameters, *(fits[0].derived if fits else ())]
     columns = [Column(groups.column), Column("rows", is_number=True)]
-    level = next((100 * group.fit.confidence_level for group in groups if group.fit is not None), 95)
-    kinds = _interval_kinds(groups)
-    titles = [f"{level:g} % interval" if kind == CONFIDENCE else f"{level:g} % {kind}" for kind in kinds]
-    for name in _shown_names(groups):
+    for name in names:
         columns += [Column(name, is_number=True), Column("± ", is_number=True, is_optional=True)]
-        columns += [Column(title, is_number=True, is_optional=True) for title in titles]
-    columns.append(Column(_quality_figure(groups), is_number=True))
-    return TextTable(tuple(columns), [tuple(_group_cells(group, groups, kinds, digits)) for group in shown])
-
-
-def _quality_figure(groups: FittedGroups) -> str:
-    """Return the title of the last column: R² where fits have it, else the loss."""
-    fits = (group.fit for group in groups if group.fit is not None)
-    return "R²" if any(fit.r_squared is not None for fit in fits) else "loss"
-
-
-def _group_cells(group: FittedGroup, groups: FittedGroups, kinds: list[str], digits: int | None) -> Iterator[str]:
-    yield _group_label(group)
-    fit = group.fit
-    if fit is None or fit.failure:
-        yield "" if fit is None else str(fit.rows)
-        yield from [NO_VALUE] * ((2 + len(kinds)) * len(_shown_names(groups)) + 1)
-        return
-    yield str(fit.rows)
-    intervals = [_interval_ends(fit, kind) for kind in kinds]
-    for name in _shown_names(groups):
-        yield from _value_cells(fit, name, digits, [ends_by_name.get(name) for ends_by_name in intervals])
-    quality = fit.loss if fit.r_squared is None else fit.r_squared
-    yield NO_VALUE if math.isnan(quality) else number_formats(digits)[1](quality)
-
-
-def _shown_names(groups: FittedGroups) -> list[str]:
-    """Return the names of the parameters and derived quantities that the table shows."""
-    fit = next((group.fit for group in groups if group.fit is not None), None)
-    return [*groups.parameters, *(() if fit is None else fit.derived)]
-
-
-def _value_cells(fit: FittedModel, name: str, digits: int | None, intervals: list[Any]) -> Iterator[str]:
-    """Yield the cells of compared quantity: value, standard error and intervals, rounded by the error."""
-    if name in fit.fixed:
-        yield from (number_formats(digits)[1](fit.fixed[name]), "fixed", *[""] * len(intervals))
-        return
-    if name in fit.derived:
-        value, error = fit.derived[name]["value"], fit.derived[name]["stderr"]
-    else:
-        value, error = fit.parameters[name], fit.stderr[name]
-    rounding = Rounding.from_error(value, error, digits)
-    yield rounding.format_value(value)
-    yield NO_VALUE if error is None else rounding.format_error(error)
-    for ends in intervals:
-        is_known = ends is not None and not np.isnan(ends).any()
-        yield interval_text(ends, rounding.format_value) if is_known else NO_VALUE
+        columns += [Column(interval_title(fits[0], kind), True, is_optional=True) for kind in kinds if fits]
+    columns.append(Column("R²" if any(fit.r_squared is not None for fit in fits) else "loss", is_number=True))
+    rows = []
+    for group in shown:
+        fit = group.fit
+        if fit is None or fit.failure:
+            row = [_group_label(group), "" if fit is None else str(fit.rows)]
+            row += [NO_VALUE] * (len(columns) - 2)
+        else:
+            intervals = [interval_ends(fit, kind) for kind in kinds]
+            quality = fit.loss if fit.r_squared is None else fit.r_squared
+            row = [_group_label(group), str(fit.rows)]
+            row += [cell for name in names for cell in estimate_cells(fit, name, digits, intervals)]
+            row.append(NO_VALUE if math.isnan(quality) else number_formats(digits)[1](quality))
+        rows.append(tuple(row))
+    return TextTable(tuple(columns), rows)
 
 
 def _groups_document(groups: FittedGroups) -> dict[str, Any]:
@@ -226,7 +159,7 @@ def _groups_document(groups: FittedGroups) -> dict[str, Any]:
 
 
 def _group_document(group: FittedGroup) -> dict[str, Any]:
-    label = json_number(float(group.by)) if isinstance(group.by, float) else group.by
+    label = to_json(group.by)
     if group.fit is None:
         return {"by": label, "error": group.error, "converged": False, "warnings": [group.error]}
     return {"by": label, **fit_document(group.fit)}
@@ -324,41 +257,22 @@ def _comparison_document(comparison: Comparison) -> dict[str, Any]:
     }
 
 
+_MODEL_FIGURES = (
+    *("loss", "aicc", "aic", "bic", "delta_aicc", "weight", "cv_error", "log_likelihood"),
+    *("rss", "r_squared", "rmse", "dof", "parameters", "converged"),
+)
+
+
 def _model_document(compared: ComparedModel) -> dict[str, Any]:
     fit = compared.fit
-    figures = {
-        "loss": fit.loss,
-        "aicc": fit.aicc,
-        "aic": fit.aic,
-        "bic": fit.bic,
-        "delta_aicc": compared.delta,
-        "weight": compared.weight,
-        "cv_error": None if compared.cv_error is None or math.isnan(compared.cv_error) else compared.cv_error,
-        "log_likelihood": fit.log_likelihood,
-        "rss": fit.rss,
-        "r_squared": fit.r_squared,
-        "rmse": fit.rmse,
-    }
-    return {
-        "model": fit.model,
-        "k": compared.k,
-        **json_numbers(figures),
-        "dof": fit.dof,
-        "parameters": json_numbers(fit.parameters),
-        "converged": fit.converged,
-        "warnings": _model_warnings(compared),
-        "notes": fit.notes,
-    }
+    known = {"delta_aicc": compared.delta, "weight": compared.weight, "cv_error": compared.cv_error}
+    figures = {name: known[name] if name in known else getattr(fit, name) for name in _MODEL_FIGURES}
+    remarks = {"warnings": _model_warnings(compared), "notes": fit.notes}
+    return {"model": fit.model, "k": compared.k, **to_json(figures), **remarks}
 
 
 def _test_document(test: NestedTest) -> dict[str, Any]:
     models = {"smaller": test.smaller, "larger": test.larger}
     if not test.name:
         return {**models, "test": None, "reason": test.reason}
-    return {
-        **models,
-        "test": test.name,
-        "statistic": json_number(test.statistic),
-        "dof": [*test.dof],
-        "p": json_number(test.p),
-    }
+    return {**models, "test": test.name, **to_json({"statistic": test.statistic, "dof": test.dof, "p": test.p})}

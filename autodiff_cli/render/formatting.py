@@ -169,18 +169,6 @@ def shortest_text(x: float) -> str:
     return repr(x or 0.0).removesuffix(".0")
 
 
-def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
-    """Return an interval as words; an infinite end is no limit.
-
-    >>> interval_text((1.0, math.inf), str)
-    '1.0, no upper limit'
-    """
-    low, high = ("" if isinstance(end, float) and math.isinf(end) else show(end) for end in ends)
-    if low and high:
-        return f"{low} to {high}"
-    return f"{low}, no upper limit" if low else f"{high}, no lower limit" if high else "no limits"
-
-
 def digits_format(digits: int) -> Callable[[float], str]:
     """Return a function that writes numbers with `digits` significant digits."""
     return lambda x: f"{x or 0.0:.{digits}g}"

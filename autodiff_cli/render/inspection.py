@@ -234,7 +234,7 @@ def health_report(status: BackendStatus) -> Report:
             "processor": status.processor,
             "functions": status.functions,
             "threads": str(status.threads),
-            "cache": status.cache or "off",
+            "cache": status.cache or f"off: {status.cache_problem}",
         }
         for name, value in lines.items():
             if value:

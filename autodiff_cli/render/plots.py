@@ -26,7 +26,7 @@ from autodiff_cli.render.formatting import Rounding, drop_double_negations, plur
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Style
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.prediction import PlottedRows
+from autodiff_cli.training.result.prediction import FitPlot
 
 # --- Ticks and labels ---
 
@@ -162,11 +162,9 @@ def _padded_limits(arrays: Sequence[Array], padding: float) -> tuple[float, floa
 def fit_panels(fit: FittedModel) -> list[Panel]:
     """Return the panels of a fit: data, residuals, losses; those without data are left out."""
     panels = []
-    rows = fit.plot_data.rows if fit.plot_data is not None else None
+    rows = fit.plot
     if rows is not None:
-        origin = (
-            fit.origin_datetimes().get(rows.predictor) if rows.curve_x[-1] - rows.curve_x[0] > _MIN_TIME_SPAN else None
-        )
+        origin = fit.origins.get(rows.predictor) if rows.curve_x[-1] - rows.curve_x[0] > _MIN_TIME_SPAN else None
         if origin is not None:
             rows = replace(rows, is_log_scale=False)
         if rows.is_log_scale:
@@ -178,7 +176,7 @@ def fit_panels(fit: FittedModel) -> list[Panel]:
     return panels
 
 
-def _data_panel(rows: PlottedRows) -> Panel:
+def _data_panel(rows: FitPlot) -> Panel:
     target = single_line(rows.target)
     band = None
     if rows.low is not None and rows.high is not None and np.isfinite(rows.low).any():
@@ -197,7 +195,7 @@ def _data_panel(rows: PlottedRows) -> Panel:
     )
 
 
-def _residual_panel(rows: PlottedRows) -> Panel:
+def _residual_panel(rows: FitPlot) -> Panel:
     zero = Line(np.array([rows.curve_x[0], rows.curve_x[-1]]), np.zeros(2), "0", is_reference=True)
     return Panel("residuals", rows.predictor or "predicted", "residual", [zero], (rows.x, rows.residuals))
 
@@ -209,8 +207,9 @@ def _loss_panel(fit: FittedModel) -> Panel:
             records[k] for k in np.unique(np.linspace(0, len(records) - 1, _MAX_LOSS_POINTS).astype(int)).tolist()
         ]
     epochs = np.array([float(record["epoch"]) for record in records])
-    names = [("loss", "loss"), ("validation_loss", "validation loss")]
-    curves = [(name, np.array([float(record[key]) for record in records])) for key, name in names if key in records[0]]
+    curves = [("loss", np.array([record["loss"] for record in records]))]
+    if "validation_loss" in records[0]:
+        curves.append(("validation loss", np.array([record["validation_loss"] for record in records])))
     losses = np.concatenate([values for _, values in curves])
     losses = losses[np.isfinite(losses)]
     smallest, largest = (float(losses.min()), float(losses.max())) if len(losses) else (0.0, 0.0)

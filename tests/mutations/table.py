@@ -160,8 +160,8 @@ MUTATIONS = [
     Mutation("autodiff_cli/training/fitting/inference.py", "((1 - level) / 2, (1 + level) / 2)", "(1 - level, level)", ("tests/training/intervals/test_bootstrap.py",)),
     Mutation("autodiff_cli/training/fitting/inference.py", "share = gradient[is_used] * errors", "share = np.abs(gradient[is_used]) * errors", ("tests/training/result/test_derived.py",)),
     Mutation("autodiff_cli/training/objective/kernels.py", "sqrt(1 + weight * functools", "sqrt(weight * functools", ("tests/training/test_x_errors.py",)),
-    Mutation("autodiff_cli/training/result/model_format.py", "least: int = 2", "least: int = 1", MODELS),
-    Mutation("autodiff_cli/training/result/fitted_model.py", "if version > MODEL_FORMAT_VERSION:", "if version > MODEL_FORMAT_VERSION + 1:", MODELS),
+    Mutation("autodiff_cli/training/result/fitted_model.py", "max(2, len(classes))", "max(1, len(classes))", MODELS),
+    Mutation("autodiff_cli/training/result/fitted_model.py", "if version > _FORMAT_VERSION:", "if version > _FORMAT_VERSION + 1:", MODELS),
     Mutation("autodiff_cli/cli/predict.py", "if missing_names:", "if False:", ("tests/cli/commands/test_predict.py",)),
     # statuses
     Mutation("autodiff_cli/cli/main.py", "return 130", "return 1", STATUSES),

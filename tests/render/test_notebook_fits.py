@@ -28,9 +28,9 @@ def test_a_notebook_shows_data_curve_losses_and_parameters(monkeypatch: pytest.M
 
 def test_outside_notebooks_fits_keep_no_rows() -> None:
     found = ad.fit("y ~ a*exp(-b*x)", DATA)
-    assert found.plot_data is None
+    assert found.plot is None
     assert "loss, iteration by iteration" in found._repr_html_()
-    assert ad.fit("y ~ a*exp(-b*x)", DATA, plot=True).plot_data is not None
+    assert ad.fit("y ~ a*exp(-b*x)", DATA, plot=True).plot is not None
 
 
 @pytest.mark.parametrize(

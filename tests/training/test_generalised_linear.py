@@ -108,7 +108,7 @@ def test_a_gamma_family_with_reciprocal_and_logarithmic_links_of_raw_columns() -
     values, errors = scored(design, lambda z: 1 / z, lambda z: -1 / z**2, lambda z: z**2, y, 1 / y.mean())
     assert found.converged
     np.testing.assert_allclose([*found.parameters.values()], values, rtol=1e-7)
-    dispersion = found.figures.dispersion
+    dispersion = found.dispersion
     assert dispersion is not None
     np.testing.assert_allclose([*found.stderr.values()], errors * np.sqrt(dispersion), rtol=1e-6)
     logarithmic = ad.fit("y ~ exp(a + b*age + c*income + d*both)", {**columns, "y": y}, family="gamma")

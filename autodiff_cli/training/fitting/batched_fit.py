@@ -10,6 +10,7 @@ r], as in `methods.least_squares`, and takes Levenberg-Marquardt steps of its ow
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +26,12 @@ from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.fit import canonical_parameters, fit_settings
 from autodiff_cli.training.fitting.starts import Sinusoids
+from autodiff_cli.training.methods.gradient_descent import EpochRecord
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.goodness import least_squares_goodness
+from autodiff_cli.training.result.goodness import criteria_parameters, least_squares_goodness
 from autodiff_cli.training.result.statistics import ABSOLUTE, SCALED, SCALED_WEIGHTED
 from autodiff_cli.training.rows import WEIGHT
 
@@ -436,7 +438,17 @@ class BatchedStatistics:
         durbin_watson = float(self._ratios[group])
         residual_figures["durbin_watson"] = None if math.isnan(durbin_watson) else durbin_watson
         losses = batch.losses[:, group]
-        history = [
+        goodness = least_squares_goodness(
+            residual_norm,
+            count,
+            dof,
+            criteria_parameters(objective, absolute),
+            variation,
+            absolute,
+            residual_figures,
+            float(self._log_weights[group]),
+        )
+        history: list[EpochRecord] = [
             {"epoch": number, "loss": loss * per_square}
             for number, loss in enumerate(losses[~np.isnan(losses)].tolist())
         ]
@@ -464,12 +476,10 @@ class BatchedStatistics:
             levels=dict(model.levels),
             element_names=objective.layout.element_names,
             loss_name=objective.loss,
-            figures=least_squares_goodness(
-                residual_norm, count, dof, variation, absolute, residual_figures, float(self._log_weights[group])
-            ),
             interval_dof=None if absolute else dof,
             confidence_level=options.confidence,
-            terms=fit_settings(objective, options),
+            settings=fit_settings(objective, options),
+            **dataclasses.asdict(goodness),
         )
 
     def _formula(self, values: Mapping[str, float]) -> str:

@@ -36,7 +36,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.goodness import chi_squared_tail, fisher_tail
+from autodiff_cli.training.result.goodness import chi_squared_tail, criteria_parameters, fisher_tail
 
 _REFIT_EPOCHS = 1000  # iterations: a fit that starts near its solution needs few
 
@@ -205,7 +205,7 @@ class ComparedModel:
         k: the number of parameters that the criteria count: the free ones, and the variance if it is estimated.
         delta: the AICc minus the smallest of all models; None without AICc, like the next.
         weight: the Akaike weight (Akaike 1978).
-        cv_error: the mean loss in cross-validation; None if it was not requested, nan if a fit failed.
+        cv_error: the mean loss in cross-validation; None if it was not requested or a fit failed.
     """
 
     fit: FittedModel
@@ -272,18 +272,20 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     objectives = [Objective.of(model, shared, _options_for_model(model, options)) for model in parsed]
     fits = [fit_objective(one, options) for one in objectives]
     folds = min(folds, objectives[0].rows)
-    errors = [_cross_validation_error(one, fit, options, folds) for one, fit in zip(objectives, fits, strict=True)]
-    lowest = min((fit.aicc for fit in fits if _has_aicc(fit) and fit.aicc is not None), default=math.nan)
-    total = sum(math.exp((lowest - fit.aicc) / 2) for fit in fits if _has_aicc(fit) and fit.aicc is not None)
+    criteria = [fit.aicc if not fit.failure and not math.isnan(fit.aicc or 0.0) else None for fit in fits]
+    lowest = min((aicc for aicc in criteria if aicc is not None), default=math.nan)
+    deltas = [None if aicc is None else aicc - lowest for aicc in criteria]
+    weights = [None if delta is None else math.exp(-delta / 2) for delta in deltas]
+    total = sum(weight for weight in weights if weight is not None)
     compared = [
         ComparedModel(
             fit,
-            _criterion_parameters(one, options),
-            fit.aicc - lowest if _has_aicc(fit) and fit.aicc is not None else None,
-            math.exp((lowest - fit.aicc) / 2) / total if _has_aicc(fit) and fit.aicc is not None else None,
-            error,
+            criteria_parameters(objective, options.absolute_sigma),
+            delta,
+            None if weight is None else weight / total,
+            _cross_validation_error(objective, fit, options, folds),
         )
-        for one, fit, error in zip(objectives, fits, errors, strict=True)
+        for objective, fit, delta, weight in zip(objectives, fits, deltas, weights, strict=True)
     ]
     tests = [
         _nested_test(a, b, objectives[i], objectives[j])
@@ -309,36 +311,22 @@ def _options_for_model(model: Model, options: FitOptions) -> FitOptions:
     return dataclasses.replace(options, start=start)
 
 
-def _criterion_parameters(objective: Objective, options: FitOptions) -> int:
-    """Return the number of parameters that the information criteria count."""
-    is_normal = objective.kind is LossKind.SQUARES
-    has_variance = (is_normal and not options.absolute_sigma) or objective.loss == "gamma"
-    return objective.layout.size + has_variance
-
-
 def _cross_validation_error(objective: Objective, fit: FittedModel, options: FitOptions, folds: int) -> float | None:
-    """Return the cross-validation error of a model; nan if its fit failed, None without folds."""
-    if folds < 2:
+    """Return the cross-validation error of a model; None without folds, if its fit failed, and for too few rows."""
+    if folds < 2 or fit.failure:
         return None
-    if fit.failure:
-        return math.nan
     theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
-    return cross_validation_loss(objective, theta, fit.optimizer, options, folds)
-
-
-def _has_aicc(fit: FittedModel) -> bool:
-    """Return whether a fit has an AICc."""
-    return fit.aicc is not None and not math.isnan(fit.aicc) and not fit.failure
+    error = cross_validation_loss(objective, theta, fit.optimizer, options, folds)
+    return None if math.isnan(error) else error
 
 
 def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:
     """Return the key by which models are sorted."""
-    error = math.inf if compared.cv_error is None or math.isnan(compared.cv_error) else compared.cv_error
-    loss = math.inf if math.isnan(compared.fit.loss) else compared.fit.loss
-    aicc = compared.fit.aicc
-    if aicc is None or not _has_aicc(compared.fit):
-        return (1.0 + bool(compared.fit.failure), error, loss)
-    return (0.0, aicc, compared.fit.bic or 0.0, loss)
+    fit, error = compared.fit, math.inf if compared.cv_error is None else compared.cv_error
+    loss = math.inf if math.isnan(fit.loss) else fit.loss
+    if compared.delta is None:
+        return (1.0 + bool(fit.failure), error, loss)
+    return (0.0, fit.aicc or 0.0, fit.bic or 0.0, loss)
 
 
 def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Objective) -> NestedTest:
@@ -351,30 +339,25 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         return NestedTest(*texts, reason=f"the loss {small.loss or 'of the models'} is not a likelihood")
     if (reason := why_not_nested(small, large)) is not None:
         return NestedTest(*texts, reason=reason)
-    extra_parameters = large.layout.size - small.layout.size
     if small_fit.on_bounds or large_fit.on_bounds:
         return NestedTest(*texts, reason="a parameter is on a bound")
-    if small.kind is LossKind.SQUARES and small_fit.rss is not None and large_fit.rss is not None:
-        gain, unit = small_fit.rss - large_fit.rss, large_fit.rss
-        if large_fit.terms.absolute_sigma:
-            return _test_result(texts, "likelihood ratio", gain, (extra_parameters,))
+    extra_parameters = large.layout.size - small.layout.size
+    gain, unit = _deviance(small_fit) - _deviance(large_fit), None
+    if small.kind is LossKind.SQUARES and not large_fit.settings.absolute_sigma:
+        unit = large_fit.rss or 0.0
     elif small.loss == "gamma":
-        gain, unit = (
-            (small_fit.deviance or 0.0) - (large_fit.deviance or 0.0),
-            (large_fit.figures.dispersion or 0.0) * large_fit.dof,
-        )
-    else:
-        return _test_result(
-            texts,
-            "likelihood ratio",
-            2 * ((large_fit.log_likelihood or 0.0) - (small_fit.log_likelihood or 0.0)),
-            (extra_parameters,),
-        )
+        unit = (large_fit.dispersion or 0.0) * large_fit.dof
+    if unit is None:
+        return _test_result(texts, "likelihood ratio", gain, (extra_parameters,))
     if large_fit.dof <= 0 or not unit > 0:
         return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
-    return _test_result(
-        texts, "F", (gain / extra_parameters) / (unit / large_fit.dof), (extra_parameters, large_fit.dof)
-    )
+    ratio = (gain / extra_parameters) / (unit / large_fit.dof)
+    return _test_result(texts, "F", ratio, (extra_parameters, large_fit.dof))
+
+
+def _deviance(fit: FittedModel) -> float:
+    """Return the sum of squares of least squares, else the deviance."""
+    return (fit.rss if fit.deviance is None else fit.deviance) or 0.0
 
 
 def _test_result(texts: tuple[str, str], name: str, statistic: float, dof: tuple[int, ...]) -> NestedTest:

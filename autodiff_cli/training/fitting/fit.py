@@ -43,13 +43,12 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
-from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
 from autodiff_cli.training.result.goodness import classification_accuracy
-from autodiff_cli.training.result.model_format import FitSettings
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     MAX_COVARIANCE_SIZE,
-    Statistics,
+    FitStatistics,
     compute_statistics,
     softmax_null_space,
 )
@@ -258,7 +257,7 @@ def _build_fit_with_plot(
     result = build_fit(objective, method, progress, outcome, options, quantities)
     if not options.plot:
         return result
-    return dataclasses.replace(result, plot_data=collect_plot_data(result, objective, outcome.theta, options.seed))
+    return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options.seed))
 
 
 def build_fit(
@@ -290,18 +289,12 @@ def build_fit(
         rows=objective.rows,
         parameters=values,
         fixed=dict(objective.fixed),
-        stderr=known.stderr,
         loss=_loss_value(objective, method, outcome, known),
-        rss=known.rss,
-        dof=known.dof,
-        r_squared=known.r_squared,
         optimizer=method,
         epochs=progress.last.number if progress.last else 0,
         converged=outcome.converged and not known.separation_warning,
         failure=outcome.failure,
         history=progress.history,
-        covariance=known.covariance,
-        definition=known.definition,
         formula=model.formula({**values, **objective.fixed}),
         warnings=[
             *model.warnings,
@@ -330,14 +323,13 @@ def build_fit(
         confusion=confusion,
         loss_name=objective.loss,
         huber_delta=options.huber_delta,
-        figures=known.figures,
-        interval_dof=known.interval_dof,
         confidence_level=options.confidence,
-        terms=fit_settings(objective, options),
+        settings=fit_settings(objective, options),
         penalty=_penalty_value(objective, outcome.theta),
         scale=objective.scale if objective.kind is LossKind.ROBUST else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
+        **{each.name: getattr(known, each.name) for each in dataclasses.fields(FitStatistics)},
     )
 
 
@@ -364,7 +356,7 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
     return float(np.sum(factors[L1_FACTOR] * np.abs(theta) + factors[L2_FACTOR] * np.square(theta)))
 
 
-def _loss_value(objective: Objective, method: str, outcome: Outcome, known: Statistics) -> float:
+def _loss_value(objective: Objective, method: str, outcome: Outcome, known: FitStatistics) -> float:
     """Return the mean loss over all rows, from the sum of squares if that is known already."""
     if method == "lm" and known.rss is not None and not objective.is_penalised:
         return objective.mean_square(known.rss)

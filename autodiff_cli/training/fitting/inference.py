@@ -42,10 +42,10 @@ from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.statistics import Statistics, combination_variance
+from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
+from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
 
-DerivedValues = dict[str, dict[str, float | None]]  # {"half": {"value": 0.5, "stderr": 0.01}, …}
+DerivedValues = dict[str, DerivedQuantity]
 
 
 class DerivedQuantities:
@@ -135,7 +135,7 @@ def _resolve_name(name: str, program: Program, model: Model, earlier: Mapping[st
 
 
 def estimate_quantities(
-    quantities: DerivedQuantities, point: Mapping[str, Any], statistics: Statistics
+    quantities: DerivedQuantities, point: Mapping[str, Any], statistics: ComputedStatistics
 ) -> tuple[DerivedValues, list[str]]:
     """Return the values and standard errors of quantities, and a sentence for each unknown error.
 
@@ -153,7 +153,7 @@ def estimate_quantities(
     return estimates, [*_unknown_error_warnings(estimates, statistics.covariance)]
 
 
-def _delta_method_error(gradient: Array, statistics: Statistics) -> float | None:
+def _delta_method_error(gradient: Array, statistics: ComputedStatistics) -> float | None:
     """Return the standard error of a quantity with a gradient; None if it is unknown."""
     is_used, covariance = gradient != 0, statistics.covariance
     if not is_used.any():
@@ -175,7 +175,7 @@ def _unknown_error_warnings(estimates: DerivedValues, covariance: Array) -> Iter
     """Yield a sentence for each quantity whose value or error is unknown."""
     for name, estimate in estimates.items():
         value = estimate["value"]
-        if value is None or not math.isfinite(value):
+        if not math.isfinite(value):
             yield f"the derived quantity `{name}` is {value} at the solution"
         elif estimate["stderr"] is None and not np.isnan(covariance).all():
             yield f"`{name}` has no standard error: a parameter that it depends on has none"
@@ -253,7 +253,7 @@ def _standard_error_unit(objective: Objective, fit: FittedModel) -> float:
         if fit.interval_dof is None:
             return 1.0
         return math.nan if fit.rss is None or fit.dof <= 0 else fit.rss / fit.dof
-    return 1.0 if fit.figures.dispersion is None else fit.figures.dispersion
+    return 1.0 if fit.dispersion is None else fit.dispersion
 
 
 def _deviance(objective: Objective, theta: Array) -> float:

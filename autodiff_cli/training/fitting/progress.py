@@ -27,7 +27,13 @@ from autodiff_cli.training.checkpoint import (
     EvaluationLog,
     read_checkpoint,
 )
-from autodiff_cli.training.methods.gradient_descent import Epoch, EpochCallback, EpochProgressCallback, Outcome
+from autodiff_cli.training.methods.gradient_descent import (
+    Epoch,
+    EpochCallback,
+    EpochProgressCallback,
+    EpochRecord,
+    Outcome,
+)
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import FitOptions
@@ -197,7 +203,7 @@ class Progress:
     on_progress: EpochProgressCallback | None = None
     checkpoint_writer: CheckpointWriter | None = None
     resumed_from: CheckpointState | None = None
-    history: list[dict[str, float]] = field(default_factory=list, init=False)
+    history: list[EpochRecord] = field(default_factory=list, init=False)
     selection_losses: list[float] = field(default_factory=list, init=False)
     first: Epoch | None = field(default=None, init=False)
     last: Epoch | None = field(default=None, init=False)

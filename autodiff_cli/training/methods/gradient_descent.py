@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -19,6 +20,19 @@ from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.training.checkpoint import CheckpointState
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import LOWER_BOUND, UPPER_BOUND, LearningRateSchedule, project_onto_bounds
+
+
+class _EpochLoss(TypedDict):
+    """The number of an epoch and the loss after it."""
+
+    epoch: int
+    loss: float
+
+
+class EpochRecord(_EpochLoss, total=False):
+    """An epoch in the history of a fit; it has a validation loss if rows were held out."""
+
+    validation_loss: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +51,10 @@ class Epoch:
     theta: Array
     validation_loss: float | None = None
 
-    def history_record(self) -> dict[str, float]:
+    def history_record(self) -> EpochRecord:
         """Return the epoch as an entry of a fit's `history`."""
-        validation = {} if self.validation_loss is None else {"validation_loss": self.validation_loss}
-        return {"epoch": self.number, "loss": self.loss, **validation}
+        record: EpochRecord = {"epoch": self.number, "loss": self.loss}
+        return record if self.validation_loss is None else {**record, "validation_loss": self.validation_loss}
 
 
 EpochCallback = Callable[[Epoch], None]

@@ -43,7 +43,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.parameters import read_with_parameters
 from autodiff_cli.training.options import FitOptions, ParameterValues
 
-Levels = Mapping[str, Sequence[Any]]
+Levels = Mapping[str, tuple[Any, ...]]
 
 _QUOTES = ("'", '"')
 
@@ -356,7 +356,7 @@ class Model:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     unused_columns: tuple[str, ...] = ()
     label_columns: tuple[str, ...] = ()
-    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    levels: Levels = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str, names: Sequence[str], given: Collection[str] = (), is_saved: bool = False) -> Model:
@@ -399,7 +399,7 @@ class Model:
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
         return cls(text, program, columns, parameters, warnings, dict(program.shapes), others, labelled)
 
-    def with_levels(self, levels: Mapping[str, Sequence[Any]]) -> Model:
+    def with_levels(self, levels: Levels) -> Model:
         """Return the model with one parameter for each level.
 
         Args:

@@ -1,8 +1,6 @@
-"""The prediction of a fitted model as a graph, for those who take it elsewhere.
+"""A fitted model: a record of a fit, which predicts new rows.
 
-What a fit is: a record of what was found, that predicts and can be kept.
-
-Reading fitted models from disk: see `model_format`.
+A model file has the same record as one JSON document of texts and numbers, so that loading a file runs no code.
 """
 
 from __future__ import annotations
@@ -11,40 +9,36 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypedDict, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.data.json_records import IF_KNOWN, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
 from autodiff_cli.data.table import DataError, float_array, named_columns
+from autodiff_cli.data.writing import open_atomic_text
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.losses import LOSSES
+from autodiff_cli.training.methods.gradient_descent import EpochRecord
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
-from autodiff_cli.training.result.goodness import GoodnessOfFit, normal_quantile, student_quantile
-from autodiff_cli.training.result.model_format import (
-    MODEL_FORMAT,
-    MODEL_FORMAT_VERSION,
-    VALUE_READERS,
-    FitSettings,
-    ValueReader,
-    read_texts,
-    save_model,
-)
+from autodiff_cli.training.result.goodness import normal_quantile, student_quantile
 from autodiff_cli.training.result.prediction import Bands, FitPlot, prediction_bands
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, correlations
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
+from autodiff_cli.version import __version__
 
 
 class PredictionGraph(NamedTuple):
@@ -72,60 +66,84 @@ def prediction_graph(model: Model, values: Mapping[str, Any]) -> PredictionGraph
     return PredictionGraph(program.output, shapes, dict(values), model.predictors(), tuple(model.matches))
 
 
+NOT_SAVED = {"is_saved": False}  # metadata of a field that model files do not have
+
+
+class DerivedQuantity(TypedDict):
+    """The value and the standard error of a derived quantity; None for an unknown error."""
+
+    value: float
+    stderr: float | None
+
+
 @dataclass(frozen=True, slots=True)
-class FittedModel:
+class FitSettings:
+    """The settings of a fit that matter for predictions.
+
+    Attributes:
+        likelihood: whether the model is itself a negative log-likelihood.
+        weighted: whether rows had weights or standard deviations.
+        weights, sigma: the column with the weights or standard deviations; None if they were given as arrays.
+        absolute_sigma: whether standard deviations are absolute, not relative.
+    """
+
+    likelihood: bool = False
+    weighted: bool = False
+    weights: str | None = None
+    sigma: str | None = None
+    absolute_sigma: bool = False
+
+    @property
+    def weighting_column(self) -> str | None:
+        """The column with the weights or standard deviations of the rows."""
+        return self.weights if self.sigma is None else self.sigma
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedModel(FitStatistics):
     """A fitted model: its parameters with their uncertainty, how well it fits, and how it was fitted.
+
+    The attributes of `FitStatistics` and `GoodnessOfFit` are attributes of the fit, too. The fields also define the
+    JSON document of a fit, in this order, and model files.
 
     Attributes:
         model: the text of the model.
         rows: the number of rows that the model was fitted to.
         parameters: the fitted values by name, as floats and arrays.
         fixed: the values of the parameters that were fixed.
-        stderr: the standard error of each parameter, as `definition` describes; None if it is unknown (`warnings` has
-            the reason). For an array it is an array, with nan for unknown elements.
         loss: the loss over all rows, a (weighted) mean.
-        rss: the (weighted) sum of squared residuals; None for a model without `~`.
-        dof: the number of rows minus the number of fitted parameters.
-        r_squared: the share of the variation of the target that the model explains. It is nan if the target does not
-            vary, and None without `~`.
         optimizer: the method that was used.
         epochs: the number of epochs or iterations.
         converged: whether the method stopped at a solution.
-        failure: why the method stopped, if it neither converged nor reached the requested number of epochs; otherwise
-            empty.
-        history: `{"epoch": k, "loss": …}` for the start (0) and each epoch, with `"validation_loss"` if rows were held
-            out.
-        covariance: the covariance of the estimates, of shape (P, P), in the order of `parameters` with arrays row by
-            row; nan where it is unknown.
-        element_names: the names of its rows, such as `a` and `W[0, 1]`; empty if there are very many.
-        definition: a description of the standard errors.
         formula: the prediction with numbers for the parameters, in the expression language; empty if there are very
             many.
-        warnings: sentences on what limits how the results may be used.
-        notes: sentences on choices that were made during the fit, such as its starting values.
+        intervals: the intervals under `profile` and `bootstrap`, by parameter, if they were requested: pairs, of arrays
+            for arrays. None if unknown; infinite where the data set no limit.
+        derived: the derived quantities by name.
+        bounds: the lower and upper bound of each bounded parameter.
+        scale: the residual scale of a robust loss; None for other losses.
+        penalty: the value of the penalties `l1` and `l2`, which are part of `loss`; None without one.
         classes: the sorted labels of a classifier; otherwise None, like the next two.
         accuracy: the share of rows whose class is predicted correctly.
         confusion: the number of rows of each class (row of the matrix) that are predicted as each class (column).
         validation_rows: the number of rows that were held out.
         validation_loss, validation_accuracy: the loss and accuracy for these rows; None if there are none.
+        diagnosis: the diagnosis of a network, if it was requested.
+        plot: the rows and the curve of a plot, if it was requested and the model predicts numbers.
+        history: `{"epoch": k, "loss": …}` for the start (0) and each epoch, with `"validation_loss"` if rows were held
+            out.
+        warnings: sentences on what limits how the results may be used.
+        notes: sentences on choices that were made during the fit, such as its starting values.
+        failure: why the method stopped, if it neither converged nor reached the requested number of epochs; otherwise
+            empty.
+        element_names: the names of the rows of `covariance`, such as `a` and `W[0, 1]`; empty if there are very many.
+        confidence_level: the probability of the intervals in reports.
         loss_name: the name of the loss in `losses.LOSSES`; empty if the model is its own loss, None if a file does not
             say.
         huber_delta: the threshold of the Huber loss; None for its default.
-        figures: the goodness of fit. The most frequent figures are attributes of the fit, too.
-        interval_dof: the degrees of freedom of Student's t distribution for intervals; None for the normal
-            distribution.
-        derived: the derived quantities by name: `{"value": …, "stderr": …}`, with None for an unknown error.
-        intervals: the intervals under `profile` and `bootstrap`, by parameter, if they were requested: pairs, of arrays
-            for arrays. None if unknown; infinite where the data set no limit.
-        bounds: the lower and upper bound of each bounded parameter.
-        confidence_level: the probability of the intervals in reports.
-        penalty: the value of the penalties `l1` and `l2`, which are part of `loss`; None without one.
-        scale: the residual scale of a robust loss; None for other losses.
-        terms: the settings of the fit that matter for predictions.
+        settings: the settings of the fit that matter for predictions.
         levels: the sorted levels of each column that selects parameters (`a[group]`).
-        plot_data: the data of the plots, if they were requested.
-        diagnosis: the diagnosis of a network, if it was requested.
-        origins: the time from which dates and times are counted in seconds, by column, in ISO 8601.
+        origins: the time from which dates and times are counted in seconds, by column.
 
     >>> import autodiff_cli as ad
     >>> found = ad.fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
@@ -139,48 +157,38 @@ class FittedModel:
     rows: int
     parameters: dict[str, Any]
     fixed: dict[str, Any]
-    stderr: dict[str, Any]
     loss: float
-    rss: float | None
-    dof: int
-    r_squared: float | None
     optimizer: str
     epochs: int
     converged: bool
-    failure: str
-    history: list[dict[str, float]]
-    covariance: Array
-    definition: str
     formula: str
+    intervals: dict[str, dict[str, tuple[Any, Any] | None]] = field(
+        default_factory=dict, metadata=IF_KNOWN | NONFINITE_IS_NULL
+    )
+    derived: dict[str, DerivedQuantity] = field(default_factory=dict, metadata=IF_KNOWN)
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=IF_KNOWN)
+    scale: float | None = field(default=None, metadata=IF_KNOWN)
+    penalty: float | None = field(default=None, metadata=IF_KNOWN)
+    classes: Classes | None = field(default=None, metadata=IF_KNOWN)
+    accuracy: float | None = field(default=None, metadata=IF_KNOWN)
+    confusion: NDArray[np.int64] | None = field(default=None, metadata=IF_KNOWN)
+    validation_rows: int = field(default=0, metadata=IF_KNOWN)
+    validation_loss: float | None = field(default=None, metadata=IF_KNOWN)
+    validation_accuracy: float | None = field(default=None, metadata=IF_KNOWN)
+    diagnosis: Diagnosis | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
+    plot: FitPlot | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
+    history: list[EpochRecord]
     warnings: list[str]
-    _parsed_model: Model = field(repr=False)
     notes: list[str] = field(default_factory=list)
-    element_names: tuple[str, ...] = ()
-    classes: Classes | None = None
-    accuracy: float | None = None
-    confusion: NDArray[np.int64] | None = None
-    validation_rows: int = 0
-    validation_loss: float | None = None
-    validation_accuracy: float | None = None
-    diagnosis: Diagnosis | None = None
-    plot_data: FitPlot | None = None
-    scale: float | None = None
-    loss_name: str | None = None
-    huber_delta: float | None = None
-    penalty: float | None = None
-    figures: GoodnessOfFit = field(default_factory=GoodnessOfFit)
-    interval_dof: int | None = None
-    confidence_level: float = 0.95
-    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
-    derived: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
-    terms: FitSettings = field(default_factory=FitSettings)
-    levels: dict[str, Sequence[Any]] = field(default_factory=dict)
-
-    def origin_datetimes(self) -> dict[str, datetime]:
-        """Return `origins` as datetimes."""
-        return {name: datetime.fromisoformat(text) for name, text in self.origins.items()}
+    failure: str = field(metadata=NOT_IN_DOCUMENT)
+    element_names: tuple[str, ...] = field(default=(), metadata=NOT_IN_DOCUMENT | NOT_SAVED)
+    confidence_level: float = field(default=0.95, metadata=NOT_IN_DOCUMENT)
+    loss_name: str | None = field(default=None, metadata=NOT_IN_DOCUMENT)
+    huber_delta: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
+    settings: FitSettings = field(default_factory=FitSettings, metadata=NOT_IN_DOCUMENT)
+    levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    origins: dict[str, datetime] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    _parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
 
     @property
     def correlation(self) -> Array:
@@ -208,13 +216,22 @@ class FittedModel:
         >>> [round(end, 3) for end in fit.confidence(0.95)["a"]]
         [1.837, 2.42]
         """
+        return self.confidence_of(self.parameters, level)
+
+    def confidence_of(self, names: Iterable[str], level: float | None = None) -> dict[str, tuple[Any, Any] | None]:
+        """Return the confidence intervals of parameters and derived quantities; see `confidence`."""
         half_width = self.quantile(level)
+        estimates = {name: self.estimate(name) for name in names}
         return {
-            name: None
-            if error is None
-            else (self.parameters[name] - half_width * error, self.parameters[name] + half_width * error)
-            for name, error in self.stderr.items()
+            name: None if error is None else (value - half_width * error, value + half_width * error)
+            for name, (value, error) in estimates.items()
         }
+
+    def estimate(self, name: str) -> tuple[Any, Any | None]:
+        """Return the value of a parameter or derived quantity, and its standard error; None if that is unknown."""
+        if name in self.derived:
+            return self.derived[name]["value"], self.derived[name]["stderr"]
+        return self.parameters[name], self.stderr[name]
 
     @property
     def covariance_on_bounds(self) -> Array:
@@ -250,46 +267,6 @@ class FittedModel:
         """
         values = {name: np.asarray(self.parameters[name]) for name in self.bounds}
         return tuple(name for name, (low, high) in self.bounds.items() if np.isin(values[name], (low, high)).any())
-
-    @property
-    def rmse(self) -> float | None:
-        """The root mean square of the residuals."""
-        return self.figures.rmse
-
-    @property
-    def adjusted_r_squared(self) -> float | None:
-        """R² with variances in place of sums of squares."""
-        return self.figures.adjusted_r_squared
-
-    @property
-    def reduced_chi_squared(self) -> float | None:
-        """The residual sum of squares divided by the degrees of freedom."""
-        return self.figures.reduced_chi_squared
-
-    @property
-    def log_likelihood(self) -> float | None:
-        """The log-likelihood of the data."""
-        return self.figures.log_likelihood
-
-    @property
-    def deviance(self) -> float | None:
-        """Twice the difference in log-likelihood to a perfect fit."""
-        return self.figures.deviance
-
-    @property
-    def aic(self) -> float | None:
-        """The Akaike information criterion."""
-        return self.figures.aic
-
-    @property
-    def aicc(self) -> float | None:
-        """The Akaike information criterion with the correction for few rows."""
-        return self.figures.aicc
-
-    @property
-    def bic(self) -> float | None:
-        """The Bayesian (Schwarz) information criterion."""
-        return self.figures.bic
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -331,7 +308,13 @@ class FittedModel:
         ...     os.listdir(folder)
         ['model.json']
         """
-        save_model(self, path)
+        saved = {name: getattr(self, name) for name in _SAVED_FIELDS}
+        if not self.definition:
+            saved["covariance"] = None  # all elements are nan
+        header = {"format": _FORMAT, "version": _FORMAT_VERSION, "autodiff": __version__, "columns": self.columns}
+        with open_atomic_text(path) as stream:
+            json.dump({**header, **to_json(saved)}, stream, ensure_ascii=False, allow_nan=False)
+            stream.write("\n")
 
     @overload
     def predict(self, data: Mapping[str, ArrayLike], interval: None = None) -> NDArray[Any]: ...
@@ -435,7 +418,7 @@ class FittedModel:
 
     def _relative_sigma(self, data: Mapping[str, ArrayLike]) -> Array | float | None:
         """Return the relative standard deviations of rows; see `prediction_bands`."""
-        settings = self.terms
+        settings = self.settings
         if not settings.weighted:
             return 1.0
         arrays = {canonical_name(name): values for name, values in named_columns(data).items()}
@@ -452,6 +435,10 @@ def _first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 
 
 # --- Model files
+
+_FORMAT = "autodiff model"
+_FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it; 1 had the figures of a fit in one object
+_SAVED_FIELDS = {field.name: field for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)}
 
 
 class ModelFileError(DataError):
@@ -501,19 +488,17 @@ def _parse_document(content: bytes) -> dict[str, Any]:
         raise _InvalidModelFile(f"not a model file, or a damaged one: {error.msg} ({location})") from None
     except (ValueError, RecursionError):
         raise _InvalidModelFile("not a model file, or a damaged one: it has values that no model has") from None
-    if not isinstance(document, dict) or document.get("format") != MODEL_FORMAT:
-        raise _InvalidModelFile(
-            f'not a model file: it lacks `"format": "{MODEL_FORMAT}"`; write one with `train --save`'
-        )
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise _InvalidModelFile(f'not a model file: it lacks `"format": "{_FORMAT}"`; write one with `train --save`')
     version = document.get("version")
     if type(version) is not int or version < 1:
         raise _InvalidModelFile(f"the version of the format must be a whole number, not {_abbreviated_json(version)}")
-    if version > MODEL_FORMAT_VERSION:
+    if version > _FORMAT_VERSION:
         writer = document.get("autodiff")
         written_by = f" (written by autodiff {writer})" if isinstance(writer, str) else ""
         raise _InvalidModelFile(
             f"the file has version {version} of the format{written_by}, but this release reads versions up to "
-            f"{MODEL_FORMAT_VERSION}: update autodiff"
+            f"{_FORMAT_VERSION}: update autodiff"
         )
     return document
 
@@ -523,41 +508,45 @@ def _reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _fit_from_document(document: Mapping[str, Any]) -> FittedModel:
+def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     """Return the fitted model of a document."""
-    attributes = {name: _read_value(document, name, read) for name, read in VALUE_READERS.items() if name in document}
-    missing = [
-        field.name
-        for field in dataclasses.fields(FittedModel)
-        if _is_required_field(field) and field.name not in attributes
-    ]
-    if missing:
-        raise _InvalidModelFile(f"it lacks {format_names(missing, '`')}")
+    if document["version"] == 1:
+        figures = _read_value({"figures": {}, **document}, "figures", dict[str, list[float] | float | None])
+        document = {**document, **figures, "settings": document.get("terms", {})}
+    is_known = document.get("covariance") is not None
+    types = get_type_hints(FittedModel)
+    attributes = {
+        name: _read_value(document, name, types[name])
+        for name, field in _SAVED_FIELDS.items()
+        if name in document or _is_required(field)
+        if name != "covariance" or is_known
+    }
     values = {**attributes["parameters"], **attributes["fixed"]}
-    model = _model_from_document(attributes, _read_value(document, "columns", read_texts), values)
+    model = _model_from_document(attributes, _read_value(document, "columns", list[str]), values)
     layout = ParameterLayout([*attributes["parameters"]], model.shapes)
     shape = layout.size, layout.size
-    if attributes["covariance"] is None:
-        attributes["covariance"] = np.broadcast_to(np.nan, shape)
+    attributes.setdefault("covariance", np.broadcast_to(np.nan, shape))
     if {*attributes["stderr"]} != {*attributes["parameters"]} or np.shape(attributes["covariance"]) != shape:
         raise _InvalidModelFile("its standard errors do not match its parameters")
-    return FittedModel(
-        **attributes,
-        element_names=layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else (),
-        _parsed_model=model,
-    )
+    element_names = layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else ()
+    return FittedModel(**attributes, element_names=element_names, _parsed_model=model)
 
 
 def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:
     """Return the model of a document. Raises ExpressionError if its text or shapes are invalid."""
+    classes, levels = attributes.get("classes"), attributes.get("levels", {})
+    if attributes.get("loss_name") not in (None, "", *LOSSES):
+        raise _invalid_value("loss_name", attributes["loss_name"])
+    if classes is not None and len({*classes}) < max(2, len(classes)):
+        raise _invalid_value("classes", classes)
+    if any(len({*labels}) < max(1, len(labels)) for labels in levels.values()):
+        raise _invalid_value("levels", levels)
     model = Model.parse(attributes["model"], columns, values, is_saved=True)
-    levels = attributes.get("levels", {})
     if {*model.level_columns} != {*levels}:
         raise _InvalidModelFile("its levels do not match its model")
     model = model.with_levels(levels)
     if {*model.parameters} != {*values} or {*model.columns} != {*columns}:
         raise _InvalidModelFile("its parameters and columns do not match its model")
-    classes = attributes.get("classes")
     if (classes is None) is not (model.class_column is None):
         raise _InvalidModelFile(
             "it has classes, but its model is not a classifier" if classes else "it lacks `classes`"
@@ -565,20 +554,24 @@ def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], 
     return model.resolve(values, None if classes is None else len(classes))
 
 
-def _is_required_field(field: dataclasses.Field[Any]) -> bool:
-    """Return whether a model file must have a field."""
-    no_default = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    return no_default and not field.name.startswith("_")
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field has no default."""
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _read_value(document: Mapping[str, Any], name: str, read: ValueReader) -> Any:
-    """Return the value of a key of a document."""
+def _read_value(document: Mapping[str, Any], name: str, kind: Any) -> Any:
+    """Return the value of a key of a document as a type."""
+    if name not in document:
+        raise _InvalidModelFile(f"it lacks `{name}`")
     try:
-        return read(document[name])
-    except KeyError:
-        raise _InvalidModelFile(f"it lacks `{name}`") from None
-    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise _InvalidModelFile(f"`{name}` cannot be {_abbreviated_json(document[name])}") from None
+        return read_json(kind, document[name])
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
+        raise _invalid_value(name, document[name]) from None
+
+
+def _invalid_value(name: str, value: Any) -> _InvalidModelFile:
+    """Return the error of a key with an invalid value."""
+    return _InvalidModelFile(f"`{name}` cannot be {_abbreviated_json(value)}")
 
 
 def _abbreviated_json(value: Any) -> str:

@@ -12,13 +12,14 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import gammaincc
@@ -403,42 +404,41 @@ def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
 # --- Goodness of fit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GoodnessOfFit:
     """The goodness of a fit. Figures that do not apply are None.
 
     Attributes:
-        rmse: the root mean (weighted) square of the residuals: √(rss/n).
-        residual_std: the standard deviation of the residuals: √(rss/dof).
         adjusted_r_squared: R² with variances in place of sums of squares.
+        rmse: the root mean (weighted) square of the residuals: √(rss/n).
         reduced_chi_squared: rss/dof.
-        chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
         log_likelihood: the log-likelihood of the data. For least squares it is normal, with known variances if sigma is
             absolute, otherwise with the maximum likelihood variance divided by the weights.
-        aic, aicc, bic: the information criteria of `log_likelihood`. For least squares, an estimated variance counts as
-            a parameter.
+        aic, aicc, bic: the information criteria of `log_likelihood`; see `criteria_parameters`.
+        chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
         deviance: twice the difference in log-likelihood to a perfect fit.
         null_deviance: the deviance of a model that predicts the mean.
         dispersion: Pearson's estimate of the dispersion of positive targets whose spread is proportional to their mean.
-        residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
         durbin_watson: the Durbin–Watson statistic, if the rows are sorted by the only predictor; 2 if neighbours are
             independent.
+        residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
+        residual_std: the standard deviation of the residuals: √(rss/dof).
     """
 
-    rmse: float | None = None
-    residual_std: float | None = None
     adjusted_r_squared: float | None = None
+    rmse: float | None = None
     reduced_chi_squared: float | None = None
-    chi_squared_p: float | None = None
     log_likelihood: float | None = None
     aic: float | None = None
     aicc: float | None = None
     bic: float | None = None
-    deviance: float | None = None
-    null_deviance: float | None = None
-    dispersion: float | None = None
-    residual_quantiles: tuple[float, ...] | None = None
-    durbin_watson: float | None = None
+    chi_squared_p: float | None = field(default=None, metadata=IF_KNOWN)
+    deviance: float | None = field(default=None, metadata=IF_KNOWN)
+    null_deviance: float | None = field(default=None, metadata=IF_KNOWN)
+    dispersion: float | None = field(default=None, metadata=IF_KNOWN)
+    durbin_watson: float | None = field(default=None, metadata=IF_KNOWN)
+    residual_quantiles: tuple[float, ...] | None = field(default=None, metadata=IF_KNOWN)
+    residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
 
 
 def goodness_of_fit(
@@ -454,41 +454,46 @@ def goodness_of_fit(
     """
     if residual_norm is not None and not math.isfinite(residual_norm):  # the loss is not defined here
         return GoodnessOfFit()
-    if objective.is_network:  # the number of its parameters says nothing about its complexity
-        return (
-            GoodnessOfFit()
-            if residual_norm is None or objective.kind is LossKind.LIKELIHOOD
-            else GoodnessOfFit(rmse=residual_norm / math.sqrt(count))
-        )
-    if objective.is_penalised:  # the estimate does not maximise the likelihood
-        if residual_norm is None or objective.kind is LossKind.LIKELIHOOD:
-            return GoodnessOfFit()
-        return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **_residual_summary(objective, theta))
+    # The number of parameters of a network says nothing about its complexity, and a penalised estimate does not
+    # maximise the likelihood.
+    has_likelihood = not (objective.is_network or objective.is_penalised)
     with ignore_float_errors():
-        if objective.kind is LossKind.SQUARES and residual_norm is not None:
-            of_residuals = _residual_summary(objective, theta)
-            # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
-            if objective.kernels.graphs.x_errors:
-                goodness = least_squares_goodness(residual_norm, count, dof, 0.0, absolute_sigma, of_residuals)
-                return dataclasses.replace(goodness, log_likelihood=None, aic=None, aicc=None, bic=None)
-            variation, of_weights = (
-                objective.target_variation(),
-                sum_log_weights(objective) if objective.is_weighted else 0.0,
-            )
-            return least_squares_goodness(
-                residual_norm, count, dof, variation, absolute_sigma, of_residuals, of_weights
-            )
         if objective.kind is LossKind.LIKELIHOOD:
-            return _likelihood_goodness(objective, theta, count, dof)
-    if objective.kind is LossKind.ROBUST and residual_norm is not None:
-        return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **_residual_summary(objective, theta))
-    return GoodnessOfFit()
+            return _likelihood_goodness(objective, theta, count, dof) if has_likelihood else GoodnessOfFit()
+        if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
+            return GoodnessOfFit()
+        of_residuals = {} if objective.is_network else _residual_summary(objective, theta)
+        if objective.kind is LossKind.ROBUST or not has_likelihood:
+            return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **of_residuals)
+        has_x_errors = bool(objective.kernels.graphs.x_errors)
+        goodness = least_squares_goodness(
+            residual_norm,
+            count,
+            dof,
+            criteria_parameters(objective, absolute_sigma),
+            0.0 if has_x_errors else objective.target_variation(),
+            absolute_sigma,
+            of_residuals,
+            sum_log_weights(objective) if objective.is_weighted else 0.0,
+        )
+        # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
+        unknown = {"log_likelihood": None, "aic": None, "aicc": None, "bic": None}
+        return dataclasses.replace(goodness, **unknown) if has_x_errors else goodness
+
+
+def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
+    """Return the number of parameters that information criteria count: the free ones, and the variance or the
+    dispersion if it is estimated.
+    """
+    estimates_variance = objective.kind is LossKind.SQUARES and not absolute_sigma
+    return objective.layout.size + (estimates_variance or objective.loss == "gamma")
 
 
 def least_squares_goodness(
     residual_norm: float,
     count: int,
     dof: int,
+    k: int,
     variation: float,
     absolute_sigma: bool,
     residual_figures: Mapping[str, Any],
@@ -498,11 +503,11 @@ def least_squares_goodness(
 
     Args:
         residual_norm, count, dof, absolute_sigma: see `goodness_of_fit`.
+        k: the number of parameters that information criteria count.
         variation: the sum of squares of the target about its mean; 0 if it is not meaningful.
         residual_figures: the figures that need every residual, by name.
         sum_log_weights: the sum of the logarithms of the weights, a part of the likelihood.
     """
-    free = count - dof
     log_variance = 2 * math.log(residual_norm) - math.log(count) if residual_norm != 0 else -math.inf
     spread = residual_norm * residual_norm if absolute_sigma else count * (log_variance + 1)
     log_likelihood = (sum_log_weights - spread - count * math.log(2 * math.pi)) / 2
@@ -515,7 +520,7 @@ def least_squares_goodness(
         else None,
         reduced_chi_squared=None if residual_std is None else residual_std * residual_std,
         chi_squared_p=chi_squared_tail(residual_norm * residual_norm, dof) if absolute_sigma and dof > 0 else None,
-        **_information_criteria(log_likelihood, free + (not absolute_sigma), count),
+        **_information_criteria(log_likelihood, k, count),
         **residual_figures,
     )
 
@@ -534,17 +539,16 @@ def _block_log_weights(columns: ColumnArrays) -> float:
 
 def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: int) -> GoodnessOfFit:
     """Return the goodness of a maximum likelihood fit."""
-    free = count - dof
+    k = criteria_parameters(objective, absolute_sigma=False)
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
-        return GoodnessOfFit(deviance=-2 * log_likelihood, **_information_criteria(log_likelihood, free, count))
+        return GoodnessOfFit(deviance=-2 * log_likelihood, **_information_criteria(log_likelihood, k, count))
     kernels = objective.kernels
     total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
     reduction = LikelihoodReduction(objective.loss, objective.components, total / weight)
     sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
     deviance, dispersion = 2 * sums.deviance, None
     if objective.loss == "gamma":
-        free += 1
         dispersion = sums.pearson / dof if dof > 0 else math.nan
         reduction = dataclasses.replace(reduction, dispersion=deviance / weight)
         sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
@@ -553,7 +557,7 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
         deviance=deviance,
         null_deviance=2 * sums.null_deviance,
         dispersion=dispersion,
-        **_information_criteria(log_likelihood, free, count),
+        **_information_criteria(log_likelihood, k, count),
     )
 
 

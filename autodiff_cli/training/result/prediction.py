@@ -205,8 +205,8 @@ def _prediction_limits(
     if fit.loss_name == "poisson":
         low, high = (count_quantiles(mean, error, share) for share in shares)
         return low, high
-    if fit.loss_name == "gamma" and fit.figures.dispersion is not None:
-        variance = np.square(error) + fit.figures.dispersion * np.square(mean)
+    if fit.loss_name == "gamma" and fit.dispersion is not None:
+        variance = np.square(error) + fit.dispersion * np.square(mean)
         low, high = (gamma_quantiles(mean, variance, share) for share in shares)
         return low, high
     noise = _residual_std(fit)
@@ -220,7 +220,7 @@ def _prediction_limits(
 def _loss_kind(fit: FittedModel) -> LossKind:
     """Return the kind of the loss of a fit."""
     if fit.loss_name == "":
-        return LossKind.LIKELIHOOD if fit.terms.likelihood else LossKind.OTHER
+        return LossKind.LIKELIHOOD if fit.settings.likelihood else LossKind.OTHER
     return LOSSES[fit.loss_name or "mse"].kind
 
 
@@ -228,14 +228,14 @@ def _residual_std(fit: FittedModel) -> float | None:
     """Return the standard deviation of a row with relative spread 1; None if it is unknown."""
     if _loss_kind(fit) is LossKind.ROBUST:
         return fit.scale
-    if fit.terms.absolute_sigma:
+    if fit.settings.absolute_sigma:
         return 1.0
-    return fit.figures.residual_std if _loss_kind(fit) is LossKind.SQUARES else None
+    return fit.residual_std if _loss_kind(fit) is LossKind.SQUARES else None
 
 
 def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
     """Return a sentence on why there are no prediction bands; empty if there are."""
-    settings = fit.terms
+    settings = fit.settings
     if fit.loss_name == "bce":
         return "no prediction band: a target of 0 and 1 has a probability; see its confidence band"
     if _loss_kind(fit) is LossKind.LIKELIHOOD and not fit.loss_name:
@@ -291,7 +291,7 @@ def prediction_columns(
         columns = {}
         for name, values in bands._asdict().items():
             columns |= _target_columns(fit, name, values)
-        note = missing_band_reason(fit, fit.terms.weighting_column in data)
+        note = missing_band_reason(fit, fit.settings.weighting_column in data)
     if request.probabilities:
         columns |= _probability_columns(fit, data)
     if request.residuals:
@@ -397,8 +397,8 @@ PLOT = PlotSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class PlottedRows:
-    """Rows of the data with their predictions, for a plot.
+class FitPlot:
+    """Rows of the data with their predictions and the fitted curve, for a plot.
 
     Attributes:
         predictor: the name of the predictor on the x axis; empty if there are several, so that the x axis has the
@@ -427,26 +427,15 @@ class PlottedRows:
     is_log_scale: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FitPlot:
-    """The data of the plots of a fit.
-
-    Attributes:
-        rows: the rows; None if the model does not predict numbers.
-    """
-
-    rows: PlottedRows | None
-
-
-def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> FitPlot:
-    """Return the data of the plots of a fit.
+def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> FitPlot | None:
+    """Return the data of the plots of a fit; None if the model does not predict numbers.
 
     Args:
         theta: the free parameters at the end of the fit.
         seed: the seed for the random sample of rows, if there are too many to plot.
     """
     if not objective.has_residuals:
-        return FitPlot(None)
+        return None
     sample = np.arange(objective.rows)
     if len(sample) > PLOT.max_rows:
         sample = np.sort(np.random.default_rng(seed).choice(objective.rows, PLOT.max_rows, replace=False))
@@ -454,41 +443,27 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, seed
     with ignore_float_errors():
         values = part.evaluate_rows(part.kernels.target_and_prediction, theta)
     targets, predictions = values[: objective.components], values[objective.components :]
-    residuals = targets - predictions
     names = objective.model.predictors()
-    target = ", ".join(fit.targets)
     first = last = 0.0
     if len(names) == 1 and objective.components == 1 and part.table.columns.get(names[0], targets).ndim == 1:
         minimum, negative_maximum = objective.fold_columns(set(names), ColumnExtremes(names[0]), np.minimum)
         first, last = float(minimum), -float(negative_maximum)
     if first == last:
         diagonal = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
-        flat = predictions.ravel(), targets.ravel(), residuals.ravel()
-        return FitPlot(
-            PlottedRows("", target, *flat, objective.rows, diagonal, diagonal, None, None, fit.confidence_level)
+        predictor, x, is_log_scale = "", predictions.ravel(), False
+        curve: tuple[Array, Array, Array | None, Array | None] = diagonal, diagonal, None, None
+    else:
+        predictor, x = names[0], part.table.columns[names[0]]
+        is_log_scale = (
+            first > 0
+            and last / first >= PLOT.log_ratio
+            and float(np.median(x)) < first + PLOT.log_share * (last - first)
         )
-    x = part.table.columns[names[0]]
-    is_log_scale = (
-        first > 0 and last / first >= PLOT.log_ratio and float(np.median(x)) < first + PLOT.log_share * (last - first)
-    )
-    curve_x = (np.geomspace if is_log_scale else np.linspace)(first, last, PLOT.curve_points)
-    curve_y, low, high = _prediction_curve(fit, names[0], curve_x)
-    return FitPlot(
-        PlottedRows(
-            names[0],
-            target,
-            x,
-            targets[0],
-            residuals[0],
-            objective.rows,
-            curve_x,
-            curve_y,
-            low,
-            high,
-            fit.confidence_level,
-            is_log_scale,
-        )
-    )
+        curve_x = (np.geomspace if is_log_scale else np.linspace)(first, last, PLOT.curve_points)
+        curve = curve_x, *_prediction_curve(fit, predictor, curve_x)
+    residuals = (targets - predictions).ravel()
+    rows = x, targets.ravel(), residuals, objective.rows
+    return FitPlot(predictor, ", ".join(fit.targets), *rows, *curve, fit.confidence_level, is_log_scale)
 
 
 def _prediction_curve(fit: FittedModel, name: str, curve_x: Array) -> tuple[Array, Array | None, Array | None]:

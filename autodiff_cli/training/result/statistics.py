@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
@@ -152,18 +153,22 @@ def high_correlation_warnings(names: Sequence[str], values: Array, covariance: A
     pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -abs(matrix[pair]))
     warnings = [
         f"`{names[i]}` and `{names[j]}` are hardly distinguishable with these data: "
-        f"their correlation is {_format_correlation(matrix[i, j])}"
+        f"their correlation is {format_correlation(matrix[i, j], 5)}"
         for i, j in pairs[: COVARIANCE.max_pairs_shown]
     ]
     rest = len(pairs) - len(warnings)
     return [*warnings, f"{rest} more pairs of parameters are hardly distinguishable"] if rest else warnings
 
 
-def _format_correlation(correlation: float) -> str:
-    """Return a correlation with as many decimals as it takes to distinguish it from ±1."""
-    for decimals in range(5, 16):
+def format_correlation(correlation: float, min_decimals: int) -> str:
+    """Return a correlation with as many decimals as it takes to distinguish it from ±1.
+
+    >>> format_correlation(0.99991, 3)
+    '0.9999'
+    """
+    for decimals in range(min_decimals, 16):
         text = f"{correlation:.{decimals}f}"
-        if abs(float(text)) != 1:
+        if abs(correlation) >= 1 or abs(float(text)) < 1:
             break
     return text
 
@@ -340,21 +345,38 @@ PENALISED_ROBUST = (
 SANDWICH = "square roots of the diagonal of inv(H)*G'G*inv(H)*n/dof, of the Hessian and the gradients of the loss"
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """The statistics of the parameters of a fit.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitStatistics(GoodnessOfFit):
+    """The statistics of a fit: how uncertain its parameters are, and how well it fits.
 
     Attributes:
+        stderr: the standard error of each parameter by name, as `definition` describes; None if it is unknown. For an
+            array it is an array, with nan for unknown elements.
+        covariance: the covariance of the estimates, of shape (P, P), in the order of the parameters with arrays row by
+            row; nan where it is unknown.
         rss: the (weighted) sum of squared residuals; None for a model without a target.
         dof: the number of target values with a positive weight, minus the number of free parameter elements.
         r_squared: 1 - rss / (sum of squares of the target about its mean). It is nan if the target does not vary, and
             None without a target and for likelihoods, which have a deviance.
-        covariance: the covariance of the estimates, of shape (P, P), in the order of `theta`; nan where it is unknown.
-        stderr: the standard error of each parameter by name; None if it is unknown. For an array it is an array, with
-            nan for unknown elements.
         definition: a description of `stderr`; empty if all are unknown.
         interval_dof: the degrees of freedom of Student's t distribution for intervals; None for the normal
             distribution.
+    """
+
+    stderr: dict[str, Any | None] = field(metadata=NAN_IS_NULL)
+    covariance: Array = field(metadata=NOT_IN_DOCUMENT)
+    rss: float | None
+    dof: int
+    r_squared: float | None = field(metadata=NAN_IS_NULL)
+    definition: str = field(metadata=NOT_IN_DOCUMENT)
+    interval_dof: int | None = field(default=None, metadata=NOT_IN_DOCUMENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedStatistics(FitStatistics):
+    """The statistics of a fit, with what was noticed while computing them.
+
+    Attributes:
         missing_error_reasons: a sentence for each reason for which standard errors are unknown.
         separation_warning: a sentence on parameters without a finite best value because the model separates the
             classes.
@@ -363,23 +385,14 @@ class Statistics:
         partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
             of the covariance inv(RᵀR)·s²; see `combination_variance`.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distance`.
-        figures: the goodness of fit, if it was requested.
     """
 
-    rss: float | None
-    dof: int
-    r_squared: float | None
-    covariance: Array
-    stderr: dict[str, Any]
-    definition: str
-    interval_dof: int | None
     missing_error_reasons: tuple[str, ...]
     separation_warning: str = ""
     bound_warnings: tuple[str, ...] = ()
     correlation_warnings: tuple[str, ...] = ()
     partial_factor: tuple[Array, float] | None = None
     minimum_distance: float = math.nan
-    figures: GoodnessOfFit = field(default_factory=GoodnessOfFit)
 
 
 def compute_statistics(
@@ -389,7 +402,7 @@ def compute_statistics(
     is_solved: bool = True,
     *,
     with_goodness: bool = False,
-) -> Statistics:
+) -> ComputedStatistics:
     """Return the statistics of a fit that ended at `theta`.
 
     Args:
@@ -406,16 +419,16 @@ def compute_statistics(
             return statistics
         residual_norm = None if statistics.rss is None else _residual_norm(objective.without_penalty(), theta)
         count = statistics.dof + objective.layout.size
+        goodness = goodness_of_fit(objective, theta, residual_norm, count, statistics.dof, absolute_sigma)
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
-        return dataclasses.replace(
-            statistics,
-            r_squared=None if objective.kernels.graphs.x_errors else statistics.r_squared,
-            figures=goodness_of_fit(objective, theta, residual_norm, count, statistics.dof, absolute_sigma),
-        )
+        r_squared = None if objective.kernels.graphs.x_errors else statistics.r_squared
+        return dataclasses.replace(statistics, r_squared=r_squared, **dataclasses.asdict(goodness))
 
 
-def _compute_statistics(objective: Objective, theta: Array, absolute_sigma: bool, is_solved: bool) -> Statistics:
+def _compute_statistics(
+    objective: Objective, theta: Array, absolute_sigma: bool, is_solved: bool
+) -> ComputedStatistics:
     """Return the statistics without the goodness of fit."""
     size = objective.layout.size
     dof = _target_size(objective) - size
@@ -443,7 +456,7 @@ def _compute_statistics(objective: Objective, theta: Array, absolute_sigma: bool
     stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(errors).items()}
     has_errors = any(error is not None for error in stderr.values())
     separation = separation_warning(objective, theta, unknown if reason else estimate.covariance) if is_solved else ""
-    return Statistics(
+    return ComputedStatistics(
         rss=None if residual_norm is None else residual_norm * residual_norm,
         dof=dof,
         r_squared=None if is_likelihood else r_squared,

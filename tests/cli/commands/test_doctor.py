@@ -25,7 +25,10 @@ def test_it_reports_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_reports_a_disabled_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
-    assert run_cli("doctor --json").json["cache"] == ""
+    document = run_cli("doctor --json").json
+    assert document["cache"] == ""
+    assert document["cache_problem"] == "AUTODIFF_CACHE is off"
+    assert "cache      off: AUTODIFF_CACHE is off" in run_cli("doctor")
 
 
 def test_values_are_refused() -> None:

@@ -49,8 +49,8 @@ def in_characters(fit: FittedModel, width: int = 80) -> list[str]:
 
 def test_the_curve_and_its_band_are_those_of_predict() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay())
-    assert found.plot_data is not None
-    rows = found.plot_data.rows
+    assert found.plot is not None
+    rows = found.plot
     assert rows is not None
     bands = found.predict({"x": rows.curve_x}, interval=0.95)
     assert np.array_equal(rows.curve_y, bands.prediction)
@@ -107,9 +107,8 @@ def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
 
 def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay(5000))
-    assert found.plot_data is not None
-    assert found.plot_data.rows is not None
-    assert len(found.plot_data.rows.x) == PLOT.max_rows
+    assert found.plot is not None
+    assert len(found.plot.x) == PLOT.max_rows
     assert "2000 of 5000 rows, chosen at random" in plot_svg(found)
     assert "dots: 2000 of 5000 rows, chosen at random" in "\n".join(in_characters(found))
 

@@ -48,8 +48,8 @@ def check_alike(found: FittedModel, wanted: FittedModel) -> None:
     names = ("loss", "rss", "dof", "r_squared", "aic", "aicc", "bic", "rmse", "reduced_chi_squared", "rows")
     for name in (*names, "adjusted_r_squared", "interval_dof"):
         assert alike(getattr(found, name), getattr(wanted, name), 1e-9), name
-    assert found.figures.residual_quantiles == pytest.approx(wanted.figures.residual_quantiles, rel=1e-5, abs=1e-9)
-    assert alike(found.figures.durbin_watson, wanted.figures.durbin_watson, 1e-6)
+    assert found.residual_quantiles == pytest.approx(wanted.residual_quantiles, rel=1e-5, abs=1e-9)
+    assert alike(found.durbin_watson, wanted.durbin_watson, 1e-6)
     assert (found.definition, found.converged) == (wanted.definition, True)
     assert found.confidence()["a"] == pytest.approx(wanted.confidence()["a"], rel=1e-7)
 
@@ -76,7 +76,7 @@ def test_rows_in_order_have_the_figure_of_durbin_and_watson() -> None:
     found = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
     for group in found:
         assert group.fit is not None
-        assert group.fit.figures.durbin_watson is not None
+        assert group.fit.durbin_watson is not None
         check_alike(group.fit, alone("y ~ a*exp(-b*x)", data, int(group.by)))
 
 

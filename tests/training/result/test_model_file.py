@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
+from tests.support import goodness
 
 X = np.linspace(0, 2, 12)
 DATA = {"x": X, "y": 2 * np.exp(-X) + 0.01 * np.cos(40 * X)}
@@ -65,9 +66,21 @@ def test_the_file_is_one_json_document_in_a_named_format(fitted: dict[str, ad.Fi
     fitted["classes"].save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text(), parse_constant=pytest.fail)
     assert document["format"] == "autodiff model"
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert document["classes"] == ["x", "y"]
     assert np.shape(document["parameters"]["mlp.0.weight"]) == (3, 2)
+
+
+def test_a_file_of_the_first_version_is_read(fitted: dict[str, ad.Fit], tmp_path: Path) -> None:
+    """It had the goodness of the fit in an object `figures`, and the settings under `terms`."""
+    fit = fitted["scalars"]
+    fit.save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["figures"] = {name: document.pop(name) for name in goodness(fit)}
+    document["terms"] = document.pop("settings")
+    (tmp_path / "old.json").write_text(json.dumps({**document, "version": 1}))
+    old = ad.load(tmp_path / "old.json")
+    assert (goodness(old), old.settings, old.parameters) == (goodness(fit), fit.settings, fit.parameters)
 
 
 # --- files that cannot be read
@@ -106,8 +119,8 @@ def test_other_files_are_refused(content: str | bytes, message: str, tmp_path: P
 
 
 def test_a_file_of_a_later_version_is_refused_with_the_reason(document: dict[str, Any], tmp_path: Path) -> None:
-    message = refused(json.dumps({**document, "version": 2, "autodiff": "7.0"}), tmp_path)
-    assert "the file has version 2 of the format (written by autodiff 7.0)" in message
+    message = refused(json.dumps({**document, "version": 3, "autodiff": "7.0"}), tmp_path)
+    assert "the file has version 3 of the format (written by autodiff 7.0)" in message
     assert "update" in message
 
 

@@ -20,6 +20,7 @@ from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import open_data
 from autodiff_cli.data.streaming import CHUNKS
 from autodiff_cli.options import OptionError
+from tests.support import goodness
 
 ROWS = 2 * CHUNKS.min_rows + 100
 CURVE = "y ~ a*exp(-b*x)"
@@ -81,7 +82,7 @@ def facts(found: Any) -> str:
             {name: np.asarray(value).tolist() for name, value in found.parameters.items()},
             {name: None if value is None else np.asarray(value).tolist() for name, value in found.stderr.items()},
             found.history,
-            found.figures,
+            goodness(found),
             found.loss,
             found.accuracy,
             found.warnings,
