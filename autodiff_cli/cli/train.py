@@ -152,9 +152,10 @@ def train(
     with errors_as_bad_input("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
         source = open_data_files(data, environment, reading, on_disk=options.stream)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
+        named_parameters = (*start_texts, *options.parameters.names)
+        parsed_model = Model.parse(text, source.names, named_parameters)
+        _check_names(named_parameters, parsed_model, context)
         options = dataclasses.replace(options, start=inputs.constant_values(start_texts))
-        parsed_model = Model.parse(text, source.names, options.parameters.names)
-        _check_names(options.parameters.names, parsed_model, context)
         if by is not None:
             return fit_by_group(parsed_model, source, by, options, environment, output, digits, json)
         writes_files = any((save, page, plot, options.checkpoint))

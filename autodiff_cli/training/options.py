@@ -166,9 +166,9 @@ class ParameterValues(NamedTuple):
     bounds: Mapping[str, BoundPair]
 
     @property
-    def names(self) -> set[str]:
+    def names(self) -> tuple[str, ...]:
         """The parameters that have a value or bounds."""
-        return {*self.start, *self.fixed, *self.bounds}
+        return tuple(dict.fromkeys((*self.start, *self.fixed, *self.bounds)))
 
 
 @dataclass(frozen=True, slots=True)
