@@ -201,14 +201,16 @@ def test_a_file_cut_off_anywhere_or_changed_is_refused(tmp_path: Path) -> None:
     assert refused > 10
 
 
-@pytest.mark.parametrize("change", ["numbers", "history", "best", "answers", "head", "packed", "no hash"])
+@pytest.mark.parametrize(
+    "change", ["optimizer_values", "history", "best_theta", "evaluations", "head", "packed", "no hash"]
+)
 def test_a_valid_archive_with_other_content_is_refused(tmp_path: Path, change: str) -> None:
     fit(MODEL, decay(), optimizer="adam", epochs=3, checkpoint=tmp_path / "kept")
     with np.load(tmp_path / "kept") as archive:
         arrays = dict(archive)
     if change == "head":
         head = json.loads(arrays["head"].tobytes())
-        head["generator"]["state"] = 7
+        head["state"]["generator_state"] = 7
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
     elif change == "no hash":
         del arrays["hash"]

@@ -11,12 +11,11 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.backends.reductions import block_slices, fold
-from autodiff_cli.data.table import Table
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.goodness import is_sorted_by_predictor, ranked_residual
+from autodiff_cli.training.result.goodness import is_sorted_by_predictor
 from autodiff_cli.training.rows import MAX_BLOCK_ROWS, MemoryRows, Task
 from tests.support import goodness
 
@@ -113,12 +112,6 @@ def test_what_rows_are_reduced_to_can_be_pickled(model: str, given: Mapping[str,
     few = {name: values[::97] for name, values in DATA.items()}
     objective = Objective.of(model, as_dataset(few), options(given))
     fit_objective(objective.with_rows(Sent(objective.table)), options(given))
-
-
-def test_ranks_of_residuals_are_exact_also_among_infinite_ones() -> None:
-    y = np.array([3.0, -1.0, 0.0, np.inf, 1e-310, -7.5, 2.0])
-    objective = Objective("y ~ a", {"y": np.ones(7)}).with_rows(Chunked(Table({"y": y}, 7)))
-    assert [ranked_residual(objective, np.zeros(1), rank) for rank in range(7)] == sorted(np.abs(y).tolist())
 
 
 def test_rows_are_ordered_across_chunks() -> None:
