@@ -136,7 +136,7 @@ def _option_values(option: TyperOption, name: str, line_words: Sequence[str], ty
     if not choices and re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
         choices = metavar.strip("[]").split("|")
     if not choices and name == "--optimizer":
-        from autodiff_cli.training.options import METHODS
+        from autodiff_cli.training.optimizers import METHODS
 
         choices = METHODS
     if not choices and name == "--loss":

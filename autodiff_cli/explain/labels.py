@@ -30,7 +30,6 @@ ELLIPSIS = "…"
 _MIN_LABEL_LENGTH = 12  # of a sub-expression before its call; where less is left, the call is left out
 _MIN_NAME_LENGTH = 7  # of a name without its middle; a shorter one cannot be recognized
 _OPERANDS_PER_END = 3  # operands that a long sum stores from either end, so that its label costs the same at any length
-_SEPARATORS_BEFORE_ELLIPSIS = {" + ": " + ", " - ": " + ", " @ ": " @ "}
 
 
 class Label:
@@ -84,7 +83,7 @@ class Label:
         else:
             self._leading = ("", chain._operands[0]), (chain._texts[1], chain._operands[1])
             self._trailing, self._count = self._leading[1:], 3
-        if len(self._leading) < _OPERANDS_PER_END:
+        if len(self._leading) <= _OPERANDS_PER_END:  # one more: its sign stands before the ellipsis
             self._leading = (*self._leading, operand)
         self._trailing = (*self._trailing[-_OPERANDS_PER_END + 1 :], operand)
 
@@ -101,22 +100,22 @@ class Label:
         head, tail = "", sign + last.fit(left)
         if len(last.text) > left:
             return ELLIPSIS + tail
-        gap = _SEPARATORS_BEFORE_ELLIPSIS.get(self._texts[1], "*") + ELLIPSIS
+        gap_width = len(sign) + len(ELLIPSIS)  # all signs of a chain have one width
         first, later = 0, 1  # how many operands are written at either end
         while first + later + 1 < self._count:
-            if first <= later - 1 and first < len(self._leading):
+            if first <= later - 1 and first < _OPERANDS_PER_END:
                 sign, operand = self._leading[first]
-                if len(head) + len(sign + operand.text) + len(gap) + len(tail) > room:
+                if len(head) + len(sign + operand.text) + gap_width + len(tail) > room:
                     break
                 head, first = head + sign + operand.text, first + 1
             elif later < len(self._trailing):
                 sign, operand = self._trailing[-later - 1]
-                if len(head) + len(gap) + len(sign + operand.text) + len(tail) > room:
+                if len(head) + gap_width + len(sign + operand.text) + len(tail) > room:
                     break
                 tail, later = sign + operand.text + tail, later + 1
             else:
                 break
-        return (head + gap if head else ELLIPSIS) + tail
+        return (head + self._leading[first][0] if head else "") + ELLIPSIS + tail
 
     def _operand_widths(self, room: int) -> Iterator[tuple[Label, int]]:
         """Yield each operand with its width: short ones get what they need, the others share the rest equally."""

@@ -20,13 +20,9 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.numbers.array_functions import ACTIVATIONS, ELEMENTARY, SPECIAL
+from autodiff_cli.numbers.array_functions import ACTIVATIONS, ELEMENTARY, SPECIAL, two_product
 from autodiff_cli.numbers.floats import (
-    COMPARISONS,
-    CONDITION_COUNTS,
     EPSILON,
-    MAX_FRESNEL_ARGUMENT,
-    MAX_PERTURBATION_ULPS,
     PERTURBED_RUNS,
     SHORT_LIMIT,
     SMALLEST_NORMAL,
@@ -261,7 +257,11 @@ def _factor_table(run: int, periods: int) -> Array:
 
 
 class _ArrayFactors:
-    """The sequences of factors that perturb results in several runs at once."""
+    """The sequences of factors that perturb results in several runs at once.
+
+    Attributes:
+        undecided: where a comparison in the runs so far is in doubt, by row.
+    """
 
     def __init__(self) -> None:
         self.start(PERTURBED_RUNS)
@@ -269,10 +269,8 @@ class _ArrayFactors:
     def start(self, runs: Sequence[int]) -> None:
         self._runs, self._at, self._count = runs, 0, 0
         if runs[0] == PERTURBED_RUNS[0]:
-            self._ranges: list[
-                tuple[Any, Any]
-            ] = []  # the least and greatest difference of the sides of each comparison
-            self._undecided: Any = np.zeros(1, dtype=bool)
+            self._ranges: list[tuple[Any, Any]] = []  # of the difference of the sides of each comparison
+            self.undecided: Any = np.zeros(1, dtype=bool)
 
     def like(self, x: Any) -> Array:
         """Return the next factors: one for each element of an array and each run, with the runs along the last axis."""
@@ -300,12 +298,7 @@ class _ArrayFactors:
             if np.any(undecided):
                 rows: Any = np.atleast_1d(undecided)
                 rows = rows if len(self._runs) == 1 else rows.any(axis=-1, keepdims=True)
-                self._undecided = self._undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
-
-    @property
-    def undecided(self) -> Any:
-        """Where a comparison is in doubt, by row."""
-        return self._undecided
+                self.undecided = self.undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
 
 
 _ARRAY_FACTORS = _ArrayFactors()
@@ -351,84 +344,31 @@ def _lift_underflow(function: Operation) -> Operation:
     return value
 
 
-def _perturb_if_rounded(name: str, function: Operation, move: Operation) -> Operation:
-    is_product = _EXACT_PRODUCTS.get(name)
-
+def _perturb_if_rounded(function: Operation, is_exact: Operation | None) -> Operation:
     def value(*xs: Any) -> Any:
         z = function(*xs)
         if np.size(z) > _LARGE_ARRAY and not _are_all_short(z):
-            return move(z)
+            return _perturb(z)
         exact = _is_short(z)
         if not np.any(exact):
-            return move(z)
+            return _perturb(z)
         for x in xs:
             exact = exact & _is_short(x)
-        if is_product is not None:  # short sums are exact
-            exact = exact & is_product(z, *xs)
-        return z if np.all(exact) else np.where(exact, z, move(z))
+        if is_exact is not None:
+            exact = exact & is_exact(*xs)
+        return z if np.all(exact) else np.where(exact, z, _perturb(z))
 
     return value
 
 
-def _halves(x: Any) -> tuple[Any, Any]:
-    """Return two numbers of at most 26 bits whose sum is x."""
-    scaled = x * _SPLITTER
-    high = scaled - (scaled - x)
-    return high, x - high
-
-
-def _is_product(z: Any, x: Any, y: Any) -> Any:
-    """Return where z is exactly the product of x and y: the error of the product (Dekker 1971) is 0."""
-    (a, b), (c, d) = _halves(np.asarray(x, dtype=float)), _halves(np.asarray(y, dtype=float))
-    return ((a * c - z) + a * d + b * c) + b * d == 0
-
-
-def _is_power(z: Any, x: Any, y: Any) -> Any:
-    """Return where z is exactly x to the power of y. Of other than whole numbers, only squares are recognized."""
-    is_whole = (np.floor(x) == x) & (np.floor(y) == y) & (y >= 0)  # short, and so not rounded
-    return is_whole | (y == 0) | (y == 1) | ((y == 2) & _is_product(z, x, x))
-
-
-_SPLITTER = 2.0**27 + 1
-_EXACT_PRODUCTS: dict[str, Callable[..., Any]] = {
-    "mul": _is_product,
-    "square": lambda z, x: _is_product(z, x, x),
-    "pow": _is_power,
-}
+def _is_product(x: Any, y: Any) -> Any:
+    """Return where the product of short numbers is not rounded."""
+    return two_product(x, y)[1] == 0
 
 
 def _is_short(x: Any) -> Any:
     scaled = np.asarray(x) * 1024
     return (np.floor(scaled) == scaled) & (np.abs(x) < SHORT_LIMIT)
-
-
-def _limit_phase(function: Operation) -> Operation:
-    return lambda x: np.where(np.abs(x) > MAX_FRESNEL_ARGUMENT, np.nan, function(x))
-
-
-def _perturb_argument(function: Operation, ulps: float) -> Operation:
-    scale = ulps / MAX_PERTURBATION_ULPS
-    return lambda *xs: function(*xs[:-1], xs[-1] + (_ARRAY_FACTORS.like(xs[-1]) - 1) * scale * np.clip(xs[-1], -1, 1))
-
-
-def _watch_comparison(function: Operation) -> Operation:
-    def truth(a: Any, b: Any) -> Any:
-        _ARRAY_FACTORS.compared(a, b)
-        return function(a, b)
-
-    return truth
-
-
-def _watch_conditions(name: str, function: Operation) -> Operation:
-    """Watch the inputs of an operation that are compared with 0."""
-    count = CONDITION_COUNTS[name]
-
-    def value(*xs: Any) -> Any:
-        for x in xs[:count]:
-            _ARRAY_FACTORS.compared(x, 0.0)
-        return function(*xs)
-
-    return value
 
 
 # Structural operations perturb each term of a sum, as if it had been rounded on its own.
@@ -511,10 +451,14 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
 
 def _perturbed_operations() -> dict[str, Callable[..., Any]]:
     functions = perturbed_table(
-        ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase, _perturb_argument
+        ARRAYS.table,
+        _perturb,
+        _ARRAY_FACTORS.like,
+        _ARRAY_FACTORS.compared,
+        _lift_underflow,
+        _perturb_if_rounded,
+        _is_product,
     )
-    functions |= {name: _watch_comparison(functions[name]) for name in COMPARISONS}
-    functions |= {name: _watch_conditions(name, functions[name]) for name in CONDITION_COUNTS}
     return {**functions, **_perturbed_structural(functions)}
 
 

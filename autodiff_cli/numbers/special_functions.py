@@ -325,24 +325,25 @@ def hyperbolic_cosine_integral(x: float) -> float:
 # --- Fresnel integrals ---
 
 
-def _fresnel_phase(x: float) -> float:
-    """x² modulo 4, in [-2, 2], corrected for the rounding error of the square."""
+def _wave_from_zero(x: float, first: float) -> float:
+    """sin(π(x² - first)/2), measured from its nearest zero, so that it keeps its digits next to zeros."""
     if not abs(x) < 2.0**53:
-        return 0.0 if math.isfinite(x) else nan  # every float this large is even
-    turn = x * x % 4 + product_error(x, x)
-    return turn - 4 * math.floor(turn / 4 + 0.5)
+        return math.sin(pi / 2 * (0.0 - first)) if math.isfinite(x) else nan  # every float this large is even
+    turn = x * x % 4
+    error = product_error(x, x)
+    zero = first + 2 * math.floor((turn + error - first) / 2 + 0.5)
+    wave = math.sin(pi / 2 * (turn - zero + error))
+    return wave if (zero - first) % 4 == 0 else -wave
 
 
 def chirp_sine(x: float) -> float:
     """sin(πx²/2)."""
-    turn = _fresnel_phase(x)
-    # measured from the nearest zero of the sine, 0 or ±2
-    return math.sin(pi / 2 * (turn if abs(turn) <= 1 else copysign(2.0, turn) - turn))
+    return _wave_from_zero(x, 0.0)
 
 
 def chirp_cosine(x: float) -> float:
     """cos(πx²/2)."""
-    return math.sin(pi / 2 * (1 - abs(_fresnel_phase(x))))
+    return -_wave_from_zero(x, 1.0)
 
 
 def fresnel_sine(x: float) -> float:

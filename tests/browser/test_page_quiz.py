@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.support import in_document, numbers, opened, press, says
+from tests.browser.test_page_movements import FORMULAS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -73,12 +74,14 @@ def test_a_wrong_answer_gets_a_hint_without_numbers_then_one_with_them(page: Pag
         answer(page, str(labels[asked(page)]))
     answer(page, "3")
     assert says(page) == (
-        "Not yet: x receives local derivative × adjoint from each user; add them up: "
+        "Not yet: that is the contribution of x*y alone, and x has 2 uses; add up all of them. "
+        "x receives local derivative × adjoint from each user; add them up: "
         "from sin(x): cos(x) × that node's adjoint; from x*y: y × that node's adjoint."
     )
     answer(page, "3")
     assert says(page) == (
-        "Not yet: x receives local derivative × adjoint from each user; add them up: "
+        "Not yet: that is the contribution of x*y alone, and x has 2 uses; add up all of them. "
+        "x receives local derivative × adjoint from each user; add them up: "
         "from sin(x): -0.416147 × 1, where cos(x) = -0.416147; from x*y: 3 × 1, where y = 3."
     )
     assert numbers(page)[0] == (2, None)
@@ -109,7 +112,7 @@ OTHERS = [
     ("inf", "inf", True), ("-inf", "-inf", True), ("nan", "nan", True), ("inf", "-inf", False), ("1.0", 0.9512, False),
     ("1.0", 0.996, True), ("0.24", 0.2447, True),
     ("[1, 0.5]", [1, 0.5], True), ("1 0.5", [1, 0.5], True), ("[1]", [1, 0.5], False), ("−0.42", -0.416, True),
-    ("3", 3.004, False), ("3.0", 3.004, True),
+    ("3", 3.004, True), ("3.0", 3.004, True),
 ]
 # fmt: on
 
@@ -118,6 +121,107 @@ OTHERS = [
 def test_answers_of_other_kinds(page: Page, tmp_path: Path, text: str, number: Any, is_right: bool) -> None:
     opened(page, tmp_path, XY)
     assert page.evaluate("([text, number]) => isRight(text, read(number))", [text, number]) == is_right
+
+
+EXPRESSIONS = [
+    ("2*0.747559", 1.495118, True),
+    ("cos(0.6)", 0.8253356149, True),
+    ("0,8253", 0.8253356149, True),
+    ("0.8", 0.8253356149, True),
+    ("0.83", 0.8253356149, True),
+    ("0.9", 0.8253356149, False),
+    ("cos(0,6)", 0.8253356149, True),
+    ("-(1/3)^2", -1 / 9, True),
+    ("1/(1 + exp(-2))", 0.8807970779, True),
+    ("3 − 0.416147", 2.58385316, True),
+    ("2 × −3", -6, True),
+    ("2**3", 8, True),
+    ("3*", 3, False),
+    ("(3", 3, False),
+    ("alert(3)", 3, False),
+    ("x*y", 6, False),
+    ("0,5 1,5", [0.5, 1.5], True),
+    ("[1/2, 3/2]", [0.5, 1.5], True),
+    ("sqrt(2); 2", [1.41421356, 2], True),
+]
+
+
+@pytest.mark.parametrize(("text", "number", "is_right"), EXPRESSIONS)
+def test_answers_can_be_expressions(page: Page, tmp_path: Path, text: str, number: Any, is_right: bool) -> None:
+    opened(page, tmp_path, XY)
+    assert page.evaluate("([text, number]) => isRight(text, number)", [text, number]) == is_right
+
+
+@pytest.mark.parametrize(
+    ("node", "typed", "diagnosis"),
+    [
+        ("x", "-2.58385", "the size is right, the sign is not"),
+        ("x", "-0.416", "that is the contribution of sin(x) alone, and x has 2 uses"),
+        ("y", "3", "that is the value of y, and the question is for its derivative"),
+        ("z", "0.5403", "that is the local derivative of sin(z)"),
+    ],
+)
+def test_likely_mistakes_are_named(page: Page, tmp_path: Path, node: str, typed: str, diagnosis: str) -> None:
+    document = opened(page, tmp_path, ["x*y + sin(x) + 4*sin(z)", "--x", "2", "--y", "3", "--z", "1"])
+    press(page, "Quiz")
+    while asked(page) != node:
+        answer(page, str(by_label(document)[asked(page)]))
+    answer(page, typed)
+    assert says(page).startswith(f"Not yet: {diagnosis}")
+
+
+def test_the_answer_is_revealed_after_two_hints(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["sin(x)", "--x", "1"])
+    press(page, "Quiz")
+    answer(page, "1")
+    verdicts = []
+    for _ in range(3):
+        answer(page, "77")
+        verdicts.append(says(page))
+    assert len(set(verdicts)) == 3
+    assert verdicts[-1] == (
+        "Not yet: the adjoint of x is 0.540302. The quiz is over: 1 of 2 correct, 1 at the first try."
+    )
+    assert page.get_by_role("button", name="Check", exact=True).count() == 0
+
+
+@pytest.mark.parametrize(("text", "point"), FORMULAS, ids=range(len(FORMULAS)))
+@pytest.mark.parametrize("level", ["adjoint", "value", "local derivative"])
+def test_the_quiz_shows_no_number_that_it_asks_for(
+    page: Page, tmp_path: Path, text: str, point: dict[str, Any], level: str
+) -> None:
+    document = opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    page.emulate_media(reduced_motion="reduce")
+    press(page, "Backward pass")
+    begin(page, level)
+    for _ in document["nodes"]:
+        if not page.evaluate("playback.quiz.question !== undefined"):
+            break
+        node, places, wanted = page.evaluate(PLACES)
+        assert node is None or page.locator(f".node:not(.folded)[data-node='{node}']").count() == 1
+        assert wanted in ("", "0", "1") or not [place for place in places if wanted in place.split()], title(page)
+        page.evaluate(
+            "draw(playback.quiz.question.reveal()); playback.quiz.check('') , playback.quiz.check(''), "
+            "ask(playback.quiz.check('').verdict)"
+        )
+
+
+# The node that is asked for, the texts of all edges beside it and of the descriptions, and the number that is wanted.
+PLACES = """() => {
+  byId("table").open = true;
+  table.refresh();
+  const { node, wanted } = playback.quiz.question;
+  const isBeside = ({ dataset }) => [dataset.from, dataset.to].includes(String(node));
+  const edges = [...document.querySelectorAll(".edge")].filter(isBeside).map((edge) => {
+    const [title, ...texts] = [...edge.querySelectorAll("title, text")].map((text) => text.textContent);
+    return [title.slice(title.indexOf(": ") + 1 || title.length), ...texts].join(" ");
+  });
+  const row = byId("table").querySelectorAll("tbody tr")[node];
+  const number = Array.isArray(wanted) ? "" : brief(wanted);
+  const isValue = playback.quiz.level.hidesValue(node);
+  const texts = (isValue ? [2, 4] : [3, 5]).map((k) => row.cells[k].textContent);
+  return [node, [...edges, ...texts].map((text) => text.replace(/[:;,←]/g, " ")), number];
+}"""
 
 
 def test_enter_checks_and_the_answer_stays_where_one_types(page: Page, tmp_path: Path) -> None:
@@ -261,7 +365,7 @@ def test_the_bug_is_a_node_that_keeps_the_last_contribution_instead_of_the_sum(p
     assert says(page) == "Not yet: y receives 2 × 1 = 2, and its adjoint is 2: nothing is lost there."
     choose(page, "x")
     assert says(page).startswith(
-        "Correct: x receives -0.416147 × 1 = -0.416147 and 3 × 1 = 3, in total 2.58385, but kept only the last, 3."
+        "Correct: x receives -0.416147 × 1 = -0.416147 and 3 × 1 = 3, in total 2.58385, but has only the last, 3."
     )
     press(page, "Quiz")
     page.emulate_media(reduced_motion="reduce")

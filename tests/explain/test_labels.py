@@ -123,3 +123,17 @@ def test_what_is_different_is_called_differently() -> None:
     found = operations("*".join(f"({a} + {b})" for a, b in itertools.combinations(terms, 2)))
     sums = [label for label in found if label.startswith("exp(") and ") + exp(" in label]
     assert len(sums) == len(set(sums)) == 15
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "wanted"),
+    [
+        ("s1 - sy + 1", 10, "s1 - … + 1"),
+        ("one - two + three - four", 18, "one - … - four"),
+        ("num/den*factor", 12, "num/…*factor"),
+    ],
+)
+def test_what_is_left_out_has_the_sign_that_it_begins_with(text: str, width: int, wanted: str) -> None:
+    node = read(text).output
+    tape = Tape([node])
+    assert Labels(tape, {}, None).fit(len(tape) - 1, width) == wanted

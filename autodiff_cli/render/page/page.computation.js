@@ -79,6 +79,11 @@ class Computation {
     return parts.map((part, k) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
   }
 
+  /** The rule by which an operation on whole arrays computes its contribution to an input, `outer(adjoint, x)`. */
+  rule(i, position) {
+    return record.nodes[i].contributions.find((contribution) => contribution.position === position).rule;
+  }
+
   /** The local derivative towards an input as a formula with numbers, `cos(2)`. */
   formulaInNumbers(i, position) {
     const { formula } = record.nodes[i].contributions.find((contribution) => contribution.position === position);
@@ -266,10 +271,25 @@ class Playback {
     return backwardStep.get(i) < this.backwardSteps;
   }
 
+  /** Whether the contribution of a node to an input is made and may be seen. */
+  showsContribution(i, position) {
+    return this.hasContributed(i) && !this.hidesAdjoint(record.nodes[i].inputs[position]);
+  }
+
+  /** Whether all contributions of a node are made and may be seen. */
+  showsContributions(i) {
+    return this.hasContributed(i) && !record.nodes[i].inputs.some((j) => this.hidesAdjoint(j));
+  }
+
+  /** Whether the quiz hides the adjoint of a node, and all that gives it away. */
+  hidesAdjoint(i) {
+    return takesGradient(i) && this.quiz?.level.hidesAdjoint?.(i) === true;
+  }
+
   /** Whether a node's adjoint is complete and may be seen: a variable's, once the last of its users is through. */
   isKnown(i) {
     if (!takesGradient(i) || this.tangents) return false;
-    if (this.quiz?.level.isKnown) return this.quiz.level.isKnown(i);
+    if (this.quiz?.level.hidesAdjoint) return !this.hidesAdjoint(i);
     if (i === record.output && this.isSeeded) return this.backwardSteps >= 0;
     if (forwardStep.has(i)) return this.hasContributed(i);
     return this.backwardSteps >= 0 && users[i].every(({ node }) => this.hasContributed(node));

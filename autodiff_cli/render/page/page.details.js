@@ -40,7 +40,7 @@ class Panel {
       htmlElement("h3", node.name ?? node.label),
       htmlElement("dl", list),
       ...(slopes.length ? [htmlElement("h4", "Local derivatives"), htmlElement("ul", slopes)] : []),
-      ...(this.playback.hasContributed(i) ? [htmlElement("p", `Backward pass: ${computation.backwardSentence(i)}`)] : []),
+      ...(this.playback.showsContributions(i) ? [htmlElement("p", `Backward pass: ${computation.backwardSentence(i)}`)] : []),
     );
   }
 
@@ -48,7 +48,8 @@ class Panel {
     const { computation } = this.playback;
     const { local } = computation.contribution(i, position);
     const formula = computation.formula(i, position);
-    const number = this.playback.isComputed(i) && computation.arrived.has(i) ? brief(local) : undefined;
+    const isShown = this.playback.isComputed(i) && computation.arrived.has(i) && !this.playback.hidesAdjoint(to);
+    const number = isShown ? brief(local) : undefined;
     const text = [...new Set([formula, number])].filter((side) => side !== undefined).join(" = ");
     return htmlElement("li", `towards ${record.nodes[to].label}${text ? `: ${text}` : ""}`);
   }
@@ -80,7 +81,7 @@ class Table {
       isComputed ? brief(computation.values[i]) : "",
       isKnown ? brief(computation.adjoints[i]) : takesGradient(i) ? "" : "none",
       isComputed && forwardStep.has(i) ? computation.forwardSentence(i) : "",
-      this.playback.hasContributed(i) ? [computation.backwardSentence(i), ...computation.contributionSentences(i)].join("; ") : "",
+      this.playback.showsContributions(i) ? [computation.backwardSentence(i), ...computation.contributionSentences(i)].join("; ") : "",
     ];
     texts.forEach((text, k) => { this.#rows[i].cells[k + 2].textContent = text; });
   }

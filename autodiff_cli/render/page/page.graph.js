@@ -99,9 +99,14 @@ class Graph {
     return [...this.#nodes.keys()];
   }
 
+  /** Whether a node is drawn as a box of its own. */
+  isInSight(i) {
+    return this.#nodes.has(i) && !this.#standsFor.has(i);
+  }
+
   /** The element of a node, or of the fold that it is in; undefined for one that is not drawn. */
   element(i) {
-    return this.#nodes.get(this.#drawn(i))?.element;
+    return this.#nodes.get(this.boxOf(i))?.element;
   }
 
   /** Show the current numbers of a node and of the edges into it. */
@@ -119,21 +124,22 @@ class Graph {
     for (const i of this.ids) this.draw(i);
   }
 
-  /** Make a node stand out with its edges, as the one whose step was just made; null for none. */
-  markCurrent(i, isBackward, withEdges = true) {
+  /** Make a node stand out as the one whose step was just made, null for none, with the edges along which the step moves
+   * numbers: `textOf(position)` gives the text for an input, null for none. */
+  markCurrent(i, isBackward, textOf = () => null) {
     for (const element of this.#marked) element.classList.remove("current", "flowing", "returning");
     this.#marked = [];
     if (i === null) return;
     const node = this.element(i);
     if (node) this.#mark(node, "current");
-    if (withEdges) for (const { element } of this.#edges(i)) this.#mark(element, isBackward ? "returning" : "flowing");
+    for (const { edge } of this.#movements(i, textOf)) this.#mark(edge.element, isBackward ? "returning" : "flowing");
     if (node) this.show(i);
   }
 
   /** Let the texts of some nodes be as they are, and of the edges into node `i`, until what travels there arrives. */
   defer(i, nodes) {
     this.finishTravel();
-    this.#pending = new Set(nodes.map((j) => this.#drawn(j)));
+    this.#pending = new Set(nodes.map((j) => this.boxOf(j)));
     this.#pendingEdges = i;
   }
 
@@ -148,14 +154,11 @@ class Graph {
     if (i !== null) this.draw(i);
   }
 
-  /** Let texts travel along the edges into a node, or back: `textOf(position, input)` gives each, null for none. */
+  /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
-    const moving = [];
-    for (const { path, position, from } of this.#edges(i).slice(0, MOST_TRAVELLERS)) {
-      const text = textOf(position, from);
-      if (text === null) continue;
-      moving.push({ path, length: path.getTotalLength(), element: this.#traveller(text, isBackward) });
-    }
+    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, texts }) => {
+      return { path, length: path.getTotalLength(), element: this.#traveller(texts.join(" + "), isBackward) };
+    });
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
@@ -171,7 +174,7 @@ class Graph {
 
   /** Scroll a node into the box if it is not in it, with its inputs, or with as much before it as has room. */
   show(i) {
-    const near = [i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.#drawn(j))).filter(Boolean);
+    const near = [i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.boxOf(j))).filter(Boolean);
     if (this.#scrollTo(near)) return;
     const [node] = near;
     const width = Math.max(node.width, this.stage.clientWidth / this.#scale - 2 * BESIDE);
@@ -251,23 +254,36 @@ class Graph {
     node.element.setAttribute("aria-label", nameOf(node.element, i));
   }
 
-  #drawn(i) {
+  /** The box that a node is drawn in, by the number of the node that it shows. */
+  boxOf(i) {
     return this.#standsFor.get(i)?.at(-1) ?? i;
   }
 
   #edges(i) {
-    return this.#edgesInto.get(this.#drawn(i)) ?? [];
+    return this.#edgesInto.get(this.boxOf(i)) ?? [];
   }
 
-  /** The contribution along an edge into a node; undefined before its step. */
+  /** The edges along which the step of a node moves numbers, with their texts. Nothing moves outside a folded part while
+   * a step stays inside it. */
+  #movements(i, textOf) {
+    return this.#edges(i).map((edge) => {
+      const isOwn = (j, position) => (this.#standsFor.has(i) ? this.boxOf(j) === edge.from : position === edge.position);
+      const positions = [...record.nodes[i].inputs.keys()].filter((position) => isOwn(record.nodes[i].inputs[position], position));
+      return { edge, texts: positions.map(textOf).filter((text) => text !== null) };
+    }).filter(({ texts }) => texts.length);
+  }
+
+  /** The contribution along an edge into a node; undefined before its step, and while a question asks for it. */
   #contribution(i, edge) {
     const { computation } = this.playback;
     const members = this.#standsFor.get(i);
     if (this.playback.tangents) return this.playback.tangents.contribution(i, edge);
-    if (!members) return this.playback.hasContributed(i) ? computation.contribution(i, edge.position) : undefined;
+    if (!members) return this.playback.showsContribution(i, edge.position) ? computation.contribution(i, edge.position) : undefined;
+    const inputs = new Set(members.flatMap((j) => record.nodes[j].inputs).filter((j) => this.boxOf(j) === edge.from));
     const isWaiting = members.some((j) => backwardStep.has(j) && !this.playback.hasContributed(j));
-    if (isWaiting || !takesGradient(edge.from)) return undefined;
-    const local = computation.rate(members, edge.from);
+    const hidden = [...inputs].some((j) => !takesGradient(j) || this.playback.hidesAdjoint(j));
+    if (isWaiting || hidden || inputs.size !== 1) return undefined; // several inputs in one box have a derivative each
+    const local = computation.rate(members, ...inputs);
     return { local, nothing: local === 0 };
   }
 

@@ -19,7 +19,7 @@ function draw(nodes) {
     graph.arrange();
     for (const i of record.nodes.keys()) graph.draw(i);
   }
-  graph.markCurrent(playback.current, playback.isBackward);
+  graph.markCurrent(playback.current, playback.isBackward, playback.quiz ? undefined : movementText);
   for (const { slope, variable } of fields) slope.textContent = slopeOf(variable);
   const value = inFull(playback.computation.values[record.output]);
   byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
@@ -161,6 +161,15 @@ function refold() {
 function fold(isFolded) {
   if (isFolded) graph.parts.fold();
   else graph.parts.open();
+  refold();
+}
+
+/** Open folded parts until a node is drawn as a box of its own. */
+function unfoldAt(i) {
+  for (let tries = 0; tries < record.nodes.length && !graph.isInSight(i); tries++) {
+    graph.parts.openAt(graph.boxOf(i));
+    graph.arrange();
+  }
   refold();
 }
 

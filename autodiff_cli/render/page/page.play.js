@@ -28,14 +28,14 @@ function go(position, travels = () => 0) {
   explain();
   if (playback.current !== null) panel.show(playback.current);
   const time = duration * travels(readingTime());
-  if (time > 0) graph.travel(playback.current, playback.isBackward, time, travelling);
+  if (time > 0) graph.travel(playback.current, playback.isBackward, time, movementText);
   else graph.finishTravel();
 }
 
-/** The text that moves along an edge of the current step between a node and its input; null for none. */
-function travelling(position, input) {
+/** The text that the current step moves between its node and the input at a position; null if nothing moves there. */
+function movementText(position) {
   const { computation } = playback;
-  if (!playback.isBackward) return compact(computation.values[input]);
+  if (!playback.isBackward) return compact(computation.values[record.nodes[playback.current].inputs[position]]);
   const contribution = computation.contribution(playback.current, position);
   if (!contribution || contribution.nothing) return null;
   const amount = compact(contribution.amount);
@@ -87,7 +87,7 @@ function play(button, start, end) {
 function seed() {
   playback.isSeeded = true;
   draw([record.output]);
-  graph.markCurrent(record.output, true, false);
+  graph.markCurrent(record.output, true);
   highlight(record.output);
   panel.show(record.output);
   showStatus("The backward pass begins at the output.");

@@ -1,11 +1,13 @@
-// The quiz: some numbers are hidden and asked for. A level defines which, and the questions.
+// The quiz: some numbers are hidden, and questions ask for them. A level defines which, and the questions.
 
-const TYPED = /[-+−]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+−]?inf|nan/gi;
+const MOST_TRIES = 3; // after two hints the answer is revealed
 
 /** One round of questions, of one level (see `quiz/`). */
 class Quiz {
-  #missed = new Set();
-  #answered = 0;
+  #isMissed = false; // whether the current question was answered wrongly
+  #position = 0;
+  #correct = 0;
+  #firstTries = 0;
   #tries = 0;
 
   constructor(level) {
@@ -14,47 +16,41 @@ class Quiz {
 
   /** The current question; undefined when all are answered. */
   get question() {
-    return this.level.questions[this.#answered];
+    return this.level.questions[this.#position];
   }
 
   get score() {
-    const first = this.#answered - this.#missed.size + Number(this.#missed.has(this.question));
-    return `${this.#answered} of ${this.level.questions.length} correct, ${first} at the first try`;
+    return `${this.#correct} of ${this.level.questions.length} correct, ${this.#firstTries} at the first try`;
   }
 
-  /** Check an answer; gives the verdict, with a hint if it is wrong. The first hint has no numbers. */
+  /** Check an answer; gives the verdict and whether the quiz goes on to the next question. A wrong answer gets a diagnosis
+   * if it is a likely mistake, and a hint: the first without numbers, then one with numbers, then the answer. */
   check(answer) {
     const { question } = this;
-    if (!question.isRight(answer)) {
-      this.#missed.add(question);
-      this.#tries++;
-      return { isRight: false, verdict: `Not yet: ${this.#tries === 1 ? question.hint() : question.hintWithNumbers(answer)}` };
+    if (question.isRight(answer)) {
+      this.#correct++;
+      this.#firstTries += Number(this.#tries === 0);
+      return { isDone: true, verdict: this.#next(`Correct: ${question.confirmation()}.`) };
     }
-    this.#answered++;
+    this.#tries++;
+    if (this.#tries === MOST_TRIES) return { isDone: true, verdict: this.#next(`Not yet: ${question.confirmation()}.`) };
+    const hint = this.#tries === 1 ? question.hint() : question.hintWithNumbers(answer);
+    const mistake = question.mistakes ? mistakeIn(answer, question.mistakes(), question.wanted) : undefined;
+    return { isDone: false, verdict: `Not yet: ${mistake ? `${mistake}. ${capitalized(hint)}` : hint}` };
+  }
+
+  #next(verdict) {
+    this.#position++;
     this.#tries = 0;
-    const confirmation = `Correct: ${question.confirmation()}.`;
-    return { isRight: true, verdict: this.question === undefined ? `${confirmation} All correct: ${this.score}.` : confirmation };
+    if (this.question !== undefined) return verdict;
+    const all = this.level.questions.length;
+    return `${verdict} ${this.#correct === all ? "All correct" : "The quiz is over"}: ${this.score}.`;
   }
 }
 
-/** Whether what was typed is the number, or each number of the array, to the digits typed. */
-function isRight(typed, adjoint) {
-  const numbers = typed.match(TYPED) ?? [];
-  const wanted = [adjoint].flat(Infinity);
-  return numbers.length === wanted.length && typed.replace(TYPED, "").match(/^[\s,[\]]*$/) !== null
-    && numbers.every((text, k) => isRounded(text.replace("−", "-").toLowerCase(), wanted[k]));
-}
-
-/** Whether a text is a number, or the number rounded to at least two digits. */
-function isRounded(text, x) {
-  const typed = read(/inf|nan/.test(text) ? text.replace("+", "") : Number(text));
-  if (!Number.isFinite(x) || !Number.isFinite(typed)) return Object.is(typed, x);
-  const off = Math.abs(typed - x);
-  if (off <= 1e-9 * Math.abs(x)) return true;
-  const [mantissa, power] = text.split("e");
-  const first = Number(x.toExponential(1).split("e")[1]); // the place of the first digit, and of the last one typed
-  const last = Number(power ?? 0) - (mantissa.split(".")[1] ?? "").length;
-  return last < first && off <= 0.5000001 * 10 ** last;
+/** A sentence with a capital letter, unless it begins with a name of the formula. */
+function capitalized(sentence) {
+  return record.nodes.some(({ label }) => sentence.startsWith(label)) ? sentence : sentence[0].toUpperCase() + sentence.slice(1);
 }
 
 /** Start or leave the quiz. */
@@ -79,9 +75,9 @@ function beginQuiz() {
 
 /** Show a message and ask the next question. */
 function ask(message) {
-  const { question, score } = playback.quiz;
-  byId("score").textContent = question || playback.quiz.level.questions.length ? score : "";
+  const { question, score, level } = playback.quiz;
   const choices = question?.choices?.map(choice) ?? [];
+  byId("score").textContent = level.questions.length ? score : "";
   byId("choices").replaceChildren(...choices);
   byId("choices").hidden = choices.length === 0;
   for (const id of ["question-title", "answer"]) byId(id).hidden = question === undefined || choices.length > 0;
@@ -92,6 +88,7 @@ function ask(message) {
   if (question === undefined) return;
   if (choices.length) byId("choices").prepend(htmlElement("legend", question.title));
   if (question.node !== undefined) {
+    if (!graph.isInSight(question.node)) unfoldAt(question.node);
     graph.markCurrent(question.node, false);
     highlight(question.node);
     panel.show(question.node);
@@ -114,14 +111,15 @@ function check(event) {
     showStatus("Not yet: choose an answer.");
     return;
   }
-  const { isRight, verdict } = playback.quiz.check(question.choices ? Number(chosen.value) : byId("answer").value);
-  if (!isRight) {
+  const { isDone, verdict } = playback.quiz.check(question.choices ? Number(chosen.value) : byId("answer").value);
+  if (!isDone) {
     showStatus(verdict);
     byId("score").textContent = playback.quiz.score;
     byId("answer").select();
     return;
   }
   draw(question.reveal());
+  panel.refresh();
   ask(verdict);
 }
 

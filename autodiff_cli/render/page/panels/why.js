@@ -68,7 +68,7 @@ class Why {
 
   #inSymbols({ node, position, contribution }) {
     const user = slopeName(record.nodes[node].label);
-    if (contribution.local === null) return `part of ${user}`;
+    if (contribution.local === null) return playback.computation.rule(node, position).replace(/(the )?\badjoint\b/, user);
     const formula = playback.computation.formula(node, position);
     return `${formula === undefined ? `∂${tight(record.nodes[node].label)}/∂${tight(record.nodes[this.#node].label)}`
       : tight(formula)} × ${user}`;

@@ -10,7 +10,7 @@ function nextLevel() {
   const question = (right, step) => {
     const { label } = record.nodes[right];
     const others = record.backward.slice(step + 1);
-    const waiting = others.filter((i) => waitsFor(i, step).length > 0).slice(0, MOST_CHOICES - 1);
+    const waiting = others.filter((i) => graph.isInSight(i) && waitsFor(i, step).length > 0).slice(0, MOST_CHOICES - 1);
     return {
       step,
       title: "Which node can go next?",
@@ -22,10 +22,9 @@ function nextLevel() {
         return `${record.nodes[chosen].label} still waits for ${names.join(" and ")}.`;
       },
       confirmation: () => `${label} has the contributions of all its users`,
-      reveal: () => playback.moveTo(start + step + 1),
     };
   };
-  const questions = record.backward.map(question).filter(({ choices }) => choices.length > 1);
+  const questions = record.backward.map(question).filter(({ choices, step }) => choices.length > 1 && graph.isInSight(record.backward[step]));
   return {
     start: start + (questions[0]?.step ?? 0),
     introduction: "In the backward pass a node passes its adjoint on when it is complete. Begin at the output.",
@@ -40,13 +39,13 @@ function nextLevel() {
 
 /** A program with a bug: one node has `=` where `+=` belongs. Which one? */
 function bugLevel() {
-  const good = playback.computation;
-  const fanOut = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && good.uses[i] > 1);
+  const correct = playback.computation;
+  const takers = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && graph.isInSight(i));
+  const fanOut = takers.filter((i) => users[i].filter(({ node }) => takesGradient(node)).length > 1);
   const bugs = fanOut.map((i) => ({ i, computation: computedWithBug(playback.point, i) }))
-    .filter(({ i, computation }) => inFull(computation.adjoints[i]) !== inFull(good.adjoints[i])).slice(0, MOST_BUGS);
-  const takers = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && i !== record.output);
+    .filter(({ i, computation }) => inFull(computation.adjoints[i]) !== inFull(correct.adjoints[i])).slice(0, MOST_BUGS);
   const question = ({ i, computation }, k) => {
-    const decoys = takers.filter((j) => j !== i);
+    const decoys = takers.filter((j) => j !== i && j !== record.output);
     const offered = [...decoys.slice(k), ...decoys.slice(0, k)].slice(0, MOST_CHOICES - 1);
     return {
       computation,
@@ -61,28 +60,29 @@ function bugLevel() {
           + `${brief(computation.adjoints[chosen])}: nothing is lost there.`;
       },
       confirmation: () => `${record.nodes[i].label} receives ${computation.termsOf(i).join(" and ")}, in total `
-        + `${brief(good.adjoints[i])}, but kept only the last, ${brief(computation.adjoints[i])}`,
+        + `${brief(correct.adjoints[i])}, but has only the last, ${brief(computation.adjoints[i])}`,
       reveal: () => show(k + 1),
     };
   };
   const show = (k) => {
-    playback.computation = bugs[k]?.computation ?? good;
+    playback.computation = bugs[k]?.computation ?? correct;
     return record.nodes.keys();
   };
   return {
     start: playback.length,
     introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up its contributions.",
-    impossible: "For this bug the formula needs a node with several users, and this one has none.",
+    impossible: fanOut.length === 0 ? "For this bug the formula needs a node with several users, and none is in sight."
+      : `At these values the bug changes nothing: the contributions to ${listed(fanOut.map((i) => record.nodes[i].label))}, except for the last, sum to 0. Try other values.`,
     hidesValue: () => false,
     begin: () => show(0),
     end: () => {
-      if (bugs.some(({ computation }) => computation === playback.computation)) playback.computation = good;
+      if (bugs.some(({ computation }) => computation === playback.computation)) playback.computation = correct;
     },
     questions: bugs.map(question),
   };
 }
 
-/** The computation in which a node keeps only its last contribution. */
+/** The computation in which a node has only its last contribution. */
 function computedWithBug(point, overwritten) {
   const values = evaluator.forward(point);
   return computationOf({ values, ...evaluator.reverse(values, overwritten) });

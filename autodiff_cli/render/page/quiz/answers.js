@@ -1,0 +1,88 @@
+// Answers: an expression of numbers, such as `2*0.75`, `cos(0,6)` or `-1/3`, is evaluated and compared with a number.
+
+const TWO_DIGITS = 0.05; // relative; rounding to two digits changes a number by no more
+const ROUNDED_TERMS = 0.01; // relative; an expression may contain rounded numbers
+const CONSTANTS = { pi: Math.PI, π: Math.PI, e: Math.E, inf: Infinity, nan: NaN };
+const FUNCTIONS = {
+  sin: Math.sin, cos: Math.cos, tan: Math.tan, exp: Math.exp, log: Math.log, ln: Math.log, sqrt: Math.sqrt, abs: Math.abs,
+  sinh: Math.sinh, cosh: Math.cosh, tanh: Math.tanh, asin: Math.asin, acos: Math.acos, atan: Math.atan,
+  sigmoid: (x) => 1 / (1 + Math.exp(-x)), relu: (x) => Math.max(x, 0), square: (x) => x * x,
+};
+const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\p{L}+|\*\*|[-+*/^()])/iuy;
+
+/** The value of an expression of numbers; undefined if it cannot be read. */
+function evaluate(text) {
+  const tokens = [];
+  const plain = text.replace(/[−–]/g, "-").replace(/[×·]/g, "*").replace(/÷/g, "/").trimEnd();
+  for (TOKEN.lastIndex = 0; TOKEN.lastIndex < plain.length;) {
+    const match = TOKEN.exec(plain);
+    if (match === null) return undefined;
+    tokens.push(match[1].toLowerCase());
+  }
+  const value = sumOf(tokens);
+  return tokens.length ? undefined : value;
+}
+
+/** The value of the terms at the beginning of some tokens, which are removed; undefined if there is a mistake. */
+function sumOf(tokens) {
+  let total = productOf(tokens);
+  while (tokens[0] === "+" || tokens[0] === "-") total += tokens.shift() === "+" ? productOf(tokens) : -productOf(tokens);
+  return total;
+}
+
+function productOf(tokens) {
+  let product = signed(tokens);
+  while (tokens[0] === "*" || tokens[0] === "/") product = tokens.shift() === "*" ? product * signed(tokens) : product / signed(tokens);
+  return product;
+}
+
+function signed(tokens) {
+  if (tokens[0] === "-") return -signed(tokens.splice(0, 1) && tokens);
+  if (tokens[0] === "+") return signed(tokens.splice(0, 1) && tokens);
+  const base = atom(tokens);
+  if (tokens[0] !== "^" && tokens[0] !== "**") return base;
+  tokens.shift();
+  return base ** signed(tokens);
+}
+
+function atom(tokens) {
+  const token = tokens.shift();
+  if (token === "(" || Object.hasOwn(FUNCTIONS, token)) {
+    if (token !== "(" && tokens.shift() !== "(") tokens.push("missing bracket");
+    const inner = sumOf(tokens);
+    if (tokens.shift() !== ")") tokens.push("missing bracket");
+    return token === "(" ? inner : FUNCTIONS[token](inner);
+  }
+  if (Object.hasOwn(CONSTANTS, token)) return CONSTANTS[token];
+  if (token === undefined || !/^[\d.]/.test(token)) tokens.push("missing number");
+  return Number(token);
+}
+
+/** Whether an answer is the number, or each number of the array. */
+function isRight(text, wanted) {
+  const numbers = [wanted].flat(Infinity);
+  const readings = Array.isArray(wanted)
+    ? [text.replace(/[[\]]/g, " ").split(/[\s,;]+/), text.replace(/[[\]]/g, " ").replace(/(\d),(\d)/g, "$1.$2").split(/[\s;]+/)]
+    : [[text], [text.replace(/(\d),(\d)/g, "$1.$2")]];
+  return readings.map((parts) => parts.filter((part) => part.trim()))
+    .some((parts) => parts.length === numbers.length && parts.every((part, k) => isRounded(part, numbers[k])));
+}
+
+/** Whether a text is the number to the digits typed, at least about two, or an expression with this value. */
+function isRounded(text, x) {
+  const value = evaluate(text);
+  if (value === undefined || !Number.isFinite(x) || !Number.isFinite(value)) return Object.is(value, x);
+  const off = Math.abs(value - x);
+  const size = Math.abs(x);
+  if (off <= 1e-9 * size) return true;
+  const number = /^\s*[-+−–]?(\d*)(?:\.(\d*))?(?:e([-+]?\d+))?\s*$/i.exec(text);
+  if (number === null) return off <= ROUNDED_TERMS * size;
+  const [, , decimals = "", power = 0] = number;
+  const halfUnit = 0.5000001 * 10 ** (Number(power) - decimals.length); // of the last digit typed
+  return off <= Math.min(halfUnit, TWO_DIGITS * size);
+}
+
+/** The first of some likely mistakes, each a number with `words`, that an answer contains; undefined if there is none. */
+function mistakeIn(text, mistakes, wanted) {
+  return mistakes.find(({ number }) => number !== null && !isRight(inFull(number), wanted) && isRight(text, number))?.words;
+}

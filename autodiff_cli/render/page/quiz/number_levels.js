@@ -1,0 +1,185 @@
+// Levels of the quiz that ask for numbers: values, local derivatives, adjoints. A level has
+//
+// - `start`, the step at which it begins, an `introduction`, and a message if there is nothing to ask (`impossible`);
+// - `hidesValue` and `hidesAdjoint` for a node, and `hidesSlopes`: the numbers that are hidden, wherever they would be shown;
+// - `questions`, in order: a `title`, the `node` that it is about, the number `wanted`, `isRight` to check an answer,
+//   `mistakes`, numbers of likely wrong answers with words, `hint` without numbers and `hintWithNumbers`, `confirmation` of the
+//   answer, and `reveal`, which gives the nodes that it uncovers.
+//
+// Only nodes that the drawing shows as boxes of their own are asked for.
+
+const MOST_QUESTIONS = 8; // of local derivatives
+
+/** A question for a number, which is typed. */
+function numberQuestion(wanted, question) {
+  return { wanted, isRight: (text) => isRight(text, wanted), ...question };
+}
+
+/** A number with the other sign. */
+const negative = (x) => elementwise((element) => -element, x);
+
+/** Adjoints, from the output down. */
+function adjointLevel() {
+  const { computation } = playback;
+  const start = record.forward.length;
+  const nodes = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && graph.isInSight(i)).reverse();
+  const unanswered = new Set(nodes);
+  const question = (i) => {
+    const { label } = record.nodes[i];
+    return numberQuestion(computation.adjoints[i], {
+      node: i,
+      title: `Adjoint of ${label}`,
+      mistakes: () => adjointMistakes(i),
+      hint: () => sumHint(i, symbolicHint),
+      hintWithNumbers: () => sumHint(i, numericHint),
+      confirmation: () => `the adjoint of ${label} is ${brief(computation.adjoints[i])}`,
+      reveal: () => {
+        unanswered.delete(i);
+        const changed = backwardStep.has(i) ? playback.moveTo(start + backwardStep.get(i) + 1) : new Set([i]);
+        for (const { node } of users[i]) changed.add(node); // the edges from the node to its users show their numbers now
+        return changed;
+      },
+    });
+  };
+  return {
+    start,
+    introduction: "Each adjoint is the sum of the contributions of the node's users: local derivative × adjoint. Begin at the output.",
+    impossible: "No node has an adjoint here.",
+    hidesValue: () => false,
+    hidesAdjoint: (i) => unanswered.has(i) || !(backwardStep.has(i) ? playback.hasContributed(i)
+      : users[i].every(({ node }) => !backwardStep.has(node) || playback.hasContributed(node))),
+    questions: nodes.map(question),
+  };
+}
+
+/** The terms of an adjoint: users with their contributions, without structural zeros. */
+function termsOfAdjoint(i) {
+  return users[i].map(({ node, position }) => ({ node, position, contribution: playback.computation.contribution(node, position) }))
+    .filter(({ contribution }) => contribution && !contribution.nothing);
+}
+
+/** Likely wrong answers for an adjoint. */
+function adjointMistakes(i) {
+  const { computation } = playback;
+  const { label } = record.nodes[i];
+  const adjoint = computation.adjoints[i];
+  const terms = termsOfAdjoint(i);
+  const one = terms.length > 1 ? terms.map(({ node, contribution }) => ({
+    number: contribution.amount,
+    words: `that is the contribution of ${record.nodes[node].label} alone, and ${label} has ${terms.length} uses; add up all of them`,
+  })) : [];
+  const locals = terms.map(({ node, contribution }) => ({
+    number: contribution.local,
+    words: `that is the local derivative of ${record.nodes[node].label}; it is still to be multiplied by the adjoint of that node`,
+  }));
+  return [
+    { number: negative(adjoint), words: "the size is right, the sign is not" },
+    ...one,
+    ...locals,
+    { number: computation.values[i], words: `that is the value of ${label}, and the question is for its derivative` },
+  ];
+}
+
+/** A hint that lists the terms of an adjoint; `termOf` describes each. */
+function sumHint(i, termOf) {
+  const { label } = record.nodes[i];
+  if (i === record.output) return "the output's adjoint is how fast the output changes with itself.";
+  const terms = termsOfAdjoint(i).map(({ node, position }) => `from ${record.nodes[node].label}: ${termOf(node, position)}`);
+  if (terms.length === 0) return `${label} receives no contribution: its users do not pass their adjoints on.`;
+  const whom = terms.length === 1 ? "its user" : "each user; add them up";
+  return `${label} receives local derivative × adjoint from ${whom}: ${terms.join("; ")}.`;
+}
+
+function symbolicHint(node, position) {
+  const { computation } = playback;
+  if (computation.contribution(node, position).local === null) return computation.rule(node, position);
+  return `${computation.formula(node, position) ?? "local derivative"} × that node's adjoint`;
+}
+
+function numericHint(node, position) {
+  const { computation } = playback;
+  const contribution = computation.contribution(node, position);
+  if (contribution.local === null) return `${computation.rule(node, position)}, with the adjoint ${brief(computation.adjoints[node])}`;
+  const formula = computation.formula(node, position);
+  const local = brief(contribution.local);
+  const reason = formula === undefined || formula === local ? "" : `, where ${formula} = ${local}`;
+  return `${computation.product(node, contribution)}${reason}`;
+}
+
+/** Values, from the inputs up. */
+function valueLevel() {
+  const { computation } = playback;
+  const nodes = record.forward.filter((i) => graph.isInSight(i));
+  const unanswered = new Set(nodes);
+  const question = (i) => {
+    const { label, name, inputs, summary } = record.nodes[i];
+    const used = [...new Set(inputs.map((j) => record.nodes[j].label))].join(" and ");
+    const value = computation.values[i];
+    return numberQuestion(value, {
+      node: i,
+      title: `Value of ${label}`,
+      mistakes: () => [
+        { number: negative(value), words: "the size is right, the sign is not" },
+        ...(computation.adjoints[i] === null ? [] : [{ number: computation.adjoints[i], words: `that is the derivative of the output with respect to ${label}, and the question is for its value` }]),
+      ],
+      hint: () => `${name}${summary ? `, ${summary}` : ""}: insert the value of ${used}.`,
+      hintWithNumbers: () => `${computation.forwardSentence(i).split(" = ").slice(0, -1).join(" = ")}.`,
+      confirmation: () => computation.forwardSentence(i),
+      reveal: () => {
+        unanswered.delete(i);
+        return playback.moveTo(forwardStep.get(i) + 1).add(i);
+      },
+    });
+  };
+  return {
+    start: 0,
+    introduction: "Each value is computed from the values of the node's inputs. Begin with the variables.",
+    impossible: "There is nothing to compute here.",
+    hidesValue: (i) => unanswered.has(i) || (forwardStep.has(i) && forwardStep.get(i) >= playback.position),
+    hidesAdjoint: () => true,
+    hidesSlopes: true,
+    questions: nodes.map(question),
+  };
+}
+
+/** Local derivatives: every operation is asked for once before any is repeated. */
+function slopeLevel() {
+  const { computation } = playback;
+  const candidates = record.backward.filter((i) => graph.isInSight(i))
+    .flatMap((i) => computation.contributions[i].map((contribution) => ({ i, contribution })))
+    .filter(({ contribution }) => typeof contribution.local === "number");
+  const seen = new Set();
+  const [first, again] = [[], []];
+  for (const one of candidates) {
+    const key = `${record.nodes[one.i].op} ${one.contribution.position}`;
+    (seen.has(key) ? again : first).push(one);
+    seen.add(key);
+  }
+  const question = ({ i, contribution: { position, to, local, amount } }) => {
+    const [label, towards] = [record.nodes[i].label, record.nodes[to].label];
+    const formula = computation.formula(i, position);
+    return numberQuestion(local, {
+      node: i,
+      title: `Local derivative of ${label} towards ${towards}`,
+      mistakes: () => [
+        { number: negative(local), words: "the size is right, the sign is not" },
+        { number: computation.values[i], words: `that is the value of ${label}, and the question is for its derivative` },
+        { number: amount, words: `that is the contribution to ${towards}, already multiplied by the adjoint of ${label}` },
+      ],
+      hint: () => `how fast does ${label} change with ${towards} alone?${formula ? ` The rule is ${formula}.` : ""}`,
+      hintWithNumbers: () => `${formula === undefined ? "it is 1 if the operation selected this input, else 0"
+        : `${formula} is ${computation.formulaInNumbers(i, position)}`}.`,
+      confirmation: () => `the local derivative of ${label} with respect to ${towards} is ${brief(local)}`,
+      reveal: () => [i],
+    });
+  };
+  return {
+    start: record.forward.length,
+    introduction: "A local derivative is how fast the result of an operation changes with one input while the others are constant.",
+    impossible: "The operations here work on whole arrays: their local derivatives are arrays, not single numbers.",
+    hidesValue: () => false,
+    hidesAdjoint: () => true,
+    hidesSlopes: true,
+    questions: [...first, ...again].slice(0, MOST_QUESTIONS).map(question),
+  };
+}

@@ -1,0 +1,79 @@
+"""What moves in the drawing at each step is what the step contributes, and nothing else, folded or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.browser.support import opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+CALL = (
+    "d1 = (log(S/K) + (r + sigma^2/2)*T)/(sigma*sqrt(T)); d2 = d1 - sigma*sqrt(T); "
+    "N(x) = (1 + erf(x/sqrt(2)))/2; 2*S*N(d1) - K*exp(-r*T)*N(d2)"
+)
+NETWORK = (
+    "n(a, b) = v1*tanh(w11*a + w12*b + b1) + v2*tanh(w21*a + w22*b + b2) + c; "
+    "(n(0, 0) - 0)^2 + (n(0, 1) - 1)^2 + (n(1, 0) - 1)^2 + (n(1, 1) - 0)^2"
+)
+FORMULAS: list[tuple[str, dict[str, float | str]]] = [
+    ("x*y + sin(x)", {"x": 2, "y": 3}),
+    ("x*x*x - x", {"x": 1.5}),
+    ("(relu(x) + 1)*y + max(x, y, z)", {"x": -1, "y": 2, "z": 3}),
+    ("where(x > 0, x^2, log(y)) + 3*x", {"x": 2, "y": 3}),
+    ("f(t) = t*t + t; f(x)*f(y) + f(x)", {"x": 2, "y": 3}),
+    ("h = tanh(w*x + b); h2 = tanh(h*h + b); (h2 - y)^2", {"w": 0.5, "x": 2, "b": 0.1, "y": 1}),
+    ("p = softmax(W @ x + b); -log(p[0])", {"W": "[[1, -1], [0, 2]]", "x": "[1, 0.5]", "b": "[0, 1]"}),
+    ("+".join(f"x{i}*sin(x{i + 1})" for i in range(18)), {f"x{i}": (i + 1) / 4 for i in range(19)}),
+    (CALL, {"S": 100, "K": 95, "r": 0.02, "sigma": 0.3, "T": 0.5}),
+    (NETWORK, {n: k / 7 for k, n in enumerate(["v1", "v2", "w11", "w12", "w21", "w22", "b1", "b2", "c"], 1)}),
+]
+
+# The box of every node, and of every step the edges that stand out and the texts that move.
+STEPS = """(isOpen) => {
+  fold(!isOpen);
+  const box = new Map(record.nodes.map((_, i) => [i, i]));
+  for (const members of graph.parts.shown.folds) for (const i of members) box.set(i, members.at(-1));
+  const steps = [];
+  for (let position = 1; position <= playback.length; position++) {
+    go(position, () => 1e7);
+    steps.push({
+      edges: [...document.querySelectorAll(".edge.flowing, .edge.returning")]
+        .map(({dataset}) => [Number(dataset.from), Number(dataset.to)]),
+      texts: [...document.querySelectorAll(".traveller text")].map((text) => text.textContent),
+      status: document.querySelector("#status p").textContent,
+      sentences: [...document.querySelectorAll("#status li")].map((item) => item.textContent),
+    });
+  }
+  return {box: [...box], steps};
+}"""
+
+
+@pytest.mark.parametrize(("text", "point"), FORMULAS, ids=range(len(FORMULAS)))
+def test_each_step_moves_its_own_numbers_only(page: Page, tmp_path: Path, text: str, point: dict[str, Any]) -> None:
+    document = opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    nodes = document["nodes"]
+    for is_open in (False, True):
+        shown = page.evaluate(STEPS, is_open)
+        box = dict(shown["box"])
+        forward = [(step["node"], set(step["inputs"])) for step in document["forward"]]
+        backward = [(step["node"], _receivers(step)) for step in document["backward"]]
+        assert len(shown["steps"]) == len(forward) + len(backward)
+        for (i, inputs), step in zip([*forward, *backward], shown["steps"], strict=True):
+            wanted = {(box[j], box[i]) for j in inputs if box[j] != box[i]}
+            assert {tuple(edge) for edge in step["edges"]} == wanted, (text, is_open, i)
+            assert len(step["texts"]) == len(step["edges"]) or len(step["edges"]) > 24
+        for back, step in zip(document["backward"], shown["steps"][len(forward) :], strict=True):
+            assert step["status"].startswith(f"{nodes[back['node']]['label']}, adjoint ")
+            heads = [nodes[term["to"]]["label"] for term in back["contributions"]]
+            assert all(line.startswith(f"{head}: ") for head, line in zip(heads, step["sentences"], strict=False))
+
+
+def _receivers(step: dict[str, Any]) -> set[int]:
+    """The inputs to which a step contributes. At these points only structural zeros are 0."""
+    return {term["to"] for term in step["contributions"] if np.any(term["amount"])}
