@@ -108,9 +108,10 @@ def grad(
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
         return Output(higher_derivatives_report(context, formula, value_texts, names, request, digits), json)
+    from autodiff_cli.formula.derivatives import HigherDerivatives
     from autodiff_cli.render.gradient import formulas_report, gradient_report
 
     if formula.variables and not value_texts:
-        derivatives = {name: formula.derivative(name) for name in names}
+        derivatives = HigherDerivatives(formulas={name: formula.derivative(name) for name in names})
         return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, context)), json)
     return Output(gradient_report(inputs.trace_at(context, formula, value_texts, names), digits), json)

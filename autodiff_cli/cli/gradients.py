@@ -59,12 +59,12 @@ def higher_derivatives_report(
         BadInput: for options that cannot be combined, or do not fit the expression.
         ExpressionError: for unknown names and for shapes that do not fit.
     """
-    from autodiff_cli.render.gradient import derivative_formulas_report, derivatives_report
+    from autodiff_cli.render.gradient import derivatives_report, formulas_report
 
     _check_request(request, names)
     if formula.variables and not value_texts and not request.mode_forward and request.direction is None:
         format_option = functools.partial(inputs.value_option, context)
-        return derivative_formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
+        return formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
     point = inputs.read_point(context, formula, value_texts)
     is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, value_texts)

@@ -20,24 +20,27 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.numbers.array_functions import ACTIVATIONS, ELEMENTARY, SPECIAL
+from autodiff_cli.numbers.array_functions import (
+    ELEMENTARY,
+    LOGICAL_UFUNCS,
+    SPECIAL,
+    ArrayForm,
+    parse_constant,
+    product_error,
+)
 from autodiff_cli.numbers.floats import (
-    COMPARISONS,
-    CONDITION_COUNTS,
     EPSILON,
-    MAX_FRESNEL_ARGUMENT,
-    MAX_PERTURBATION_ULPS,
     PERTURBED_RUNS,
     SHORT_LIMIT,
     SMALLEST_NORMAL,
     UNDERFLOW_SUBSTITUTE,
     Operation,
     is_undecided,
-    parse_constant,
     perturbation_ulps,
     perturbed_constant,
     perturbed_table,
 )
+from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
 from autodiff_cli.numbers.kind import Kind
 
 
@@ -61,29 +64,6 @@ def _sum_like(x: Array, like: Array) -> Any:
     return x.sum(axis=stretched, keepdims=True)
 
 
-def _norm(x: Array) -> Any:
-    """Return the root of the sum of squares, scaled by the largest element so that no square overflows or
-    underflows."""
-    flat = np.abs(_flat(x))
-    scale = flat.max(axis=0)
-    is_scalable = (scale > 0) & np.isfinite(scale)
-    ratio = flat / np.where(is_scalable, scale, 1.0)
-    return np.where(is_scalable, scale * np.sqrt(np.square(ratio).sum(axis=0)), scale)
-
-
-def _logsumexp(x: Array) -> Any:
-    flat = _flat(x)
-    maximum = flat.max(axis=0)
-    shift = np.where(np.isfinite(maximum), maximum, 0.0)
-    return shift + np.log(np.exp(flat - shift).sum(axis=0))
-
-
-def _softmax(x: Array) -> Any:
-    axes = tuple(range(x.ndim - 1))
-    z = np.exp(x - x.max(axis=axes, keepdims=True))
-    return z / z.sum(axis=axes, keepdims=True)
-
-
 def _matmul(a: Array, b: Array) -> Any:
     if a.shape[-1] == 1:
         return np.tensordot(a[..., 0], b, axes=1)
@@ -98,10 +78,6 @@ def _matmul(a: Array, b: Array) -> Any:
 
 def _outer(a: Array, b: Array) -> Any:
     return a[:, None, :] * b[None, :, :]
-
-
-def _dot(a: Array, b: Array) -> Any:
-    return (_flat(a) * _flat(b)).sum(axis=0)
 
 
 def _broadcast_rows(xs: tuple[Array, ...]) -> list[Array]:
@@ -130,15 +106,12 @@ _STRUCTURAL: dict[str, Callable[..., Any]] = {
     "sum_like": _sum_like,
     "sum": lambda x: _flat(x).sum(axis=0),
     "size": lambda x: np.full(1, float(math.prod(x.shape[:-1]))),
-    "norm": _norm,
-    "logsumexp": _logsumexp,
     "largest": lambda x: _flat(x).max(axis=0),
     "smallest": lambda x: _flat(x).min(axis=0),
     "matmul": _matmul,
     "outer": _outer,
-    "dot": _dot,
     "prod": lambda x: _flat(x).prod(axis=0),
-    "softmax": _softmax,
+    **{op.name: ArrayForm(definition, lambda: ARRAYS) for op, definition in ARRAY_DEFINITIONS.items()},
     "stack": lambda *xs: np.stack(_broadcast_rows(xs)),
     "index": lambda x, *positions: x[_as_index(positions)],
     "place": _place,
@@ -156,50 +129,22 @@ def ignore_float_errors() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-# NumPy's comparisons and logical operations, which return truth values.
-LOGICAL_UFUNCS: dict[str, np.ufunc] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
-}  # fmt: skip
-
-
 def _as_float(compare: np.ufunc) -> Callable[..., Array]:
     # Rules add conditions to count ties, but `True + True` is `True` in NumPy, so conditions are floats.
     return lambda *xs: np.asarray(compare(*xs), dtype=np.float64)
 
 
-def _extreme(pick: np.ufunc) -> Callable[..., Array]:
-    def extreme(first: Array, *rest: Array) -> Array:
-        for x in rest:
-            first = pick(x, first)  # of 0 and -0, NumPy returns the second argument and Python the first
-        return first
-
-    return extreme
-
-
-def _parse_constant(text: str) -> Any:
-    return np.float64(parse_constant(text))
-
-
-# fmt: off
-ARRAYS: Kind[Any] = Kind("arrays", {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
-    "quotient_slope": lambda x, y: x / y / y,
-    "mod": np.mod,
-    **{name: _as_float(truth) for name, truth in LOGICAL_UFUNCS.items()},
-    "abs": np.abs, "sign": lambda x: np.where(x == 0, x, np.sign(x)),
-    "floor": np.floor, "ceil": np.ceil, "round": np.round,
-    "where": lambda condition, a, b: np.where(condition != 0, a, b),
-    "max": _extreme(np.maximum), "min": _extreme(np.minimum),
-    "clip": lambda x, low, high: np.minimum(high, np.maximum(low, x)),
-    "relu": lambda x: np.maximum(x, 0.0), "heaviside": lambda x: np.heaviside(x, 0.5),
-    "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
-    **ELEMENTARY,
-    **ACTIVATIONS,
-    **SPECIAL,
-    **STRUCTURAL,
-}, _parse_constant)
-# fmt: on
+ARRAYS: Kind[Any] = Kind(
+    "arrays",
+    {
+        **ELEMENTARY,
+        **SPECIAL,
+        **{name: _as_float(truth) for name, truth in LOGICAL_UFUNCS.items()},
+        "where": lambda condition, a, b: np.where(condition != 0, a, b),
+        **STRUCTURAL,
+    },
+    parse_constant,
+)
 
 
 # --- Long doubles: the platform's extended precision ---
@@ -261,7 +206,11 @@ def _factor_table(run: int, periods: int) -> Array:
 
 
 class _ArrayFactors:
-    """The sequences of factors that perturb results in several runs at once."""
+    """The sequences of factors that perturb results in several runs at once.
+
+    Attributes:
+        undecided: where a comparison in the runs so far is in doubt, by row.
+    """
 
     def __init__(self) -> None:
         self.start(PERTURBED_RUNS)
@@ -269,10 +218,8 @@ class _ArrayFactors:
     def start(self, runs: Sequence[int]) -> None:
         self._runs, self._at, self._count = runs, 0, 0
         if runs[0] == PERTURBED_RUNS[0]:
-            self._ranges: list[
-                tuple[Any, Any]
-            ] = []  # the least and greatest difference of the sides of each comparison
-            self._undecided: Any = np.zeros(1, dtype=bool)
+            self._ranges: list[tuple[Any, Any]] = []  # of the difference of the sides of each comparison
+            self.undecided: Any = np.zeros(1, dtype=bool)
 
     def like(self, x: Any) -> Array:
         """Return the next factors: one for each element of an array and each run, with the runs along the last axis."""
@@ -300,12 +247,7 @@ class _ArrayFactors:
             if np.any(undecided):
                 rows: Any = np.atleast_1d(undecided)
                 rows = rows if len(self._runs) == 1 else rows.any(axis=-1, keepdims=True)
-                self._undecided = self._undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
-
-    @property
-    def undecided(self) -> Any:
-        """Where a comparison is in doubt, by row."""
-        return self._undecided
+                self.undecided = self.undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
 
 
 _ARRAY_FACTORS = _ArrayFactors()
@@ -351,84 +293,31 @@ def _lift_underflow(function: Operation) -> Operation:
     return value
 
 
-def _perturb_if_rounded(name: str, function: Operation, move: Operation) -> Operation:
-    is_product = _EXACT_PRODUCTS.get(name)
-
+def _perturb_if_rounded(function: Operation, is_exact: Operation | None) -> Operation:
     def value(*xs: Any) -> Any:
         z = function(*xs)
         if np.size(z) > _LARGE_ARRAY and not _are_all_short(z):
-            return move(z)
+            return _perturb(z)
         exact = _is_short(z)
         if not np.any(exact):
-            return move(z)
+            return _perturb(z)
         for x in xs:
             exact = exact & _is_short(x)
-        if is_product is not None:  # short sums are exact
-            exact = exact & is_product(z, *xs)
-        return z if np.all(exact) else np.where(exact, z, move(z))
+        if is_exact is not None:
+            exact = exact & is_exact(*xs)
+        return z if np.all(exact) else np.where(exact, z, _perturb(z))
 
     return value
 
 
-def _halves(x: Any) -> tuple[Any, Any]:
-    """Return two numbers of at most 26 bits whose sum is x."""
-    scaled = x * _SPLITTER
-    high = scaled - (scaled - x)
-    return high, x - high
-
-
-def _is_product(z: Any, x: Any, y: Any) -> Any:
-    """Return where z is exactly the product of x and y: the error of the product (Dekker 1971) is 0."""
-    (a, b), (c, d) = _halves(np.asarray(x, dtype=float)), _halves(np.asarray(y, dtype=float))
-    return ((a * c - z) + a * d + b * c) + b * d == 0
-
-
-def _is_power(z: Any, x: Any, y: Any) -> Any:
-    """Return where z is exactly x to the power of y. Of other than whole numbers, only squares are recognized."""
-    is_whole = (np.floor(x) == x) & (np.floor(y) == y) & (y >= 0)  # short, and so not rounded
-    return is_whole | (y == 0) | (y == 1) | ((y == 2) & _is_product(z, x, x))
-
-
-_SPLITTER = 2.0**27 + 1
-_EXACT_PRODUCTS: dict[str, Callable[..., Any]] = {
-    "mul": _is_product,
-    "square": lambda z, x: _is_product(z, x, x),
-    "pow": _is_power,
-}
+def _is_product(x: Any, y: Any) -> Any:
+    """Return where the product of short numbers is not rounded."""
+    return product_error(x, y) == 0
 
 
 def _is_short(x: Any) -> Any:
     scaled = np.asarray(x) * 1024
     return (np.floor(scaled) == scaled) & (np.abs(x) < SHORT_LIMIT)
-
-
-def _limit_phase(function: Operation) -> Operation:
-    return lambda x: np.where(np.abs(x) > MAX_FRESNEL_ARGUMENT, np.nan, function(x))
-
-
-def _perturb_argument(function: Operation, ulps: float) -> Operation:
-    scale = ulps / MAX_PERTURBATION_ULPS
-    return lambda *xs: function(*xs[:-1], xs[-1] + (_ARRAY_FACTORS.like(xs[-1]) - 1) * scale * np.clip(xs[-1], -1, 1))
-
-
-def _watch_comparison(function: Operation) -> Operation:
-    def truth(a: Any, b: Any) -> Any:
-        _ARRAY_FACTORS.compared(a, b)
-        return function(a, b)
-
-    return truth
-
-
-def _watch_conditions(name: str, function: Operation) -> Operation:
-    """Watch the inputs of an operation that are compared with 0."""
-    count = CONDITION_COUNTS[name]
-
-    def value(*xs: Any) -> Any:
-        for x in xs[:count]:
-            _ARRAY_FACTORS.compared(x, 0.0)
-        return function(*xs)
-
-    return value
 
 
 # Structural operations perturb each term of a sum, as if it had been rounded on its own.
@@ -511,10 +400,14 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
 
 def _perturbed_operations() -> dict[str, Callable[..., Any]]:
     functions = perturbed_table(
-        ARRAYS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase, _perturb_argument
+        ARRAYS.table,
+        _perturb,
+        _ARRAY_FACTORS.like,
+        _ARRAY_FACTORS.compared,
+        _lift_underflow,
+        _perturb_if_rounded,
+        _is_product,
     )
-    functions |= {name: _watch_comparison(functions[name]) for name in COMPARISONS}
-    functions |= {name: _watch_conditions(name, functions[name]) for name in CONDITION_COUNTS}
     return {**functions, **_perturbed_structural(functions)}
 
 

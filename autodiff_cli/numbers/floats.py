@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from autodiff_cli.graph.node import get_op, is_exactly
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.numbers.float_functions import ACTIVATIONS, ELEMENTARY, Function, divide, guard
+from autodiff_cli.numbers.float_functions import ACTIVATIONS, ELEMENTARY, Function, divide, guard, product_error
 from autodiff_cli.numbers.kind import Kind
 
 
@@ -132,11 +132,10 @@ MAX_PERTURBATION_ULPS = 8  # ulps: more than rounding errors of most operations,
 _FACTOR_PERIOD = 509  # factors until they repeat: a prime, so that similar parts of a formula get different ones
 SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
-FRESNEL_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
-MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
+_FRESNEL_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
+_MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
+_SECANT_STEP = 2.0**-40  # of an argument, for the slope of a function: far above its rounding, and nearly straight
 SHORT_LIMIT = 2.0**43  # from here on, sums of multiples of 1/1024 can be rounded
-_EXACT_PRODUCT_LIMIT = 2.0**33  # below, a product of multiples of 1/1024 has at most 53 bits, so it is not rounded
-_MAX_EXACT_EXPONENT = 128  # of powers of short numbers; larger ones that are not rounded are powers of 0 and 1
 
 
 def perturbation_ulps(way: int, count: int) -> list[int]:
@@ -235,39 +234,81 @@ def _perturb(z: float) -> float:
 def perturbed_table(
     table: Mapping[str, Operation],
     perturb: Operation,
+    factors_like: Operation,
+    compared: Callable[[Any, Any], None],
     lift_underflow: Callable[[Operation], Operation],
-    perturb_if_rounded: Callable[[str, Operation, Operation], Operation],
-    limit_phase: Callable[[Operation], Operation],
-    perturb_argument: Callable[[Operation, float], Operation],
+    perturb_if_rounded: Callable[[Operation, Operation | None], Operation],
+    is_product: Operation,
 ) -> dict[str, Operation]:
     """Return the functions of a table with perturbed results; exact results are not perturbed.
 
     Args:
         table: the functions by the names of operations.
         perturb: perturbs a result.
+        factors_like: returns the next factors, for a number or an array of numbers.
+        compared: takes the two sides of a comparison, before it is made.
         lift_underflow: wraps a function so that a result that underflows from nonzero arguments becomes a tiny normal
             number. Perturbed runs then differ where such a result matters.
-        perturb_if_rounded: wraps the function of a named operation that is exact for some short numbers so that only
-            rounded results are perturbed.
-        limit_phase: wraps a Fresnel function so that it returns nan for arguments without digits for the phase
-            pi*x^2/2. All floats there are even, so perturbing them would not change the phase.
-        perturb_argument: wraps a function so that its last argument is perturbed, by the number of ulps given.
+        perturb_if_rounded: wraps a function so that only rounded results are perturbed. The results of short numbers
+            are exact if they are short and a second function, if there is one, holds for the arguments.
+        is_product: returns whether the product of two short numbers is not rounded.
     """
+    rounded_whole, rounded_down, divide = table["round"], table["floor"], table["div"]
 
-    def perturbed(function: Operation) -> Operation:
-        return lambda *xs: perturb(function(*xs))
+    def is_power(x: Any, y: Any) -> Any:
+        """Whether a power of short numbers is exact, if it is short. Of fractions, only squares are recognized."""
+        return ((x % 1 == 0) & (y % 1 == 0) & (y >= 0)) | (y == 0) | (y == 1) | ((y == 2) & is_product(x, x))
+
+    is_exact: dict[str, Operation] = {"mul": is_product, "square": lambda x: is_product(x, x), "pow": is_power}
+    compared_sides: dict[str, Operation] = {
+        **{name: lambda a, b: ((a, b),) for name in COMPARISONS},
+        **{name: lambda *xs: [(x, 0.0) for x in xs] for name in ("and", "or", "not", "sign", "heaviside")},
+        "where": lambda condition, *_: ((condition, 0.0),),
+        **{name: lambda x: ((x, rounded_whole(x)),) for name in ("floor", "ceil")},
+        "round": lambda x: ((x, rounded_down(x) + 0.5),),
+        "mod": lambda a, b: ((quotient := divide(a, b), rounded_whole(quotient)),),
+    }
+
+    def perturb_argument(function: Operation, ulps: float) -> Operation:
+        """Perturb the result as a change of the last argument by some ulps does, which may be less than one of it."""
+        scale = ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
+
+        def value(*xs: Any) -> Any:
+            *others, x = xs
+            z = function(*xs)
+            # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
+            change = (factors_like(x) - 1) * scale / table["max"](table["abs"](x), 1.0)
+            return z + (function(*others, x + x * _SECANT_STEP) - z) * change
+
+        return value
+
+    def limit_phase(function: Operation) -> Operation:
+        """Return nan for arguments without digits for the phase pi*x^2/2: they are even, also if they are perturbed."""
+        return lambda x: table["where"](table["gt"](table["abs"](x), _MAX_FRESNEL_ARGUMENT), math.nan, function(x))
+
+    def watch(function: Operation, sides: Operation) -> Operation:
+        def value(*xs: Any) -> Any:
+            for a, b in sides(*xs):
+                compared(a, b)
+            return function(*xs)
+
+        return value
 
     def perturbed_entry(name: str, function: Operation) -> Operation:
         op = get_op(name)
+        if name in compared_sides:
+            function = watch(function, compared_sides[name])
         if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGN_ONLY:
             return function
-        if name in FRESNEL_OPS:
+        if name in _FRESNEL_OPS:
             function = limit_phase(function)
         if op.argument_ulps:
             function = perturb_argument(function, op.argument_ulps)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
             function = lift_underflow(function)
-        return perturb_if_rounded(name, function, perturb) if op.is_exact else perturbed(function)
+        if op.is_exact:
+            return perturb_if_rounded(function, is_exact.get(name))  # short sums are exact
+        return lambda *xs: perturb(function(*xs))
 
     return {name: perturbed_entry(name, function) for name, function in table.items()}
 
@@ -305,72 +346,23 @@ def _lift_underflow(function: Operation) -> Operation:
     return value
 
 
-def _perturb_if_rounded(name: str, function: Operation, move: Operation) -> Operation:
-    is_product = _EXACT_PRODUCTS.get(name)
-
+def _perturb_if_rounded(function: Operation, is_exact: Operation | None) -> Operation:
     def value(*xs: float) -> Any:
         z = function(*xs)
-        if not (is_short(z) and all(map(is_short, xs))):
-            return move(z)
-        return z if is_product is None or is_product(z, *xs) else move(z)  # short sums are exact
+        if is_short(z) and all(map(is_short, xs)) and (is_exact is None or is_exact(*xs)):
+            return z
+        return _perturb(z)
 
     return value
 
 
-def _is_product(z: float, x: float, y: float) -> bool:
-    """Return whether z is exactly the product of x and y, all of them short: whether the product has no error."""
-    return abs(z) < _EXACT_PRODUCT_LIMIT or int(x * 1024) * int(y * 1024) == int(z * 1024) << 10
+def _is_product(x: float, y: float) -> bool:
+    """Return whether the product of short numbers is not rounded."""
+    return product_error(x, y) == 0
 
 
-def _is_power(z: float, x: float, y: float) -> bool:
-    """Return whether z is exactly x to the power of y. Roots other than square roots count as rounded."""
-    twice = 2 * y
-    if not twice.is_integer() or abs(twice) > _MAX_EXACT_EXPONENT:
-        return x == 1 or x == 0
-    count = int(twice)
-    (base, base_divisor), (root, root_divisor) = x.as_integer_ratio(), z.as_integer_ratio()
-    if count < 0:
-        base, base_divisor = base_divisor, base
-    count = abs(count)
-    # of x^(2y) and z^2, because y may be half an integer
-    return bool(root * root * base_divisor**count == base**count * (root_divisor * root_divisor))
-
-
-_EXACT_PRODUCTS: dict[str, Callable[..., bool]] = {
-    "mul": _is_product,
-    "square": lambda z, x: _is_product(z, x, x),
-    "pow": _is_power,
-}
-
-
-def _limit_phase(function: Operation) -> Operation:
-    return lambda x: math.nan if abs(x) > MAX_FRESNEL_ARGUMENT else function(x)
-
-
-def _perturb_argument(function: Operation, ulps: float) -> Operation:
-    scale = ulps / MAX_PERTURBATION_ULPS
-    # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
-    return lambda *xs: function(*xs[:-1], xs[-1] + (_FACTORS.next() - 1) * scale * max(-1.0, min(1.0, xs[-1])))
-
-
-def _watch_comparison(function: Operation) -> Operation:
-    def truth(a: float, b: float) -> float:
-        _FACTORS.compared(a - b if a - a == 0 and b - b == 0 else math.nan)
-        return function(a, b)  # type: ignore[no-any-return]
-
-    return truth
-
-
-def _watch_conditions(name: str, function: Operation) -> Operation:
-    """Watch the inputs of an operation that are compared with 0."""
-    count = CONDITION_COUNTS[name]
-
-    def value(*xs: float) -> Any:
-        for x in xs[:count]:
-            _FACTORS.compared(x if x - x == 0 else math.nan)
-        return function(*xs)
-
-    return value
+def _compared(a: float, b: float) -> None:
+    _FACTORS.compared(a - b if a - a == 0 and b - b == 0 else math.nan)
 
 
 class _PerturbedDerivative(float):
@@ -385,7 +377,7 @@ class _PerturbedDerivative(float):
             return _PerturbedDerivative(z)
         if -SMALLEST_NORMAL < z < SMALLEST_NORMAL:
             return _PerturbedDerivative(math.copysign(UNDERFLOW_SUBSTITUTE, z) * _FACTORS.next() if a and b else z)
-        is_exact = is_short(z) and is_short(a) and is_short(b) and _is_product(z, a, b)
+        is_exact = is_short(z) and is_short(a) and is_short(b) and _is_product(a, b)
         return _PerturbedDerivative(z if is_exact else z * _FACTORS.next())
 
     def __add__(self, other: float) -> _PerturbedDerivative:
@@ -411,16 +403,13 @@ class _PerturbedDerivative(float):
 _ONES = (1.0, -1.0)
 _SIGN_ONLY = ("neg", "abs", "where_defined")  # they change only the sign, or nothing
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-CONDITION_COUNTS = {"where": 1, "and": 2, "or": 2, "not": 1}  # the first inputs of these operations are conditions
 
 
 @cache
 def _perturbed_floats() -> Kind[float]:
     table = perturbed_table(
-        FLOATS.table, _perturb, _lift_underflow, _perturb_if_rounded, _limit_phase, _perturb_argument
+        FLOATS.table, _perturb, lambda x: _FACTORS.next(), _compared, _lift_underflow, _perturb_if_rounded, _is_product
     )
-    table |= {name: _watch_comparison(table[name]) for name in COMPARISONS}
-    table |= {name: _watch_conditions(name, table[name]) for name in CONDITION_COUNTS}
     return Kind("perturbed floats", table, _rule_constant, {}).with_constants(
         partial(perturbed_constant, next_factor=_FACTORS.next), _PerturbedDerivative
     )

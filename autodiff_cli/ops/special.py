@@ -147,7 +147,7 @@ sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          al
 logit      = elementary("logit",      lambda z, x: where_defined(z, logit_slope(x)),    **ZERO_TO_1, summary="log(x/(1 - x))")
 softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              is_rectifier=True, summary="log(1 + exp(x))", is_positive=True)
 logsigmoid = elementary("logsigmoid", lambda z, x: sigmoid(-x),             summary="log(sigmoid(x))")
-logaddexp  = elementary("logaddexp",  lambda z, x, y: (binary_softmax(x, y), binary_softmax(y, x)), summary="log(exp(x) + exp(y))")
+logaddexp  = elementary("logaddexp",  lambda z, x, y: (binary_softmax(x, y), binary_softmax(y, x)), argument_ulps=32, summary="log(exp(x) + exp(y))")
 softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)), summary="x/(1 + abs(x))", parity=-1)
 
 elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
@@ -216,20 +216,22 @@ polygamma_diff: Op = helper(
     "polygamma_diff",
     lambda z, n, a, b: (_unknown_slope(z), polygamma_diff(n + 1, a, b), -polygamma(n + 1, a + b)),
     lambda n, a, b: polygamma(n, a) - polygamma(n, a + b),
+    argument_ulps=64,
 )
 digamma_diff = helper(
     "digamma_diff",
     lambda z, a, b: (polygamma_diff(1, a, b), -polygamma(1, a + b)),
     lambda a, b: digamma(a) - digamma(a + b),
+    argument_ulps=64,
 )
 # The tables of numbers return its finite value also where beta is 0 and digamma infinite.
-beta_slope = helper("beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b))
+beta_slope = helper("beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b), argument_ulps=64)
 
 beta: Op = elementary(
     "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),
     domain=lambda a, b: and_(_off_poles_below_0(a), _off_poles_below_0(b)),
     singular=lambda a, b: or_(equal(a, 0), equal(b, 0)),
-    ulp_bound=400, summary="gamma(a)*gamma(b)/gamma(a + b)",
+    ulp_bound=400, argument_ulps=64, summary="gamma(a)*gamma(b)/gamma(a + b)",
 )  # fmt: skip
 
 # As a difference of two densities, the derivative with respect to x is correct at x = 0 too.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, frame_derivatives, frames
 from autodiff_cli.render.formatting import (
@@ -38,7 +39,6 @@ from autodiff_cli.render.layout import (
     layout_with_lanes,
     page_overflow,
 )
-from autodiff_cli.render.report import json_number
 
 # --- Nodes, edges and frames ---
 
@@ -647,7 +647,7 @@ def _shorten(line: str) -> str:
 
 def _data_attribute(x: Any) -> str:
     """Return a number or an array as an attribute value, with all digits."""
-    value = json_number(x)
+    value = to_json(x)
     return shortest_text(value) if isinstance(value, float) else escape(str(value))
 
 

@@ -2,7 +2,7 @@
 
 Text is escaped so that it cannot control a terminal, measured in terminal columns, wrapped and shortened. Numbers are
 written in full or to a few digits; a value with a standard error is rounded to the place of the error's second digit.
-JSON documents do not come from here: they always have numbers in full (see `report.json_number`).
+JSON documents do not come from here: they always have numbers in full (see `data.json_records`).
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.render.formatting import NumberFormat, number_formats, shorten_middle
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 
 if TYPE_CHECKING:
     from autodiff_cli.backends.selection import BackendStatus
@@ -207,8 +208,8 @@ def _summary_document(summary: DataSummary) -> dict[str, Any]:
             "written": column.written,
             "type": column.type,
             "missing": column.missing,
-            "min": json_number(column.minimum),
-            "max": json_number(column.maximum),
+            "min": to_json(column.minimum),
+            "max": to_json(column.maximum),
         }
         columns.append(document if column.levels is None else {**document, "levels": column.levels})
     return {

@@ -21,10 +21,10 @@ import numpy as np
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.writing import open_atomic_bytes, open_atomic_text
+from autodiff_cli.options import OptionError
 from autodiff_cli.render.formatting import Rounding, drop_double_negations, pluralize, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Style
-from autodiff_cli.training.options import OptionError
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import FitPlot
 

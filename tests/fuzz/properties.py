@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -22,6 +23,7 @@ from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import BACKEND_FACTORIES, make_backend
 from autodiff_cli.explain.accuracy import (
+    UNKNOWN,
     exact_computation,
     inaccurate_higher_derivatives,
     second_derivative_computation,
@@ -39,6 +41,8 @@ from autodiff_cli.numbers.balls import parse_constant as read_decimal
 from tests.fuzz import page
 from tests.fuzz.enclosed import enclosures
 from tests.fuzz.grammar import Case
+from tests.fuzz.references import confirmed, is_near
+from tests.fuzz.references import references as mpmath_values
 from tests.language.compare import identical
 from tests.support import run_cli
 
@@ -260,6 +264,41 @@ def digits(case: Case) -> None:
         raise Broken(f"{name} is {ours!r}, right is {theirs!r}")
 
 
+def references(case: Case) -> None:
+    """A number is what mpmath has, to 12 digits, or a warning has what mpmath has: as numbers, and in an array."""
+    f = parse(case.text)
+    if not f.is_scalar or not all(map(math.isfinite, case.point.values())):
+        return
+    names = [*case.point]
+    graphs = [f.output, *gradient_nodes(f.output, list(f.leaves.values()))]
+    exact = dict(zip(["value", *f.variables], mpmath_values(graphs, case.point), strict=True))
+    in_array = parse(f"in_array: {len(names)}; " + _with_elements(case.text, names)) if names else f
+    labels = {f"in_array[{k}]": name for k, name in enumerate(names)}
+    for at in (trace(f, case.point), trace(in_array, {"in_array": list(case.point.values())} if names else {})):
+        numbers = {"value": at.value, **at.gradient}
+        if "in_array" in numbers:
+            numbers |= dict(zip(labels, numbers.pop("in_array"), strict=True))
+        warned = {labels.get(name, name): text for warning in at.warnings for name, text in warning.right.items()}
+        is_edge = any(warning.kind in ("singular", "domain", "overflow", "kink") for warning in at.warnings)
+        for label, number in numbers.items():
+            name = labels.get(label, label)
+            is_said = warned.get(name) in (UNKNOWN, "nan", "inf", "-inf") or (is_edge and not math.isfinite(number))
+            text = warned.get(name, repr(float(number)))
+            if exact[name] is None or is_said or is_near(text, exact[name]):
+                continue
+            sure = confirmed(graphs, case.point)
+            wanted = [dict(zip(exact, values, strict=True))[name] for values in sure]
+            if all(x is not None and not is_near(text, x) for x in wanted[: 1 if name in warned else 2]):
+                raise Broken(f"{label} is {number!r}, {warned.get(name)} in a warning, right is {wanted[0]}")
+
+
+def _with_elements(text: str, names: list[str]) -> str:
+    """The text with elements of an array in place of its variables."""
+    return re.sub(
+        r"[^\W\d]\w*", lambda word: f"in_array[{names.index(word[0])}]" if word[0] in names else word[0], text
+    )
+
+
 def curvatures(case: Case) -> None:
     """A second derivative has 12 right digits, or a warning."""
     if not all(np.isfinite(x).all() for x in case.point.values()):
@@ -385,10 +424,8 @@ def objectives(case: Case) -> None:
         compare(by_objective, by_hand, case.point, terms)
 
 
-PROPERTIES: dict[str, Callable[[Case], None]] = {
-    found.__name__: found
-    for found in (errors, modes, printed, derivatives, digits, curvatures, enclosures, pages, kernels, objectives)
-}
+_ALL = (errors, modes, printed, derivatives, digits, references, curvatures, enclosures, pages, kernels, objectives)
+PROPERTIES: dict[str, Callable[[Case], None]] = {found.__name__: found for found in _ALL}
 
 
 def broken(name: str, case: Case) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli import ExpressionError
+from tests.fuzz.delicate import delicate_case
 from tests.fuzz.grammar import Case, case
 from tests.fuzz.properties import PROPERTIES, broken
 
@@ -69,6 +70,17 @@ FOUND = [
     # steps of numbers that are too long for the ends of intervals, and wide balls that FLINT takes seconds for
     ("round(z*x + 2.5)", {"x": 3.27, "z": -1e200}),
     ("sinhc(x - z)", {"x": -0.77, "z": 1e-300}),
+    # zeros of functions and of slopes, where their own errors are larger than their results
+    ("logaddexp(-x, -1.5)", {"x": 0.25248245892535396}),
+    ("erfc(x) - Ci(x)", {"x": 204.208418932484}),
+    ("Ci(x)", {"x": 794.824199489439}),
+    ("sinc(-x)", {"x": 252.89425441268418}),
+    ("hardtanh(x) - fresnelc(x)", {"x": 10.53565375285274}),
+    ("fresnels(x) - exp2(x)", {"x": -27.676705006117075}),
+    ("beta(-x, -1.5)", {"x": -0.9175380614837766}),
+    ("1/(beta(x, 2))", {"x": -0.5000000000000001}),
+    # steps of numbers that are whole but for rounding
+    ("floor((sqrt(x)^2 - y))*x", {"x": 1251.0, "y": 1251.0}),
     # slopes that are the same for all rows
     ("A: 2x3; sum(A*z)", {"A": np.array([[3.0, -2.0, 0.1], [3.0, 1e8, 0.9]]), "z": -3e-8}),
 ]
@@ -80,6 +92,21 @@ def test_a_property_holds(name: str, seeds: range) -> None:
     for seed in seeds:
         try:
             made = case(seed)
+        except ExpressionError:
+            continue
+        why = broken(name, made)
+        assert why is None, f"{made}\n{why}"
+
+
+DELICATE = ("digits", "references", "kernels", "curvatures")  # what may break where digits are lost
+
+
+@pytest.mark.parametrize("name", DELICATE)
+@pytest.mark.parametrize("seeds", [QUICK, *(pytest.param(seeds, marks=pytest.mark.slow) for seeds in SLOW)], ids=str)
+def test_a_property_holds_where_digits_are_lost(name: str, seeds: range) -> None:
+    for seed in seeds:
+        try:
+            made = delicate_case(seed)
         except ExpressionError:
             continue
         why = broken(name, made)

@@ -1,0 +1,127 @@
+"""Value and gradient by mpmath, at the floats of a point: a reference that shares nothing with balls.
+
+The operations are those of `tests/ops/table.py`; the derivatives are the graphs of the gradient. Numbers that agree to
+nearly all digits are equal, so that ties are ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mpmath import mp, mpf
+
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers.kind import Kind
+from tests.ops.table import ROWS
+
+DIGITS = (60, 180, 720)
+SURE = (1100, 2200)  # digits with which a difference is confirmed
+AGREEMENT = 30  # digits
+LONGEST_QUOTIENT = 700  # digits before the point of a quotient of floats
+MAX_BITS = 1_000_000  # of a number before or after its point; balls give up on some of the larger ones
+TIE = 20  # digits less than all, to which equal numbers agree
+
+
+def _parse(text: str) -> mpf:
+    named = {"pi": mp.pi, "e": mp.e, "tau": 2 * mp.pi}
+    return +named[text] if text in named else mpf(text)
+
+
+def _difference(x: mpf, y: mpf) -> mpf:
+    z = x - y
+    return mpf(0) if abs(z) < max(abs(x), abs(y)) * mpf(10) ** (TIE - mp.dps) else z
+
+
+def _whole(x: mpf) -> mpf:
+    """The number, or the whole number that it agrees with to nearly all digits."""
+    nearest = mp.nint(x) if mp.isfinite(x) else x
+    return nearest if _difference(x, nearest) == 0 else x
+
+
+def _remainder(a: mpf, b: mpf) -> mpf:
+    with mp.workdps(mp.dps + LONGEST_QUOTIENT):
+        whole = mp.floor(a / b)
+        rest = a - b * whole
+    return mpf(0) if _difference(a / b, whole + 1) == 0 else +rest
+
+
+TIES: dict[str, Any] = {
+    "add": lambda x, y: _difference(x, -y),
+    "sub": _difference,
+    "eq": lambda x, y: _difference(x, y) == 0,
+    "ne": lambda x, y: _difference(x, y) != 0,
+    "lt": lambda x, y: _difference(x, y) < 0,
+    "le": lambda x, y: _difference(x, y) <= 0,
+    "gt": lambda x, y: _difference(x, y) > 0,
+    "ge": lambda x, y: _difference(x, y) >= 0,
+    "floor": lambda x: mp.floor(_whole(x)),
+    "ceil": lambda x: mp.ceil(_whole(x)),
+    "round": lambda x: mp.nint(_whole(2 * x) / 2),
+    "mod": _remainder,
+}
+
+
+def _table() -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    for row in ROWS:
+        rows.setdefault(row.name, []).append(row)
+    table: dict[str, Any] = {}
+    for name, several in rows.items():
+        by_count = {len(row.domain): row.value for row in several}
+        table[name] = lambda *xs, by_count=by_count, any_=several[0].value: _real(by_count.get(len(xs), any_)(*xs))
+    return table | {name: lambda *xs, function=function: mpf(function(*xs)) for name, function in TIES.items()}
+
+
+def _real(x: Any) -> mpf:
+    number = mpf(x) if isinstance(x, int | float) else x
+    return number if isinstance(number, mpf) else mp.nan if mp.im(number) else mp.re(number)
+
+
+def references(
+    graphs: Sequence[Node], point: Mapping[str, Any], precisions: Sequence[int] = DIGITS
+) -> list[mpf | None]:
+    """The value of each graph, to `AGREEMENT` digits; None where mpmath has none, or digits are not enough.
+
+    Args:
+        graphs: the graphs.
+        point: the value of each leaf: a float, or a decimal as text.
+        precisions: the numbers of digits to compute with, tried in turn until two results agree.
+    """
+    tape, before = Tape(graphs), None
+    for digits in precisions:
+        with mp.workdps(digits):
+            kind: Kind[Any] = Kind("mpmath", _table(), _parse)
+            try:
+                values = forward(
+                    tape, kind, {name: _parse(x) if isinstance(x, str) else mpf(x) for name, x in point.items()}
+                )
+            except (ArithmeticError, ValueError, NotImplementedError, TypeError, MemoryError, RecursionError):
+                return [None] * len(graphs)
+            now = [values[i] for i in tape.outputs]
+            if before is not None:
+                known = [_agreed(a, b) for a, b in zip(before, now, strict=True)]
+                # What seems to be 0 may be a small number that takes more digits.
+                if all(known) or digits == precisions[-1]:
+                    return known
+            before = now
+    return [None] * len(graphs)
+
+
+def _agreed(a: mpf, b: mpf) -> mpf | None:
+    if not (mp.isfinite(a) and mp.isfinite(b)) or (b and abs(mp.mag(b)) > MAX_BITS):
+        return None
+    return b if a == b == 0 or abs(a - b) <= mpf(10) ** -AGREEMENT * abs(b) else None
+
+
+def confirmed(graphs: Sequence[Node], point: Mapping[str, float]) -> list[list[mpf | None]]:
+    """The value of each graph at the floats, and at the decimals that they are written as, with many digits."""
+    return [references(graphs, at, SURE) for at in (point, {name: repr(x) for name, x in point.items()})]
+
+
+def is_near(text: str, exact: mpf) -> bool:
+    """Whether a number has 12 digits of another one."""
+    with mp.workdps(AGREEMENT):
+        return bool(mp.isfinite(mpf(text)) and abs(mpf(text) - exact) <= mpf(10) ** -12 * abs(exact))
