@@ -160,6 +160,10 @@ class Graph {
     const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, texts }) => {
       return { path, length: path.getTotalLength(), element: this.#traveller(texts.join(" + "), isBackward) };
     });
+    if (moving.length === 0) {
+      this.finishTravel();
+      return;
+    }
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
