@@ -10,6 +10,7 @@ from autodiff_cli.numbers.kind import Kind
 
 N = TypeVar("N")
 
+
 class ForwardPass(Generic[N]):
     """The sweep from the inputs of a tape to its outputs, prepared for one kind of number.
 

@@ -50,7 +50,7 @@ def topological_order(outputs: Iterable[V]) -> list[V]:
     """Return all ancestors of the outputs, and the outputs, each once and after its inputs, visited in input order."""
     order: list[V] = []
     visited: set[V] = set()
-    stack: list[V | None] = list(outputs)[::-1]  # None: the inputs of the node below it are in the order
+    stack: list[V | None] = [*[*outputs][::-1]]  # None: the inputs of the node below it are in the order
     while stack:
         node = stack.pop()
         if node is None:
