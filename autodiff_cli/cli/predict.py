@@ -79,10 +79,6 @@ def predict(
 
     call = Call.of(context)
     environment = call.environment
-    if call.values:
-        raise BadInput(
-            f"unexpected option --{next(iter(call.values))}: predict takes no values; the model file has them"
-        )
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
         fit = load(model)
