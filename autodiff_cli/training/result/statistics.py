@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
@@ -88,36 +87,22 @@ def inverse_gram(
     if not np.isfinite(factor).all():
         unknown = np.full((len(names), len(names)), math.nan)
         return unknown, ["no standard errors: the derivatives are not finite at the solution"]
-    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
-    has_no_effect = lengths == 0
-    scale = np.where(has_no_effect, 1.0, lengths)
-    _, singular_values, directions = np.linalg.svd(factor / scale)
-    is_null = singular_values <= tolerance * singular_values[0]
+    scale, singular_values, directions, is_null = _scaled_svd(factor, tolerance)
+    has_no_effect = np.sum(np.square(factor), axis=0) == 0
     undetermined = (np.abs(directions[is_null]) > COVARIANCE.null_space_share).any(axis=0) | has_no_effect
     scaled_directions = directions[~is_null] / singular_values[~is_null, None]
     inverse = scaled_directions.T @ scaled_directions / np.outer(scale, scale)
     inverse[undetermined, :] = math.nan
     inverse[:, undetermined] = math.nan
     reasons = [
-        f"`{name}` is not determined: it has no effect on the prediction at the solution"
-        for name, is_without_effect in zip(names, has_no_effect, strict=True)
-        if is_without_effect
+        f"`{names[k]}` is not determined: it has no effect on the prediction at the solution"
+        for k in np.flatnonzero(has_no_effect).tolist()
     ]
-    dependent = [
-        f"`{name}`"
-        for name, is_unknown, is_without_effect in zip(names, undetermined, has_no_effect, strict=True)
-        if is_unknown and not is_without_effect
-    ]
+    dependent = [f"`{names[k]}`" for k in np.flatnonzero(undetermined & ~has_no_effect).tolist()]
     if dependent:
-        rest = (
-            f" and {len(dependent) - COVARIANCE.max_names_shown} more"
-            if len(dependent) > COVARIANCE.max_names_shown
-            else ""
-        )
-        reasons.append(
-            "the data determine only a combination of "
-            f"{', '.join(dependent[: COVARIANCE.max_names_shown])}{rest}, not each of them"
-        )
+        more = len(dependent) - COVARIANCE.max_names_shown
+        listed = ", ".join(dependent[: COVARIANCE.max_names_shown]) + (f" and {more} more" if more > 0 else "")
+        reasons.append(f"the data determine only a combination of {listed}, not each of them")
     return inverse, reasons
 
 
@@ -128,14 +113,21 @@ def combination_variance(slopes: Array, factor: Array) -> float:
     >>> round(combination_variance(np.array([1.0, 2.0]), np.array([[1.0, 2.0], [0.0, 0.0]])), 12)  # of a + 2*b
     1.0
     """
-    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
-    scale = np.where(lengths == 0, 1.0, lengths)
-    _, singular_values, directions = np.linalg.svd(factor / scale)
+    scale, singular_values, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
     components = directions @ (slopes / scale)
-    is_null = singular_values <= DEPENDENCE_TOLERANCE * singular_values[0]
     if (np.abs(components[is_null]) > COVARIANCE.null_space_tolerance * np.linalg.norm(components)).any():
         return math.nan
     return float(np.sum(np.square(components[~is_null] / singular_values[~is_null])))
+
+
+def _scaled_svd(factor: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
+    """Return the lengths of the columns of a matrix (1 for 0), the singular values and right singular vectors with
+    columns of length 1, and which singular values count as 0.
+    """
+    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
+    scale = np.where(lengths == 0, 1.0, lengths)
+    _, singular_values, directions = np.linalg.svd(factor / scale)
+    return scale, singular_values, directions, singular_values <= tolerance * singular_values[0]
 
 
 def high_correlation_warnings(names: Sequence[str], values: Array, covariance: Array) -> list[str]:
@@ -552,7 +544,7 @@ def _correlation_warnings(objective: Objective, theta: Array, estimate: _ScaledC
 
 
 def _partial_factor(
-    objective: Objective, theta: Array, estimate: _ScaledCovariance, on_bound: NDArray[np.bool_]
+    objective: Objective, theta: Array, estimate: _ScaledCovariance, on_bound: Mask
 ) -> tuple[Array, float] | None:
     """Return the factor and scale of the covariance of least squares that determine only combinations of parameters;
     else None.
@@ -563,7 +555,7 @@ def _partial_factor(
     return np.where(on_bound, 0.0, factor), estimate.scale
 
 
-def _embed_free(estimate: _ScaledCovariance, free: NDArray[np.bool_]) -> _ScaledCovariance:
+def _embed_free(estimate: _ScaledCovariance, free: Mask) -> _ScaledCovariance:
     """Return a covariance of free elements as one of all elements, with nan for the others."""
     if free.all():
         return estimate
@@ -574,9 +566,7 @@ def _embed_free(estimate: _ScaledCovariance, free: NDArray[np.bool_]) -> _Scaled
     return dataclasses.replace(estimate, inverse=inverse, units=units)
 
 
-def _bound_warnings(
-    objective: Objective, theta: Array, on_bound: NDArray[np.bool_], *, has_errors: bool
-) -> tuple[str, ...]:
+def _bound_warnings(objective: Objective, theta: Array, on_bound: Mask, *, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the others."""
     names, bounds = objective.layout.element_names if on_bound.any() else (), objective.bounds
     active = [
@@ -590,7 +580,7 @@ def _bound_warnings(
 
 
 def _estimate_covariance(
-    objective: Objective, theta: Array, absolute_sigma: bool, residual_norm: float, dof: int, free: NDArray[np.bool_]
+    objective: Objective, theta: Array, absolute_sigma: bool, residual_norm: float, dof: int, free: Mask
 ) -> _ScaledCovariance:
     """Return the covariance of the free elements, with the others fixed."""
     size = objective.layout.size
@@ -633,7 +623,7 @@ def _penalised_covariance(
     absolute_sigma: bool,
     residual_norm: float,
     count: int,
-    free: NDArray[np.bool_],
+    free: Mask,
     names: Sequence[str],
 ) -> _ScaledCovariance:
     """Return the sampling covariance of penalised estimates: inv(H)·I·inv(H), with the Hessian I of the loss and H of
