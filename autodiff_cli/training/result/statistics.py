@@ -20,6 +20,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
@@ -45,7 +46,6 @@ class CovarianceSettings:
     rounding_variation: float = 1e-20  # share of the target's variation below which residuals are only rounding errors
     max_minimum_distance: float = 0.5  # standard errors to the minimum, beyond which they are not reported
     max_pairs_shown: int = 3  # correlated pairs in warnings
-    max_names_shown: int = 10  # undetermined parameters in a warning
     max_bounds_shown: int = 10  # parameters on a bound in warnings
 
 
@@ -98,10 +98,9 @@ def inverse_gram(
         f"`{names[k]}` is not determined: it has no effect on the prediction at the solution"
         for k in np.flatnonzero(has_no_effect).tolist()
     ]
-    dependent = [f"`{names[k]}`" for k in np.flatnonzero(undetermined & ~has_no_effect).tolist()]
+    dependent = [names[k] for k in np.flatnonzero(undetermined & ~has_no_effect).tolist()]
     if dependent:
-        more = len(dependent) - COVARIANCE.max_names_shown
-        listed = ", ".join(dependent[: COVARIANCE.max_names_shown]) + (f" and {more} more" if more > 0 else "")
+        listed = format_names(dependent, "`")
         reasons.append(f"the data determine only a combination of {listed}, not each of them")
     return inverse, reasons
 
@@ -372,8 +371,7 @@ class ComputedStatistics(FitStatistics):
         missing_error_reasons: a sentence for each reason for which standard errors are unknown.
         separation_warning: a sentence on parameters without a finite best value because the model separates the
             classes.
-        bound_warnings: a sentence for each parameter on a bound.
-        correlation_warnings: a sentence for each pair of strongly correlated parameters.
+        warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
         partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
             of the covariance inv(RᵀR)·s²; see `combination_variance`.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distance`.
@@ -381,8 +379,7 @@ class ComputedStatistics(FitStatistics):
 
     missing_error_reasons: tuple[str, ...]
     separation_warning: str = ""
-    bound_warnings: tuple[str, ...] = ()
-    correlation_warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     partial_factor: tuple[Array, float] | None = None
     minimum_distance: float = math.nan
 
@@ -448,6 +445,7 @@ def _compute_statistics(
     stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(errors).items()}
     has_errors = any(error is not None for error in stderr.values())
     separation = separation_warning(objective, theta, unknown if reason else estimate.covariance) if is_solved else ""
+    reasons = () if separation else tuple(estimate.reasons)
     return ComputedStatistics(
         rss=None if residual_norm is None else residual_norm * residual_norm,
         dof=dof,
@@ -456,10 +454,13 @@ def _compute_statistics(
         stderr=stderr,
         definition=estimate.definition if has_errors else "",
         interval_dof=None if absolute_sigma or objective.kind is LossKind.LIKELIHOOD else dof,
-        missing_error_reasons=() if separation else tuple(estimate.reasons),
+        missing_error_reasons=reasons,
         partial_factor=_partial_factor(objective, theta, estimate, on_bound),
-        correlation_warnings=_correlation_warnings(objective, theta, estimate) if has_errors else (),
-        bound_warnings=_bound_warnings(objective, theta, on_bound, has_errors=has_errors),
+        warnings=(
+            *reasons,
+            *_bound_warnings(objective, theta, on_bound, has_errors=has_errors),
+            *(_correlation_warnings(objective, theta, estimate) if has_errors else ()),
+        ),
         separation_warning=separation,
         minimum_distance=distance,
     )
