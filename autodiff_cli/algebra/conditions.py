@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from autodiff_cli.algebra.forms import FormTable, Product
-from autodiff_cli.algebra.simplify import exact_number, is_positive
+from autodiff_cli.algebra.simplify import is_positive, literal_value
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import Template, expand_helpers, topological_order
@@ -27,7 +27,6 @@ from autodiff_cli.ops.arithmetic import (
     greater_equal,
     less,
     less_equal,
-    neg,
     not_,
     not_equal,
     or_,
@@ -75,41 +74,26 @@ def truth_value(node: Node) -> bool | None:
     >>> truth_value(constant("0")), truth_value(constant("0.5")), truth_value(variable("x"))
     (False, True, None)
     """
-    value = _literal_value(node)
+    value = _known_value(node)
     return None if value is None else value != 0
 
 
 def _compare(op: Op, a: Node, b: Node) -> bool | None:
-    left, right = _literal_value(a), _literal_value(b)
+    left, right = _known_value(a), _known_value(b)
     if left is not None and right is not None:
         return COMPARISONS[op](left, right)
     return False if a is b and (op is less or op is greater) else None  # equal to itself, unless it is nan
 
 
-def _literal_value(node: Node) -> Fraction | float | None:
-    """Return the value of a literal or a negated literal; None for other nodes."""
-    if node.op is neg:
-        size = _literal_value(node.inputs[0])
-        return None if size is None else -size
-    if not node.is_constant:
-        return None
-    literal = exact_number(node.text)
-    return _FINITE_CONSTANTS.get(node.text) if literal is None else literal.value
+def _known_value(node: Node) -> Fraction | float | None:
+    """Return the value of a literal, a negated literal or a finite constant such as pi; None for other nodes."""
+    return _FINITE_CONSTANTS[node.text] if node.is_constant and node.text in _FINITE_CONSTANTS else literal_value(node)
 
 
 # --- Readable forms
 
 BOOLEAN_OPS = (*COMPARISONS, *LOGICAL_OPS)  # operations whose value is 0 or 1
 _ASCENDING = {less, less_equal}
-
-
-def write_choice(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node | None:
-    """Return the readable form of a `where` whose condition is decided or negated; None for others."""
-    condition, a, b = inputs
-    decision = truth_value(condition)
-    if decision is not None or a is b:
-        return a if decision or a is b else b
-    return forms.apply(where, condition.inputs[0], b, a) if condition.op is not_ else None
 
 
 def write_guard(forms: FormTable, condition: Node, formula: Node) -> Node:

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from autodiff_cli.algebra.simplify import UNIT, ExactNumber, exact_number
-from autodiff_cli.algebra.table import NodeTable
+from autodiff_cli.algebra.table import NodeTable, Rewrite
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
@@ -106,6 +106,7 @@ class FormTable:
     Args:
         names: symbols in the order in which products are written; others come after them, as they appear.
         scalar: whether all nodes are numbers. With arrays, no rewrite changes a shape.
+        rules: the rewrites of calls.
         passes: the passes that create sums and products.
 
     Attributes:
@@ -120,8 +121,8 @@ class FormTable:
         contents: the common factors of the terms of sums, and the sum that remains; None for none.
     """
 
-    def __init__(self, names: Sequence[str], scalar: bool, passes: Passes) -> None:
-        table = NodeTable()
+    def __init__(self, names: Sequence[str], scalar: bool, rules: Rewrite, passes: Passes) -> None:
+        table = NodeTable(rules)
         self.leaf, self.apply = table.leaf, table.apply
         self.scalar = scalar
         self.one, self.zero = self.leaf(ONE), self.leaf(ZERO)
@@ -214,6 +215,8 @@ class FormTable:
 
     def guard(self, condition: Node, formula: Node) -> Node:
         """Return the guarded node of a formula: 0 where the condition holds, else the formula."""
+        if formula is self.zero:
+            return formula
         node = self.apply(where, condition, self.zero, formula)
         self.guards[node] = Guard(condition, formula)
         return node

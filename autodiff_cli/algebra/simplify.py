@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from autodiff_cli.algebra.table import NodeTable, Rewrite, build_node
+from autodiff_cli.algebra.patterns import Row, a, b, c, rewrite_by
+from autodiff_cli.algebra.table import NodeTable, Rewrite
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, is_exactly, is_literal, variable
+from autodiff_cli.graph.node import Node, constant, is_exactly, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.floats import CONSTANTS
@@ -142,9 +143,6 @@ def exact_number(text: str) -> ExactNumber | None:
 # --- Simplification
 
 _MAX_EXACT_INTEGER = 2**53  # floats represent every integer up to here
-_TWO = constant("2")
-
-Rule = Callable[..., Node | None]
 
 
 def simplify(roots: Sequence[Node], scalar: bool = True) -> list[Node]:
@@ -189,147 +187,22 @@ def is_scalar(roots: Sequence[Node]) -> bool:
     return not any(node.op is not None and node.op.is_structural for node in topological_order(roots))
 
 
-def _rewrite_by(rules: Mapping[Op, Rule]) -> Rewrite:
-    """Return a rewrite that folds arithmetic on literals, then applies the rule of the operation."""
-
-    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
-        if op in _ARITHMETIC:
-            folded = _fold(op, inputs)
-            if folded is not None:
-                return _literal(table, folded)
-        rule = rules.get(op)
-        rewritten = rule(table, *inputs) if rule is not None else None
-        return build_node(table, op, inputs) if rewritten is None else rewritten
-
-    return rewrite
-
-
-# Rules: each returns the form of an operation on these inputs, or None if the operation stays.
-
-
-def _add(table: NodeTable, a: Node, b: Node) -> Node | None:
-    if is_literal(a, 0):
-        return b
-    if is_literal(b, 0):
-        return a
-    if b.op is neg:
-        return table.apply(sub, a, b.inputs[0])
-    return table.apply(sub, b, a.inputs[0]) if a.op is neg else None
-
-
-def _sub(table: NodeTable, a: Node, b: Node) -> Node | None:
-    if is_literal(b, 0):
-        return a
-    if is_literal(a, 0):
-        return table.apply(neg, b)
-    return table.apply(add, a, b.inputs[0]) if b.op is neg else None
-
-
-def _neg(table: NodeTable, a: Node) -> Node | None:
-    if a.op is neg:
-        return a.inputs[0]
-    return table.apply(sub, a.inputs[1], a.inputs[0]) if a.op is sub else None
-
-
-def _mul(table: NodeTable, a: Node, b: Node) -> Node | None:
-    if is_literal(a, 1):
-        return b
-    if is_literal(b, 1):
-        return a
-    if a.op is neg:
-        return table.apply(neg, table.apply(mul, a.inputs[0], b))
-    if b.op is neg:
-        return table.apply(neg, table.apply(mul, a, b.inputs[0]))
-    if b.is_constant and not a.is_constant:
-        return table.apply(mul, b, a)
-    if b.op is mul and b.inputs[0].is_constant:
-        return _number_in_front(table, a, *b.inputs)
-    if a.op is div and is_literal(a.inputs[0], 1):
-        return table.apply(div, b, a.inputs[1])
-    if b.op is div and is_literal(b.inputs[0], 1):
-        return table.apply(div, a, b.inputs[1])
-    return _square(table, a) if a is b else None
-
-
-def _number_in_front(table: NodeTable, a: Node, factor: Node, rest: Node) -> Node | None:
-    """Simplify 2*(3*x) to 6*x, and x*(3*y) to 3*(x*y)."""
-    if not a.is_constant:
-        return table.apply(mul, factor, table.apply(mul, a, rest))
-    folded = _fold(mul, (a, factor))
-    return None if folded is None else table.apply(mul, _literal(table, folded), rest)
-
-
-def _div(table: NodeTable, a: Node, b: Node) -> Node | None:
-    if is_literal(b, 1):
-        return a
-    if a.op is neg:
-        return table.apply(neg, table.apply(div, a.inputs[0], b))
-    return table.apply(neg, table.apply(div, a, b.inputs[0])) if b.op is neg else None
-
-
-def _pow(_: NodeTable, a: Node, b: Node) -> Node | None:
-    return a if is_literal(b, 1) else None
-
-
-def _power_slope(table: NodeTable, base: Node, exponent: Node) -> Node | None:
-    """Simplify the slope of a power with a literal exponent n to n*x^(n - 1)."""
-    less = _fold(sub, (exponent, ONE))
-    if less is None:
-        return None
-    return table.apply(mul, exponent, table.apply(pow_, base, _literal(table, less)))
-
-
-def _gamma_density(table: NodeTable, a: Node, _: Node) -> Node | None:
-    """Simplify the slope of an incomplete gamma function to 0 where gamma(a), its divisor, has a pole."""
-    exact = _literal_value(a)
-    return table.leaf(ZERO) if exact is not None and exact <= 0 and exact.denominator == 1 else None
-
-
-def _square(table: NodeTable, a: Node) -> Node:
-    return table.apply(pow_, a, table.leaf(_TWO))
-
-
-# If all nodes are numbers, no shape has to be kept, so products with 0 and powers with the exponent 0 are folded too.
-
-
-def _scalar_mul(table: NodeTable, a: Node, b: Node) -> Node | None:
-    return table.leaf(ZERO) if is_literal(a, 0) or is_literal(b, 0) else _mul(table, a, b)
-
-
-def _scalar_div(table: NodeTable, a: Node, b: Node) -> Node | None:
-    return table.leaf(ZERO) if is_literal(a, 0) else _div(table, a, b)
-
-
-def _scalar_pow(table: NodeTable, a: Node, b: Node) -> Node | None:
-    return table.leaf(ONE) if is_literal(b, 0) else _pow(table, a, b)
-
-
-_RULES: dict[Op, Rule] = {
-    add: _add,
-    sub: _sub,
-    neg: _neg,
-    mul: _mul,
-    div: _div,
-    pow_: _pow,
-    pow_slope_base: _power_slope,
-    square: _square,
-}
-
-
 def _literal(table: NodeTable, value: Fraction) -> Node:
     is_integer = value.denominator == 1
     size = table.leaf(constant(str(abs(value.numerator)) if is_integer else repr(float(abs(value)))))
     return table.apply(neg, size) if value < 0 else size
 
 
-def _literal_value(node: Node) -> Fraction | None:
-    """Return the exact number of a literal or a negated literal; None for other nodes."""
+def literal_value(node: Node) -> Fraction | None:
+    """Return the exact number of a literal or a negated literal; None for other nodes.
+
+    >>> literal_value(-constant("0.5")), literal_value(constant("pi"))
+    (Fraction(-1, 2), None)
+    """
     if node.op is neg:
-        size = _literal_value(node.inputs[0])
+        size = literal_value(node.inputs[0])
         return None if size is None else -size
-    if not node.is_constant:
-        return None
-    literal = exact_number(node.text)
+    literal = exact_number(node.text) if node.is_constant else None
     return None if literal is None else Fraction(literal.value)
 
 
@@ -339,7 +212,7 @@ def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
         return None
     numbers: list[Fraction] = []
     for node in inputs:
-        exact = _literal_value(node)
+        exact = literal_value(node)
         if exact is None:
             return None
         numbers.append(exact)
@@ -368,10 +241,34 @@ _ARITHMETIC: dict[Op, Callable[..., Fraction | None]] = {
     pow_: _power,
 }
 
-_ARRAY_RULES = _rewrite_by(_RULES)
-_SCALAR_RULES = _rewrite_by(
-    {**_RULES, mul: _scalar_mul, div: _scalar_div, pow_: _scalar_pow, gamma_density: _gamma_density}
-)
+
+def _fold_arithmetic(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
+    folded = _fold(op, inputs) if op in _ARITHMETIC else None
+    return None if folded is None else _literal(table, folded)
+
+
+_ROWS = (
+    Row(a + 0, a), Row(0 + a, a), Row(a + -b, a - b), Row(-a + b, b - a),
+    Row(a - 0, a), Row(0 - a, -a), Row(a - -b, a + b),
+    Row(neg(-a), a), Row(-(a - b), b - a),
+    Row(1 * a, a), Row(a * 1, a), Row(-a * b, -(a * b)), Row(a * -b, -(a * b)),
+    Row(a * b, b * a, lambda a, b: b.is_constant and not a.is_constant, (a, b)),
+    Row(a * (b * c), b * (a * c), lambda a, b: b.is_constant and not a.is_constant, (a, b)),
+    Row(a * (b * c), (a * b) * c, lambda a, b: _fold(mul, (a, b)) is not None, (a, b)),
+    Row((1 / a) * b, b / a), Row(a * (1 / b), a / b), Row(a * a, a**2),
+    Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
+    Row(a**1, a), Row(square(a), a**2),
+    Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
+)  # fmt: skip
+
+# If all nodes are numbers, no shape has to be kept. An incomplete gamma function has the slope 0 where gamma(a), its
+# divisor, has a pole.
+_SCALAR_ROWS = (
+    Row(0 * a, ZERO), Row(a * 0, ZERO), Row(0 / a, ZERO), Row(a**0, ONE),
+    Row(gamma_density(a, b), ZERO, lambda a: (n := literal_value(a)) is not None and n <= 0 and n % 1 == 0, (a,)),
+)  # fmt: skip
+_ARRAY_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)
+_SCALAR_RULES = rewrite_by((*_SCALAR_ROWS, *_ROWS), then=_fold_arithmetic)
 
 
 # --- Signs

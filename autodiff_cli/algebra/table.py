@@ -14,10 +14,11 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import rebuild, with_inputs
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub
 
-Rewrite: TypeAlias = Callable[["NodeTable", Op, tuple[Node, ...]], Node]
+# Returns the node for an operation on nodes of a table; None if that is the operation itself.
+Rewrite: TypeAlias = Callable[["NodeTable", Op, tuple[Node, ...]], Node | None]
 
 
-def build_node(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
+def _build_node(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
     """Return the node of an operation; an element of a `stack` is returned directly.
 
     >>> from autodiff_cli.language.program import read
@@ -35,7 +36,7 @@ class NodeTable:
     """A table of nodes, by operation and inputs, or by the text of a leaf.
 
     Args:
-        rewrite: returns the node for an operation on nodes of the table.
+        rewrite: the rules of the table; None for none.
 
     >>> from autodiff_cli.graph.node import variable
     >>> from autodiff_cli.ops.arithmetic import add
@@ -47,7 +48,7 @@ class NodeTable:
 
     __slots__ = ("_leaves", "_nodes", "_rewrite")
 
-    def __init__(self, rewrite: Rewrite = build_node) -> None:
+    def __init__(self, rewrite: Rewrite | None = None) -> None:
         self._rewrite = rewrite
         self._leaves: dict[tuple[str, bool], Node] = {}
         self._nodes: dict[tuple[object, ...], Node] = {}
@@ -61,7 +62,8 @@ class NodeTable:
         key = (op, *inputs)
         node = self._nodes.get(key)
         if node is None:
-            node = self._nodes[key] = self._rewrite(self, op, inputs)
+            node = None if self._rewrite is None else self._rewrite(self, op, inputs)
+            node = self._nodes[key] = _build_node(self, op, inputs) if node is None else node
         return node
 
     def rebuild(self, roots: Sequence[Node]) -> list[Node]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer import BadParameter
@@ -68,6 +68,23 @@ Run `autodiff COMMAND --help` for details and examples.
 """
 
 
+class _GroupedCommand(TyperCommand):
+    """A command whose help lists options under the headings of their groups."""
+
+    def format_options(self, context: Any, formatter: Any) -> None:
+        """Write the arguments and options, a section for each group."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is not None:
+                group = getattr(parameter, "rich_help_panel", None) or "Options"
+                heading = group if isinstance(parameter, TyperOption) else "Arguments"
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
 def command_group(wanted: str) -> TyperGroup:
     """Return the Typer group with the command `wanted` alone, or with all commands if there is no such command."""
     app = typer.Typer(
@@ -81,7 +98,7 @@ def command_group(wanted: str) -> TyperGroup:
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
         command = getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name)
         values = "[--VARIABLE VALUE]... " if "assignments" in command.__annotations__ else ""
-        app.command(options_metavar=f"{values}[OPTIONS]")(command)
+        app.command(cls=_GroupedCommand, options_metavar=f"{values}[OPTIONS]")(command)
     return get_group(app)
 
 

@@ -136,7 +136,7 @@ def _option_values(option: TyperOption, name: str, line_words: Sequence[str], ty
     if not choices and re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
         choices = metavar.strip("[]").split("|")
     if not choices and name == "--optimizer":
-        from autodiff_cli.training.options import METHODS
+        from autodiff_cli.training.optimizers import METHODS
 
         choices = METHODS
     if not choices and name == "--loss":
@@ -291,6 +291,9 @@ Interrupted.
 AUTODIFF_CACHE
 If \(lqoff\(rq, no cache is written. Otherwise the cache is the folder \(lqautodiff\(rq in $XDG_CACHE_HOME or
 ~/.cache; on macOS and Windows, in the cache folder of the system.
+.TP
+AUTODIFF_CPU
+The instruction set to compile for: \(lqnative\(rq (default), \(lqx86-64\(rq or \(lqx86-64-v3\(rq.
 .TP
 NO_COLOR
 If set, output has no colours.""".splitlines()

@@ -12,16 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from autodiff_cli.cli.environment import BadInput, Call, ExitStatus, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import (
-    DATA_HELP,
-    FILE_OPTIONS,
-    Assignments,
-    Digits,
-    Expr,
-    Json,
-    Wrt,
-    with_option_records,
-)
+from autodiff_cli.cli.shared_options import DATA_HELP, Assignments, Digits, Expr, Json, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 
 
@@ -68,7 +59,7 @@ def ops(
     return Output(operations_report(described) if name is None else operation_details_report(described), json)
 
 
-@with_option_records(FILE_OPTIONS, reading=FileOptions)
+@with_options(reading=FileOptions)
 def data(
     context: typer.Context,
     data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],

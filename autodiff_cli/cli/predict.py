@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, FILE_OPTIONS, Json, with_option_records
+from autodiff_cli.cli.shared_options import DATA_HELP, Json, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 
@@ -26,7 +26,7 @@ _MODEL_HELP = "Model file that `train --save` wrote."
 _DATA_HELP = f"{DATA_HELP} The target's column may be missing."
 
 
-@with_option_records(FILE_OPTIONS, reading=FileOptions)
+@with_options(reading=FileOptions)
 def predict(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL_HELP, show_default=False)],

@@ -19,17 +19,7 @@ import typer
 
 from autodiff_cli.cli.command_line import check_not_a_number
 from autodiff_cli.cli.environment import BadInput, Call, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import (
-    FILE_OPTIONS,
-    Assignments,
-    Digits,
-    Expr,
-    Json,
-    Mode,
-    PassMode,
-    Wrt,
-    with_option_records,
-)
+from autodiff_cli.cli.shared_options import Assignments, Digits, Expr, Json, Mode, PassMode, Wrt, with_options
 from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -103,7 +93,7 @@ class ViewRequest(NamedTuple):
         return self.paths is not None or self.tape or self.forward
 
 
-@with_option_records(FILE_OPTIONS, reading=FileOptions)
+@with_options(reading=FileOptions)
 def trace(
     context: typer.Context,
     expression: Expr,
@@ -484,7 +474,7 @@ def trace_row(
 def _read_row(context: typer.Context, model: str, of: RowRequest, value_texts: dict[str, str]) -> TracedRow:
     from autodiff_cli.cli import inputs
     from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
-    from autodiff_cli.training.options import LossOptions
+    from autodiff_cli.training.options import FitOptions
     from autodiff_cli.training.result.fitted_model import load
 
     assert of.number is not None
@@ -498,7 +488,7 @@ def _read_row(context: typer.Context, model: str, of: RowRequest, value_texts: d
         row = trace_fit_row(fit, file, of.number, values)
     else:
         text = inputs.read_text(model, environment)
-        row = trace_model_row(text, file, of.number, values, LossOptions(of.loss))
+        row = trace_model_row(text, file, of.number, values, FitOptions(loss=of.loss))
     return dataclasses.replace(row, notes=(*file.notes, *row.notes))
 
 

@@ -8,6 +8,7 @@ show.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -33,8 +34,8 @@ def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, An
     from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.data.table import DataError
     from autodiff_cli.language.errors import ExpressionError
+    from autodiff_cli.options import OptionError
     from autodiff_cli.render.layout import GraphTooLargeError
-    from autodiff_cli.training.options import OptionError
 
     handler = {"trace": _trace_page, "fit": _fit_report, "row": _row_page, "learn": _learning_page}[question["ask"]]
     try:
@@ -162,13 +163,13 @@ def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
 
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.training.fitting.row_loss import trace_model_row
-    from autodiff_cli.training.options import LossOptions
+    from autodiff_cli.training.options import FitOptions
 
     values = {
         name: np.array(value) if isinstance(value, list) else float(value)
         for name, value in question["parameters"].items()
     }
-    row = trace_model_row(_check_model(question["model"]), _open_data(data), question["row"], values, LossOptions(None))
+    row = trace_model_row(_check_model(question["model"]), _open_data(data), question["row"], values, FitOptions())
     notes = [f"note: the loss of row {question['row']} at the fitted parameters", *row.notes]
     return _page(trace(row.formula, row.point, row.free_parameters), question["model"], "", notes)
 
@@ -181,14 +182,14 @@ def _learning_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.model import Model
     from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.options import LossOptions, Options, ParameterOptions
+    from autodiff_cli.training.options import FitOptions
 
     files, start = _open_data(data), constant_values(parse_values(question["values"]))
-    choices = Options(ParameterOptions(start))
+    choices = FitOptions(start=start)
     objective = Objective.of(Model.parse(_check_model(question["model"]), files.names, start), files, choices)
     recorder = Recorder.for_objective(objective)
-    fit = fit_objective(objective, choices, recorder.add)
-    return {"page": learning_page(objective, recorder, fit, LossOptions(), None)}
+    fit = fit_objective(objective, dataclasses.replace(choices, on_epoch=recorder.add))
+    return {"page": learning_page(objective, recorder, fit, choices, None)}
 
 
 def _open_data(data: BinaryIO) -> DataSource:

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 from autodiff_cli import fit
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import CheckpointError, CheckpointFile, CheckpointState, read_checkpoint
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.methods.gradient_descent import Epoch
-from autodiff_cli.training.options import OPTIMIZERS, OptionError
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 MODEL = "y ~ a*exp(-b*x) + c"
 
@@ -154,8 +155,8 @@ def test_it_resumes_on_another_number_of_threads_and_writes_checkpoints(tmp_path
         ({"data": decay(91)}, "data"),
         ({"optimizer": "sgd"}, "optimizer"),
         ({"seed": 3}, "seed"),
-        ({"learning_rate": 0.2}, "learning rate"),
-        ({"batch_size": None}, "batch size"),
+        ({"learning_rate": 0.2}, "learning_rate"),
+        ({"batch_size": None}, "batch_size"),
         ({"start": {"a": 3}}, "start"),
         ({"fixed": {"c": 1.0}}, "fixed"),
         ({"l2": 0.1}, "l2"),

@@ -10,7 +10,7 @@ import pytest
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.data.files import DataFile
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from tests.support import SETS
 
 STEP = 1e-200

@@ -20,7 +20,7 @@ PROBLEMS: dict[str, Any] = json.loads((FOLDER / "problems.json").read_text())
 def test_certified_values(name: str, start: int) -> None:
     problem = PROBLEMS[name]
     certified = problem["certified"]
-    found = fit(problem["model"], DataFile(str(FOLDER / problem["data"])), problem["starts"][start])
+    found = fit(problem["model"], DataFile(str(FOLDER / problem["data"])), start=problem["starts"][start])
     assert found.parameters == pytest.approx(certified["parameters"], rel=1e-9)
     assert found.stderr == pytest.approx(certified["stderr"], rel=1e-9)
     assert found.rss == pytest.approx(certified["rss"], rel=1e-9)
@@ -32,7 +32,7 @@ def test_certified_values(name: str, start: int) -> None:
 def test_adam_gets_within_a_percent() -> None:
     problem = PROBLEMS["DanWood"]
     file = DataFile(str(FOLDER / problem["data"]))
-    found = fit(problem["model"], file, problem["starts"][1], optimizer="adam", learning_rate=0.01, epochs=3000)
+    found = fit(problem["model"], file, start=problem["starts"][1], optimizer="adam", learning_rate=0.01, epochs=3000)
     assert found.rss == pytest.approx(problem["certified"]["rss"], rel=0.01)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from autodiff_cli.algebra.table import NodeTable, build_node, share
+from autodiff_cli.algebra.table import NodeTable, share
 from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_rounded, apply_to_vectors
 from autodiff_cli.backends.llvm.vectors import LaneType, Vector, VectorCode
 from autodiff_cli.backends.protocol import RowGraphs
@@ -301,11 +301,11 @@ def expand_array_operations(roots: Sequence[Node], leaves: Mapping[str, Shape]) 
     """
     shapes = ShapeInference(leaves)
 
-    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
+    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
         if op is size:
             return table.leaf(constant(str(math.prod(shapes.infer(inputs[0]) or ()))))
         definition = _definition_of(op, inputs)
-        return build_node(table, op, inputs) if definition is None else _insert_graph(table, definition, inputs)
+        return None if definition is None else _insert_graph(table, definition, inputs)
 
     return NodeTable(rewrite).rebuild(roots)
 

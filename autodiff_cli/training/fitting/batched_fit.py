@@ -29,7 +29,7 @@ from autodiff_cli.training.fitting.starts import Sinusoids
 from autodiff_cli.training.methods.gradient_descent import EpochRecord
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import Options
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, least_squares_goodness
 from autodiff_cli.training.result.statistics import ABSOLUTE, SCALED, SCALED_WEIGHTED
@@ -400,7 +400,7 @@ class BatchedStatistics:
     """
 
     def __init__(
-        self, objective: Objective, rows: GroupedRows, batch: BatchedFit, variations: Array, options: Options
+        self, objective: Objective, rows: GroupedRows, batch: BatchedFit, variations: Array, options: FitOptions
     ) -> None:
         self._objective, self._options, self._batch, self._variations = objective, options, batch, variations
         self._rows, self._sizes = rows, rows.sizes
@@ -431,7 +431,7 @@ class BatchedStatistics:
         names, model = objective.parameters, objective.model
         values = dict(zip(names, theta.tolist(), strict=True))
         residual_norm, dof, count = float(self._lengths[group]), int(self._dof[group]), int(self._count[group])
-        absolute, variation = options.data.absolute_sigma, float(self._variations[group])
+        absolute, variation = options.absolute_sigma, float(self._variations[group])
         covariance = self._covariances[group]
         per_square = 1 / (float(self._weights[group]) * self._components)
         residual_figures: dict[str, Any] = {"residual_quantiles": tuple(self._quantiles[group].tolist())}
@@ -477,8 +477,8 @@ class BatchedStatistics:
             element_names=objective.layout.element_names,
             loss_name=objective.loss,
             interval_dof=None if absolute else dof,
-            confidence_level=options.report.confidence,
-            settings=fit_settings(objective, options.data),
+            confidence_level=options.confidence,
+            settings=fit_settings(objective, options),
             **dataclasses.asdict(goodness),
         )
 
@@ -511,7 +511,7 @@ class BatchedStatistics:
         is_known &= (singular_values > DEPENDENCE_TOLERANCE * singular_values[:, :1]).all(axis=1)
         roots = directions / singular_values[:, :, None]
         covariances = np.einsum("gki,gkj->gij", roots, roots) / (scale[:, :, None] * scale[:, None, :])
-        if not self._options.data.absolute_sigma:
+        if not self._options.absolute_sigma:
             covariances *= (np.square(self._lengths) / self._dof)[:, None, None]
         return covariances, is_known
 

@@ -5,20 +5,20 @@ fits run in one batch.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.data.table import DataError, Dataset
+from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.options import OptionError, check_restrictions, given_options, refused
 from autodiff_cli.training.fitting.batched_fit import (
     BatchedFit,
     BatchedStatistics,
@@ -27,26 +27,16 @@ from autodiff_cli.training.fitting.batched_fit import (
     sort_by_group,
 )
 from autodiff_cli.training.fitting.fit import build_fit, fit_objective
-from autodiff_cli.training.fitting.inference import DerivedQuantities, parse_quantities
+from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.optimization import RESTARTS, choose_method, warn_if_doubtful
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Epoch, Outcome
 from autodiff_cli.training.objective.kernels import linear_parameters
-from autodiff_cli.training.objective.loading import SharedDataset, as_dataset, factorize
-from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset, factorize
+from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import canonicalize_names
-from autodiff_cli.training.options import (
-    DataOptions,
-    LossOptions,
-    MethodOptions,
-    OptionError,
-    Options,
-    ParameterOptions,
-    ReportOptions,
-    ValidationOptions,
-)
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 
 Order = NDArray[np.intp]
@@ -121,30 +111,25 @@ class FittedGroups:
         raise KeyError(by)
 
 
-def fit_groups(
-    model: str | Model, data: Mapping[str, ArrayLike] | Dataset, by: str, options: Options | None = None
-) -> FittedGroups:
-    """Fit a model to each group of rows; see `fit_by`, which has the options as keyword arguments."""
-    options = options or Options()
-    _check_group_options(options)
-    if options.data.stream:
-        raise OptionError("by: grouped rows must be in memory; remove stream")
+def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
+    """Fit a model to each group of rows. See `autodiff_cli.fit_by`, also for the exceptions."""
+    check_restrictions(_GROUP_RESTRICTIONS, given_options(options))
     dataset = as_dataset(data)
     name = canonical_name(by)
     if name not in dataset.names:
         closest = suggest(name, dataset.names)
         hint = f"; did you mean `{closest}`?" if closest else f" ({format_names(dataset.names)})"
         raise DataError(f"by: the data have no column `{name}`{hint}")
-    parsed_model = (
-        model if isinstance(model, Model) else Model.parse(model, dataset.names, options.parameters.parameter_names)
-    )
-    shared = SharedDataset(dataset, [parsed_model], options.data, name)
+    if isinstance(model, str):
+        text, options = tie_fixed_parameters(model, dataset.names, options)
+        model = Model.parse(text, dataset.names, options.parameters.names)
+    shared = SharedDataset(dataset, [model], options, name)
     # The labels are those of all rows that can be used, which are the rows of the objective.
-    objective = Objective.of(parsed_model, shared, options)
+    objective = Objective.of(model, shared, options)
     if not objective.parameters:
         raise OptionError("there is nothing to fit: every parameter is fixed")
-    method = choose_method(options.method, objective)
-    options.method.check_method(method)
+    method = choose_method(options, objective)
+    options.check_method(method)
     labels, codes = factorize(shared.labels.pop(name))  # only the codes are needed from here on
     order, sizes = sort_by_group(codes, len(labels))
     del codes
@@ -162,57 +147,17 @@ def fit_groups(
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
 
 
-def fit_by(
-    model: str,
-    data: Mapping[str, ArrayLike] | Dataset,
-    by: str,
-    *,
-    start: Mapping[str, ArrayLike] | None = None,
-    fixed: Mapping[str, ArrayLike | None] | None = None,
-    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-    loss: str | None = None,
-    family: str | None = None,
-    weights: ArrayLike | str | None = None,
-    sigma: ArrayLike | str | None = None,
-    absolute_sigma: bool = False,
-    optimizer: str = "auto",
-    seed: int = 0,
-    drop_missing: bool = False,
-    confidence: float = 0.95,
-    derive: Mapping[str, str] | Sequence[str] = (),
-) -> FittedGroups:
-    """Fit a model to each group of rows. A group that fails does not stop the others.
-
-    Args:
-        model: the text of the model; see `fit`, also for the other options.
-        by: the column whose labels (texts or numbers) define the groups.
-
-    Raises:
-        ExpressionError, DataError, OptionError: for an invalid model, data that cannot be used at all, and invalid
-            options.
-
-    >>> data = {"x": [1, 2, 3, 1, 2, 3], "y": [2, 4, 6, 5, 10, 15.3], "site": ["u", "u", "u", "v", "v", "v"]}
-    >>> found = fit_by("y ~ a*x", data, "site")
-    >>> [(group.by, round(group.fit.parameters["a"], 3)) for group in found]
-    [('u', 2.0), ('v', 5.064)]
-    """
-    options = Options(
-        ParameterOptions(canonicalize_names(start), canonicalize_names(fixed), canonicalize_names(bounds)),
-        DataOptions(weights, sigma, absolute_sigma, drop_missing),
-        LossOptions(loss, family=family),
-        MethodOptions(optimizer, seed=seed),
-        report=ReportOptions(confidence=confidence, derive=parse_quantities(derive)),
-    )
-    return fit_groups(model, data, by, options)
+# The options that only apply to a single fit.
+_GROUP_RESTRICTIONS = (
+    *refused(
+        ("checkpoint", "resume"), "checkpoints are for a single fit, not for groups; remove checkpoint and resume"
+    ),
+    *refused(("stream", "cluster"), "by: grouped rows must be in memory; remove {option}"),
+    *refused(("on_epoch",), "on_epoch needs a single fit"),
+)
 
 
-def _check_group_options(options: Options) -> None:
-    """Raise OptionError for options that only apply to a single fit."""
-    if any(value is not None for value in dataclasses.astuple(options.checkpointing)):
-        raise OptionError("checkpoints are for a single fit, not for groups; remove checkpoint and resume")
-
-
-def _fit_group(label: Any, part: Objective, options: Options) -> FittedGroup:
+def _fit_group(label: Any, part: Objective, options: FitOptions) -> FittedGroup:
     """Fit one group, and return its error if that fails."""
     try:
         return FittedGroup(label, fit_objective(part, options))
@@ -220,9 +165,15 @@ def _fit_group(label: Any, part: Objective, options: Options) -> FittedGroup:
         return FittedGroup(label, None, str(error))
 
 
-def _can_batch(objective: Objective, method: str, options: Options, sizes: NDArray[np.intp]) -> bool:
+# The options that a batch of fits supports.
+_BATCHED_OPTIONS = {
+    *("start", "fixed", "weights", "sigma", "absolute_sigma", "drop_missing", "no_columns", "loss", "family"),
+    *("optimizer", "seed", "backend", "threads", "confidence", "derive"),
+}
+
+
+def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: NDArray[np.intp]) -> bool:
     """Return whether all groups can be fitted in one batch: plain least squares with numbers as parameters."""
-    plain = dataclasses.replace(options.method, backend="auto", threads=None, seed=0)
     return (
         method == "lm"
         and len(sizes) >= BATCHING.min_groups
@@ -234,19 +185,16 @@ def _can_batch(objective: Objective, method: str, options: Options, sizes: NDArr
         and not objective.is_network
         and not objective.is_penalised
         and not objective.bounds_by_name
-        and not options.data.x_sigma
-        and dataclasses.replace(plain, optimizer="auto") == MethodOptions()
-        and options.validation == ValidationOptions()
-        and dataclasses.replace(options.report, confidence=0.95, derive={}) == ReportOptions()
+        and given_options(options).keys() <= _BATCHED_OPTIONS
     )
 
 
 class _BatchedGroups:
     """The fits of groups in one batch."""
 
-    def __init__(self, objective: Objective, rows: GroupedRows, options: Options) -> None:
+    def __init__(self, objective: Objective, rows: GroupedRows, options: FitOptions) -> None:
         self._group_objective, self._options, self._layout = rows.group_objective, options, objective.layout
-        self._quantities = DerivedQuantities(options.report.derive, objective.model, objective.layout)
+        self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         leaves = [objective.model.program.leaves[name] for name in objective.parameters]
         names = linear_parameters(objective.model.program.output, leaves, objective.model.shapes)
         self._rows = rows
@@ -266,7 +214,7 @@ class _BatchedGroups:
         batch = self._batch
         if not batch.converged[group] or not self._has_enough_rows[group]:
             return None
-        if self._statistics.is_regular[group] and not self._is_poor[group] and not self._options.report.derive:
+        if self._statistics.is_regular[group] and not self._is_poor[group] and not self._options.quantities:
             return self._statistics.fit(group)
         part, theta = self._group_objective(group), batch.theta[group].copy()
         triangle = batch.triangles[group]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +27,10 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, shape_error, suggest
-from autodiff_cli.language.lexer import canonical_name, is_name
-from autodiff_cli.language.program import Program, read
+from autodiff_cli.language.lexer import is_name
+from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.optimization import minimize
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
@@ -39,43 +40,12 @@ from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
 from autodiff_cli.training.objective.loading import StreamedRows
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import PARAMETERS_LIKE_CONSTANTS, Bounds, ParameterLayout
-from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, convert_plain_value
+from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, read_with_parameters
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
 
 DerivedValues = dict[str, DerivedQuantity]
-
-
-def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Return quantities by name, from a mapping or from texts such as `half = ln(2)/b`. A text without a name is its
-    own name.
-
-    Raises:
-        OptionError: for values that are not texts, a name without an expression, and repeated names.
-
-    >>> parse_quantities(["half = ln(2)/b", "a*b"])
-    {'half': 'ln(2)/b', 'a*b': 'a*b'}
-    """
-    quantities: dict[str, str] = {}
-    texts = [source] if isinstance(source, str) or not isinstance(source, Iterable) else source
-    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
-    for name, text in pairs:
-        convert_plain_value(name, "str", "the name of a derived quantity")
-        if not convert_plain_value(text, "str", "a derived quantity").strip():
-            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b: `{name}` has no expression")
-        if name in quantities:
-            raise OptionError(f"the derived quantity `{name}` is defined twice")
-        quantities[name] = text
-    return quantities
-
-
-def _parse_quantity(text: str) -> tuple[str, str]:
-    """Return the name and the expression of a quantity."""
-    name, equals, rest = str(convert_plain_value(text, "str", "a derived quantity")).partition("=")
-    if equals and is_name(name.strip()):
-        return canonical_name(name.strip()), rest.strip()
-    return text.strip(), text.strip()
 
 
 class DerivedQuantities:
@@ -109,8 +79,7 @@ class DerivedQuantities:
     def _build_graph(self, text: str, model: Model, earlier: Mapping[str, Node]) -> Node:
         """Return the graph of one quantity, given the earlier ones."""
         declared = {name for name in (*model.parameters, *model.program.bound, *earlier) if is_name(name)}
-        declared.update(PARAMETERS_LIKE_CONSTANTS)
-        program = read(quote_level_names(text, (*model.parameters, *model.program.bound)), declared)
+        program = read_with_parameters(quote_level_names(text, (*model.parameters, *model.program.bound)), declared)
         if program.target is not None:
             raise ExpressionError("a derived quantity must not have `~`", text)
         replacements = {leaf: _resolve_name(name, program, model, earlier) for name, leaf in program.leaves.items()}
@@ -501,7 +470,7 @@ def _fit_resample(objective: Objective, start: Array) -> Array | None:
         if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR]:
             outcome: Outcome = levenberg_marquardt(objective, start, progress.record, bounds=objective.bounds)
         else:
-            outcome = minimize(objective, start, MethodOptions(), progress)
+            outcome = minimize(objective, start, FitOptions(), progress)
     except Diverged:
         return None
     return outcome.theta if outcome.converged else None
@@ -510,20 +479,19 @@ def _fit_resample(objective: Objective, start: Array) -> Array | None:
 # --- Requested intervals
 
 
-def check_intervals(objective: Objective, report: ReportOptions) -> None:
+def check_intervals(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError for requested intervals that the objective does not allow."""
-    if report.profile:
+    if options.profile:
         check_profile(objective)
-    if report.bootstrap is not None:
+    if options.bootstrap is not None:
         check_bootstrap(objective)
 
 
 def add_intervals(
-    fit: FittedModel, objective: Objective, options: Options, quantities: DerivedQuantities
+    fit: FittedModel, objective: Objective, options: FitOptions, quantities: DerivedQuantities
 ) -> FittedModel:
     """Return the fit with the requested profile and bootstrap intervals. The bootstrap includes derived quantities."""
-    report = options.report
-    if not report.profile and report.bootstrap is None:
+    if not options.profile and options.bootstrap is None:
         return fit
     intervals: dict[str, dict[str, Any]] = {}
     warnings: list[str] = []
@@ -531,12 +499,12 @@ def add_intervals(
         warnings.append("no profile or bootstrap intervals: the fit did not converge")
         return dataclasses.replace(fit, warnings=[*fit.warnings, *warnings])
     theta = objective.layout.flatten([*fit.parameters.values()])
-    if report.profile:
+    if options.profile:
         profiled = profile_intervals(objective, theta, fit)
         intervals["profile"] = _intervals_by_name(objective, profiled.low, profiled.high)
         warnings += profiled.warnings
-    if report.bootstrap is not None:
-        resampled = bootstrap_fits(objective, theta, report.bootstrap, options.method.seed, fit.confidence_level)
+    if options.bootstrap is not None:
+        resampled = bootstrap_fits(objective, theta, options.bootstrap, options.seed, fit.confidence_level)
         intervals["bootstrap"] = _intervals_by_name(
             objective, *resampled.percentile_intervals(resampled.thetas, fit.confidence_level)
         )

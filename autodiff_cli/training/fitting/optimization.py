@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import (
@@ -39,14 +40,8 @@ from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
-from autodiff_cli.training.options import (
-    DEFAULT_EPOCHS,
-    DEFAULT_LEARNING_RATE,
-    OPTIMIZERS,
-    LearningRateSchedule,
-    MethodOptions,
-    OptionError,
-)
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, LearningRateSchedule
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import explain_divergence
 from autodiff_cli.training.result.goodness import (
     OUTLIER_SCALES,
@@ -76,7 +71,7 @@ class RestartSettings:
 RESTARTS = RestartSettings()
 
 
-def fit_least_squares(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def fit_least_squares(objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Fit by Levenberg-Marquardt; if the fit ends badly, fit again from starting values estimated from the data.
 
     Raises:
@@ -131,7 +126,7 @@ def format_starts(objective: Objective, theta: Array) -> str:
 def _refit_from(
     find: Callable[..., StartCandidate | None],
     objective: Objective,
-    options: MethodOptions,
+    options: FitOptions,
     progress: Progress,
     first: Outcome | Diverged,
 ) -> Outcome | Diverged:
@@ -223,7 +218,7 @@ class RobustScaleSettings:
 ROBUST_SCALE = RobustScaleSettings()
 
 
-def fit_smooth_loss(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Minimise any loss by L-BFGS; if the fit ends badly, fit again from starting values estimated from the data.
 
     Raises:
@@ -275,7 +270,7 @@ def _scaled_start(objective: Objective, free: NDArray[np.bool_], seed: int) -> A
     return warmed if objective.rss(warmed) < objective.rss(candidate.end) else candidate.end
 
 
-def _is_failed_likelihood(objective: Objective, options: MethodOptions, first: Outcome | Diverged) -> bool:
+def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outcome | Diverged) -> bool:
     """Whether a likelihood fit failed from its default start, so that a simpler start should be tried."""
     if isinstance(first, Outcome) and (
         not first.failure or first.is_unbounded or has_no_finite_minimum(objective, first.theta)
@@ -342,7 +337,7 @@ def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool
 
 
 def _search_better_start(
-    objective: Objective, first: Outcome | Diverged, options: MethodOptions, progress: Progress
+    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
 ) -> Outcome | Diverged:
     """Fit again from starting values estimated from the data, if the fit is poor and they are clearly better.
 
@@ -372,7 +367,7 @@ def _without_outliers(objective: Objective, first: Outcome | Diverged) -> Object
     return objective.select_rows(np.flatnonzero(is_near)) if is_near.any() and not is_near.all() else None
 
 
-def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: MethodOptions) -> bool:
+def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: FitOptions) -> bool:
     """Whether a fit from a point ends clearly lower than another fit.
 
     For least squares the point itself is compared, without a fit.
@@ -394,7 +389,7 @@ def _comparison_loss(objective: Objective, theta: Array) -> float:
     return loss if math.isfinite(loss) else math.inf
 
 
-def minimize(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
+def minimize(objective: Objective, start: Array, options: FitOptions, progress: Progress) -> Outcome:
     """Fit once from one start, and estimate the residual scale of a robust loss along with it. Raises Diverged."""
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         return _fit_robust(objective, start, options, progress)
@@ -421,7 +416,7 @@ def _with_exact_zeros(objective: Objective, outcome: Outcome) -> Outcome:
     return dataclasses.replace(outcome, theta=theta)
 
 
-def _fit_robust(objective: Objective, theta: Array, options: MethodOptions, progress: Progress) -> Outcome:
+def _fit_robust(objective: Objective, theta: Array, options: FitOptions, progress: Progress) -> Outcome:
     """Fit and estimate the residual scale in turn, until the scale is that of the residuals (Huber 1981, section 7.8).
 
     The objective keeps the estimated scale.
@@ -475,7 +470,7 @@ GRADIENT_CONVERGENCE = GradientConvergenceSettings()
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
 
 
-def choose_method(options: MethodOptions, objective: Objective) -> str:
+def choose_method(options: FitOptions, objective: Objective) -> str:
     """Return the name of the method to run. Raises OptionError if the chosen one does not suit the objective."""
     squares = objective.kind is LossKind.SQUARES
     if options.optimizer == "lm" and not squares:
@@ -497,7 +492,7 @@ def choose_method(options: MethodOptions, objective: Objective) -> str:
     )
 
 
-def optimize(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Run a method to its end. A divergence is an outcome too, at the last parameters before it."""
     try:
         outcome = _run_method(method, objective, options, progress)
@@ -509,7 +504,7 @@ def optimize(method: str, objective: Objective, options: MethodOptions, progress
         explained = (
             f"diverged: {error}{explain_divergence(error, objective)}; "
             f"the parameters are those of epoch {error.epoch - 1}. "
-            f"A smaller learning rate (--lr, now {_learning_rate(options):g}) may help"
+            f"A smaller learning rate (--lr, now {options.learning_rate:g}) may help"
         )
         return Outcome(progress.latest.theta, False, explained)
     finally:
@@ -560,7 +555,7 @@ def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> 
     )
 
 
-def _run_method(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations = EvaluationLog(
             [] if progress.resumed_from is None else progress.resumed_from.evaluations
@@ -582,15 +577,11 @@ def _run_method(method: str, objective: Objective, options: MethodOptions, progr
     return Outcome(progress.latest.theta, has_converged([record["loss"] for record in progress.history]))
 
 
-def _gradient_method(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> GradientMethod:
+def _gradient_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> GradientMethod:
     epochs = DEFAULT_EPOCHS if options.epochs is None else options.epochs
-    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, _learning_rate(options), epochs)
+    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
     size, longest = options.batch_size, options.clip_norm
     return GradientMethod(objective, update, rates, size, longest, options.seed, progress.on_progress)
-
-
-def _learning_rate(options: MethodOptions) -> float:
-    return DEFAULT_LEARNING_RATE if options.learning_rate is None else options.learning_rate
 
 
 def _start_failure(error: Diverged, objective: Objective) -> str:
@@ -615,7 +606,7 @@ class _StartResult(NamedTuple):
     loss: float
 
 
-def optimize_multistart(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def optimize_multistart(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Run a method from the given start and from others drawn with the seed, and keep the best end. See `optimize`.
 
     The best end has the least loss, over the validation rows if there are any. Its epochs are reported to the callback.
@@ -692,7 +683,7 @@ def _multistart_summary(losses: list[float], best: float) -> str:
     return f"the best of {count} starting points: {', '.join([best_count, *rest])}{first}"
 
 
-def start_without_x_errors(objective: Objective, method: str, options: MethodOptions) -> Objective:
+def start_without_x_errors(objective: Objective, method: str, options: FitOptions) -> Objective:
     """Return the objective with the starting point to which a fit without errors in x leads, if that fit succeeds.
 
     Far from the solution, a steep model has a large effective variance, which would hide how wrong it is. A fit with

@@ -26,7 +26,7 @@ from autodiff_cli.training.objective.loading import (
     load_with_labels,
 )
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import LossOptions, ParameterOptions
+from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
 
 
@@ -47,7 +47,7 @@ class TracedRow:
     notes: tuple[str, ...] = ()
 
 
-def row_loss_formula(model: Model, loss: str, options: LossOptions, classes: int | None) -> Formula:
+def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int | None) -> Formula:
     """Return the loss of a row as a formula; its text is the model's.
 
     Args:
@@ -71,7 +71,7 @@ def row_loss_formula(model: Model, loss: str, options: LossOptions, classes: int
 
 
 def trace_model_row(
-    text: str, file: DataSource, number: int, values: Mapping[str, Any], options: LossOptions
+    text: str, file: DataSource, number: int, values: Mapping[str, Any], options: FitOptions
 ) -> TracedRow:
     """Return the loss of a row of a model, at the parameters that are given.
 
@@ -90,7 +90,7 @@ def trace_model_row(
     if model.level_columns:
         _, labels = load_with_labels(file, (), model.level_columns, drop_missing=True)
         model = model.with_levels({name: distinct_levels(row_labels) for name, row_labels in labels.items()})
-        values = model.expand_options(ParameterOptions(start=values)).start
+        values = model.expand_values(ParameterValues(values, {}, {})).start
     point, classes = _read_row(file, number, model, None)
     model = model.resolve(values, None if classes is None else len(classes))
     formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
@@ -110,12 +110,12 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
         raise DataError("the model file does not say which loss it was fitted by: `train --save` it anew")
-    options = LossOptions(fit.loss_name or None, fit.scale, fit.huber_delta)
+    options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
     loss = choose_loss(model, options)
     point, classes = _read_row(file, number, model, fit.classes)
     formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
     free = tuple(name for name in model.parameters if name not in fit.fixed)
-    values = model.expand_options(ParameterOptions(start=values)).start
+    values = model.expand_values(ParameterValues(values, {}, {})).start
     point |= {**fit.parameters, **fit.fixed, **values}
     return TracedRow(formula, point, free, _class_notes(model, classes))
 

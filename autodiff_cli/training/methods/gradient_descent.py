@@ -19,7 +19,7 @@ from autodiff_cli.backends.protocol import OptimizerState, Update
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.training.checkpoint import CheckpointState
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import LOWER_BOUND, UPPER_BOUND, LearningRateSchedule, project_onto_bounds
+from autodiff_cli.training.optimizers import LOWER_BOUND, UPPER_BOUND, LearningRateSchedule, project_onto_bounds
 
 
 class _EpochLoss(TypedDict):

@@ -32,7 +32,7 @@ from autodiff_cli.language.names import TextMatch
 from autodiff_cli.training.objective.kernels import LossGraphs, x_sigma_column
 from autodiff_cli.training.objective.loading import Classes, LoadedData, check_classes, distinct_levels
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import ClusterError, Options
+from autodiff_cli.training.options import ClusterError, FitOptions
 from autodiff_cli.training.rows import (
     MAX_BLOCK_ROWS,
     WEIGHT,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from autodiff_cli.data.files import DataSource
-    from autodiff_cli.training.options import DataOptions
+    from autodiff_cli.training.options import FitOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,7 +489,7 @@ class ClusterRows:
         return MemoryRows(table) if table.rows <= _MAX_LOCAL_ROWS else ClusterRows.from_table(self._cluster, table)
 
     def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows and return the mean loss. Options ensure that it is a single batch."""
+        """Run an epoch over the rows and return the mean loss. The options ensure that it is a single batch."""
         if self.rows <= MAX_BLOCK_ROWS:  # a single block; in memory the order of the rows is random too
             return MemoryRows(self.to_table()).run_epoch(epoch)
         assert epoch.batch_rows >= self.rows, "mini-batches"
@@ -546,13 +546,13 @@ class ClusterData:
     """
 
     def __init__(
-        self, cluster: Cluster, files: DataSource, shares: list[list[FileShare]], model: Model, options: DataOptions
+        self, cluster: Cluster, files: DataSource, shares: list[list[FileShare]], model: Model, options: FitOptions
     ) -> None:
         self._cluster = cluster
         self._weight = None if options.weights is None else (_column_name(options.weights), False)
         if options.sigma is not None:
             self._weight = _column_name(options.sigma), True
-        self._renamed = {x_sigma_column(name): _column_name(given) for name, given in options.x_sigma.items()}
+        self._renamed = {x_sigma_column(name): _column_name(given) for name, given in options.x_errors.items()}
         classes = model.class_column
         self._numeric = tuple(sorted({*model.numeric, *options.column_names} - {classes}))
         self._label_columns = tuple(dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns]))
@@ -651,8 +651,8 @@ def _column_name(given: Any) -> str:
 class ScatteredData(LoadedData):
     """Data that are read here as a whole and sent to a cluster."""
 
-    def __init__(self, cluster: Cluster, dataset: Dataset, model: Model, options: Options) -> None:
-        super().__init__(dataset, model, options.data)
+    def __init__(self, cluster: Cluster, dataset: Dataset, model: Model, options: FitOptions) -> None:
+        super().__init__(dataset, model, options)
         self._cluster = cluster
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
@@ -660,18 +660,20 @@ class ScatteredData(LoadedData):
         return ClusterRows.from_table(self._cluster, super().build_rows(graphs).to_table())
 
 
-def open_on_cluster(cluster: Cluster, dataset: Dataset, model: Model, options: Options) -> ScatteredData | ClusterData:
+def open_on_cluster(
+    cluster: Cluster, dataset: Dataset, model: Model, options: FitOptions
+) -> ScatteredData | ClusterData:
     """Open data on a cluster: workers read the files if each can interpret its share; otherwise the data are read here.
 
     Raises the exceptions of `open_fit_data`.
     """
-    has_all_columns = {*model.columns, *options.data.column_names} <= {*dataset.names}
+    has_all_columns = {*model.columns, *options.column_names} <= {*dataset.names}
     file_shares = None
     if has_all_columns and isinstance(dataset, DataFile | FileCollection):
         file_shares = divide_files(dataset, PARTITIONS_PER_WORKER * cluster.threads)
     if file_shares is not None and isinstance(dataset, DataFile | FileCollection):
         try:
-            return ClusterData(cluster, dataset, file_shares, model, options.data)
+            return ClusterData(cluster, dataset, file_shares, model, options)
         except FallbackRequired:
             pass  # reading the whole file here gives the data, or the error message
     return ScatteredData(cluster, dataset, model, options)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -44,9 +44,10 @@ from autodiff_cli.ops.arithmetic import abs_, equal
 from autodiff_cli.ops.elementary import exp, hypot, sqrt, square
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind, penalty_graph
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import LossOptions, OptionError
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import WEIGHT
 
 LINK_FUNCTIONS = (softmax, sigmoid, exp)  # textbooks call their inverses links
@@ -163,13 +164,7 @@ class LossGraphs:
 
 
 def build_graphs(
-    model: Model,
-    loss: str,
-    options: LossOptions,
-    classes: int | None,
-    weighted: bool,
-    free: Sequence[str],
-    x_errors: Iterable[str] = (),
+    model: Model, loss: str, options: FitOptions, classes: int | None, weighted: bool, free: Sequence[str]
 ) -> LossGraphs:
     """Build the graphs of a model with its loss.
 
@@ -180,10 +175,9 @@ def build_graphs(
         classes: the number of classes, for a classification.
         weighted: whether rows have weights, in the column `WEIGHT`.
         free: the parameters to which penalties apply.
-        x_errors: the columns with errors of their own.
     """
     program = model.program
-    x_errors = tuple(x_errors)
+    x_errors = tuple(options.x_errors)
     roots = [program.output] if program.target is None else [program.output, program.target]
     column_vectors = [] if x_errors else _column_vectors(roots, model)
     prediction, *targets = substitute(roots, {node: variable(to_text(node)) for node in column_vectors})
@@ -239,7 +233,7 @@ def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_err
 
 
 def row_loss_graph(
-    model: Model, loss: str, options: LossOptions, classes: int | None, target: Node | None, prediction: Node
+    model: Model, loss: str, options: FitOptions, classes: int | None, target: Node | None, prediction: Node
 ) -> Node:
     """Return the loss of a row, without its weight. The arguments are those of `build_graphs`."""
     if target is None:
@@ -252,7 +246,7 @@ def row_loss_graph(
     return mean(row_loss) if model.target_shape else row_loss
 
 
-def choose_loss(model: Model, options: LossOptions) -> str:
+def choose_loss(model: Model, options: FitOptions) -> str:
     """Return the name of the loss that a fit uses; empty if the model is its own loss.
 
     Raises:

@@ -29,9 +29,10 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.limits import has_memory_limits
 from autodiff_cli.numbers.conversion import as_label_array
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.kernels import LossGraphs, x_sigma_column
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import DataOptions, OptionError, Options
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
     ColumnArrays,
@@ -212,7 +213,7 @@ def check_parameter_names(given: Collection[str], model: Model) -> None:
             raise UnknownNameError(f"the model has no parameter `{name}`", suggestion=suggest(name, model.parameters))
 
 
-def load_table(dataset: Dataset, model: Model, options: DataOptions) -> tuple[Table, dict[str, NDArray[Any]]]:
+def load_table(dataset: Dataset, model: Model, options: FitOptions) -> tuple[Table, dict[str, NDArray[Any]]]:
     """Load the columns that a model uses, with the weights in the column `WEIGHT`, and the labels of text columns.
 
     Raises:
@@ -235,7 +236,7 @@ def load_table(dataset: Dataset, model: Model, options: DataOptions) -> tuple[Ta
     return dataclasses.replace(table, columns={**table.columns, **weight_columns}), labels
 
 
-def weighting_columns(dataset: Dataset, options: DataOptions) -> dict[str, tuple[str, ArrayLike | str]]:
+def weighting_columns(dataset: Dataset, options: FitOptions) -> dict[str, tuple[str, ArrayLike | str]]:
     """Return the weights and errors that the options name.
 
     Returns:
@@ -249,7 +250,7 @@ def weighting_columns(dataset: Dataset, options: DataOptions) -> dict[str, tuple
         weightings["weights"] = WEIGHT, options.weights
     if options.sigma is not None:
         weightings[SIGMA] = WEIGHT, options.sigma
-    weightings |= {f"x_sigma of {name}": (x_sigma_column(name), values) for name, values in options.x_sigma.items()}
+    weightings |= {f"x_sigma of {name}": (x_sigma_column(name), values) for name, values in options.x_errors.items()}
     for words, (_, source) in weightings.items():
         if isinstance(source, str) and source not in dataset.names:
             raise DataError(f"{words}: the data have no column `{source}` ({format_names(dataset.names)})")
@@ -281,7 +282,7 @@ class LoadedData:
         is_weighted: whether the rows have weights.
     """
 
-    def __init__(self, dataset: Dataset, model: Model, options: DataOptions) -> None:
+    def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
         self._table, self._labels = load_table(dataset, model, options)
         self.rows = self._table.rows
         self.is_weighted = WEIGHT in self._table.columns
@@ -326,9 +327,7 @@ class SharedDataset:
         DataError: see `Dataset.load`.
     """
 
-    def __init__(
-        self, dataset: Dataset, models: Sequence[Model], options: DataOptions, more: str | None = None
-    ) -> None:
+    def __init__(self, dataset: Dataset, models: Sequence[Model], options: FitOptions, more: str | None = None) -> None:
         self.names = dataset.names
         classes = {model.class_column for model in models} - {None}
         read = [*classes, *(name for model in models for name in model.label_columns), more]
@@ -349,7 +348,7 @@ class SharedDataset:
         dataset: Dataset,
         columns: set[str],
         labels: Sequence[str],
-        options: DataOptions,
+        options: FitOptions,
         more: str,
         error: DataError,
     ) -> None:
@@ -527,12 +526,11 @@ class StreamedData:
         OptionError: if weights or errors are arrays in memory.
     """
 
-    def __init__(self, files: DataFile | FileCollection, model: Model, options: Options, why: str) -> None:
-        rows = options.data
+    def __init__(self, files: DataFile | FileCollection, model: Model, options: FitOptions, why: str) -> None:
         self._weight: tuple[str, bool] | None = None
         self._renamed: dict[str, str] = {}
         self._weight_columns: dict[str, str] = {}
-        for words, (column, source) in weighting_columns(files, rows).items():
+        for words, (column, source) in weighting_columns(files, options).items():
             if not isinstance(source, str):
                 raise OptionError(f"{words}: streamed rows need the name of a column, not an array")
             self._weight_columns[words] = source
@@ -541,7 +539,7 @@ class StreamedData:
             else:
                 self._renamed[column] = source
         classes = model.class_column
-        self._numeric = sorted({*model.numeric, *rows.column_names} - {classes})
+        self._numeric = sorted({*model.numeric, *options.column_names} - {classes})
         texts = [*dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns])]
         self._has_weight = False
         self._columns = StreamedColumns(
@@ -549,9 +547,9 @@ class StreamedData:
             self._numeric,
             texts,
             why,
-            rows.drop_missing,
-            random_access=options.method.batch_size is not None,
-            inspect=self._check_chunk_weights if rows.column_names else None,
+            options.drop_missing,
+            random_access=options.batch_size is not None,
+            inspect=self._check_chunk_weights if options.column_names else None,
             on_progress=files.on_progress,
         )
         files.streamed = self._columns
@@ -592,7 +590,7 @@ class StreamedData:
             self._has_weight = bool(columns[self._weight[0]].any())
 
 
-def streaming_reason(dataset: DataFile | FileCollection, model: Model, options: DataOptions) -> str | None:
+def streaming_reason(dataset: DataFile | FileCollection, model: Model, options: FitOptions) -> str | None:
     """Return why the rows of a fit do not fit into memory, in words; None if they do."""
     numbers = len({*model.numeric, *options.column_names})
     return memory_shortage(dataset, numbers, len({*model.label_columns, model.class_column} - {None}))

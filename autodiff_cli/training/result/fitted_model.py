@@ -27,12 +27,13 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochRecord
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
-from autodiff_cli.training.options import OptionError, check_confidence_level
+from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.goodness import normal_quantile, student_quantile
 from autodiff_cli.training.result.prediction import Bands, FitPlot, prediction_bands

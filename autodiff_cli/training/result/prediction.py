@@ -28,8 +28,9 @@ from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import index
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, LossKind
-from autodiff_cli.training.options import OptionError, check_confidence_level
+from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.rows import ColumnExtremes
 
 if TYPE_CHECKING:

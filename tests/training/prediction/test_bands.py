@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize, stats
 
 import autodiff_cli as ad
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.result import prediction
 from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, prediction_columns
 

@@ -14,7 +14,7 @@ from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ReportOptions
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import is_sorted_by_predictor
 from autodiff_cli.training.rows import MAX_BLOCK_ROWS, MemoryRows, Task
 from tests.support import goodness
@@ -73,16 +73,8 @@ FITS: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-def options(given: Mapping[str, Any]) -> Options:
-    def of(names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: given[name] for name in names if name in given}
-
-    return Options(
-        data=DataOptions(**of(("weights", "sigma", "x_sigma"))),
-        loss=LossOptions(**of(("loss", "family"))),
-        method=MethodOptions(**of(("optimizer", "epochs"))),
-        report=ReportOptions(profile=given.get("profile", False), plot=True),
-    )
+def options(given: Mapping[str, Any]) -> FitOptions:
+    return FitOptions(**given, plot=True)
 
 
 every_fit = pytest.mark.parametrize(
@@ -140,12 +132,12 @@ def test_checkpoints_know_the_data_whatever_chunks_they_come_in() -> None:
 
     objective = Objective(CURVE, DATA)
     whole, parts = (
-        fit_identity(each, "lm", Options()) for each in (objective, objective.with_rows(Chunked(objective.table)))
+        fit_identity(each, "lm", FitOptions()) for each in (objective, objective.with_rows(Chunked(objective.table)))
     )
     assert whole == parts
     other = {**DATA, "y": DATA["y"].copy()}
     other["y"][-1] += 1e-12
-    assert fit_identity(Objective(CURVE, other), "lm", Options())["data"] != whole["data"]
+    assert fit_identity(Objective(CURVE, other), "lm", FitOptions())["data"] != whole["data"]
 
 
 def test_fits_know_what_was_left_out() -> None:

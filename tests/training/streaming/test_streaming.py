@@ -19,8 +19,7 @@ from autodiff_cli.data import delimited, streaming
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import open_data
 from autodiff_cli.data.streaming import CHUNKS
-from autodiff_cli.training.fitting.fit import fit as fit_in_training
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from tests.support import goodness
 
 ROWS = 2 * CHUNKS.min_rows + 100
@@ -95,9 +94,9 @@ def facts(found: Any) -> str:
 def both(paths: list[str], model: str, given: Mapping[str, Any], reading: FileOptions | None = None) -> tuple[str, str]:
     """Return what a fit reports for rows in memory and for streamed rows."""
     options = FileOptions() if reading is None else reading
-    whole = fit_in_training(model, open_data(paths, options=options), **given)
+    whole = ad.fit(model, open_data(paths, options=options), **given)
     files = open_data(paths, options=options)
-    streamed = fit_in_training(model, files, stream=True, **given)
+    streamed = ad.fit(model, files, stream=True, **given)
     assert files.streamed is not None
     return facts(whole), facts(streamed)
 
