@@ -32,7 +32,7 @@ from autodiff_cli.backends.protocol import (
     SumKernel,
     Update,
 )
-from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.backends.selection import compiling_backend, make_backend
 from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
@@ -327,6 +327,12 @@ class Kernels:
         self._kinks: Sequence[Node] = ()
         self._hessian_kernels: dict[int, SumKernel] = {}
         self._cache: dict[str, Any] = {}
+
+    def compiled(self, threads: int | None) -> Kernels:
+        """Return kernels of the same graphs as compiled code."""
+        notes = [*self.notes]
+        backend = compiling_backend(threads, notes.append)
+        return Kernels(self.graphs, self.columns, self._parameters, self._recompute_every, backend, notes)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""
