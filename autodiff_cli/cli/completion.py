@@ -289,6 +289,9 @@ AUTODIFF_CACHE
 If \(lqoff\(rq, no cache is written. Otherwise the cache is the folder \(lqautodiff\(rq in $XDG_CACHE_HOME or
 ~/.cache; on macOS and Windows, in the cache folder of the system.
 .TP
+AUTODIFF_CPU
+The instruction set to compile for: \(lqnative\(rq (default), \(lqx86-64\(rq or \(lqx86-64-v3\(rq.
+.TP
 NO_COLOR
 If set, output has no colours.""".splitlines()
 
