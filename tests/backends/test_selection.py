@@ -36,6 +36,22 @@ def test_many_small_batches_are_compiled() -> None:
         assert objective.kernels._backend.name == "numpy"
 
 
+def test_many_evaluations_of_few_rows_are_compiled_by_their_number() -> None:
+    x = np.linspace(0, 3, 1000)
+    runs = []
+    for backend in ("auto", "auto", "numpy"):
+        objective = ad.Objective("y ~ a*exp(-b*x)", {"x": x, "y": x}, backend=backend)
+        names, values = [], []
+        for k in range(1000):
+            values.append(objective.value([1.0, 1 + k / 1000]))
+            names.append(objective.kernels._backend.name)
+        runs.append((names, values))
+    assert runs[0] == runs[1]  # to the last bit
+    assert {*runs[0][0]} == {"numpy", "llvm"}
+    assert {*runs[2][0]} == {"numpy"}
+    np.testing.assert_allclose(runs[0][1], runs[2][1], rtol=1e-14)
+
+
 def test_a_broken_compiler_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: int | None) -> Backend:
         raise OSError("no library")

@@ -77,6 +77,8 @@ class ModelOverRows:
     fixed: dict[str, Any]
     is_weighted: bool
     kernels: Kernels
+    passes_before_compiling: float  # over the rows, until compiled kernels pay; infinite if they never do
+    threads: int | None
     settings: dict[str, float]
     evaluation_log: EvaluationLog | None
     _triangle_cache: dict[bytes, Array]
@@ -145,6 +147,7 @@ class ModelOverRows:
         Args:
             more: values of leaves other than parameters.
         """
+        self._count_pass()
         point = self.point(theta)
         if more:
             point |= more
@@ -181,8 +184,19 @@ class ModelOverRows:
         >>> objective.fold_rows(make_backend().row_kernel(graphs), [3], lambda values, _: values.max(), max)
         np.float64(6.0)
         """
+        self._count_pass()
         more = frozenset({WEIGHT} if self.is_weighted else ())
         return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine, more), combine)
+
+    def _count_pass(self) -> None:
+        """Count a pass over the rows, and compile the kernels of the following ones if the passes so far add up.
+
+        A fit with a checkpoint does not compile, because a resumed one repeats only some of its passes.
+        """
+        if self.evaluation_log is None:
+            self.passes_before_compiling -= 1
+            if self.passes_before_compiling < 0:
+                self.kernels, self.passes_before_compiling = self.kernels.compiled(self.threads), math.inf
 
     def fold_columns(self, names: Set[str], reduce: Callable[[ColumnArrays], T], combine: Callable[[T, T], T]) -> T:
         """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
@@ -402,6 +416,8 @@ class Objective(ModelOverRows):
         self.bounds = prepared.bounds
         self.bounds_by_name = prepared.bounds_by_name
         self.kernels = prepared.kernels
+        self.passes_before_compiling = prepared.passes_before_compiling
+        self.threads = prepared.threads
         self.family = prepared.family
         self.is_likelihood = prepared.is_likelihood
         # Values of leaves that are neither columns nor parameters.
@@ -516,7 +532,7 @@ class Objective(ModelOverRows):
         if kernels is None:
             return None
         smooth = copy.copy(self)
-        smooth.kernels = kernels
+        smooth.kernels, smooth.passes_before_compiling = kernels, math.inf
         smooth.settings = {**self.settings, **dict.fromkeys(kernels.smoothing_radii, 0.0)}
         return smooth
 

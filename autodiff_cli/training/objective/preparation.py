@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
-from autodiff_cli.backends.selection import choose_backend
+from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
 from autodiff_cli.data.files import DataFile, FileCollection
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.names import TextMatch
@@ -137,6 +138,8 @@ class PreparedObjective:
     bounds: Bounds
     bounds_by_name: dict[str, BoundPair]
     kernels: Kernels
+    passes_before_compiling: float
+    threads: int | None
     family: str | None
     is_likelihood: bool
     penalties: dict[str, float]
@@ -204,6 +207,12 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         bounds=bounds,
         bounds_by_name=dict(parameters.bounds),
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
+        passes_before_compiling=(
+            passes_before_compiling(loss_of_row, data.rows)
+            if options.backend == "auto" and chosen.name == "numpy"
+            else math.inf
+        ),
+        threads=options.threads,
         family=options.family,
         is_likelihood=options.likelihood,
         penalties={L1_FACTOR: options.l1, L2_FACTOR: options.l2},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from autodiff_cli.backends.llvm.codegen import kernel_module
 from autodiff_cli.backends.llvm.layout import lay_out, loop_nests
 from autodiff_cli.backends.llvm.machine_code import Processor, assembly, host_processor
 from autodiff_cli.backends.llvm.plan import plan_kernel
-from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.protocol import CompilationError, RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import WIDTHS
@@ -114,3 +115,27 @@ def test_other_processors_get_code_too() -> None:
 def test_a_width_that_the_processor_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
         host_processor(16)
+
+
+@pytest.fixture
+def choose_processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Processor]]:
+    """A function that returns the processor with `AUTODIFF_CPU` set."""
+
+    def choose(name: str) -> Processor:
+        monkeypatch.setenv("AUTODIFF_CPU", name)
+        host_processor.cache_clear()
+        return host_processor()
+
+    yield choose
+    host_processor.cache_clear()
+
+
+@X86
+def test_the_environment_chooses_the_instruction_set(choose_processor: Callable[[str], Processor]) -> None:
+    oldest, native = choose_processor("x86-64"), choose_processor("native")
+    assert (oldest.width, oldest.has_fma) == (2, False)
+    if native.width >= 4:
+        newer = choose_processor("x86-64-v3")
+        assert (newer.width, newer.has_fma) == (4, True)
+    with pytest.raises(CompilationError, match="AUTODIFF_CPU=sparc"):
+        choose_processor("sparc")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.backends import protocol
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.data.table import DataError, Table
 from autodiff_cli.options import OptionError
@@ -159,13 +158,6 @@ def test_what_was_lost_is_sent_again(client: Any) -> None:
         assert there.value([1, 1, 1]) == here.value([1, 1, 1])
         client.cancel([rows._partitions.futures[1]], force=True)  # as Dask forgets what died with its worker
         assert there.value([2, 1, 1]) == here.value([2, 1, 1])
-
-
-def test_a_kernel_is_made_once_in_a_process(client: Any) -> None:
-    ad.fit(MODEL, DATA, cluster=client, backend="llvm", optimizer="lbfgs")
-    before = protocol.kernel_count()
-    ad.fit(MODEL, DATA, cluster=client, backend="llvm", optimizer="lbfgs", start={"a": 1.5})
-    assert protocol.kernel_count() == before
 
 
 def test_what_cannot_be_compiled_runs_on_numpy_there_too(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
