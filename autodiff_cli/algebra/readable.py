@@ -13,7 +13,7 @@ from autodiff_cli.algebra.collection import power_product, root_product
 from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, truth_value, write_condition, write_guard
 from autodiff_cli.algebra.exact import UNIT, ExactNumber, Factors, Product, Terms, add_terms
 from autodiff_cli.algebra.forms import FormTable
-from autodiff_cli.algebra.patterns import Row, a, b, c, rewrite_by
+from autodiff_cli.algebra.table import Row, a, b, c, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference

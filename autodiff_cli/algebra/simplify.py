@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from autodiff_cli.algebra.exact import exact_number, literal_value
-from autodiff_cli.algebra.patterns import Row, a, b, c, rewrite_by
-from autodiff_cli.algebra.table import NodeTable, Rewrite
+from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, a, b, c, rewrite_by
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
