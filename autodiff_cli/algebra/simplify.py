@@ -15,7 +15,7 @@ from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, a, b, c, rewrite
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import has_array_operations, topological_order
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, hypot, log, pow_, pow_slope_base, sqrt, square
@@ -63,7 +63,7 @@ def is_scalar(roots: Sequence[Node]) -> bool:
     >>> is_scalar([read("x*y").output]), is_scalar([read("sum(v)").output])
     (True, False)
     """
-    return not any(node.op is not None and node.op.is_structural for node in topological_order(roots))
+    return not has_array_operations(topological_order(roots))
 
 
 def _literal(table: NodeTable, value: Fraction) -> Node:

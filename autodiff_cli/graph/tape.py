@@ -66,6 +66,11 @@ def topological_order(outputs: Iterable[V]) -> list[V]:
     return order
 
 
+def has_array_operations(nodes: Iterable[Node]) -> bool:
+    """Whether an operation on whole arrays is among nodes."""
+    return any(node.op is not None and node.op.is_structural for node in nodes)
+
+
 class Tape:
     """The nodes of a graph in topological order, with each node's inputs as positions in that order.
 
