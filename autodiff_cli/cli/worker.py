@@ -12,7 +12,6 @@ import dataclasses
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 _MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
 _TERMINAL_NAME, _PAGE_NAME = "standard input", "the file"  # names of the data in a terminal's messages and on the page
-_SEPARATOR = re.compile(r"[,;\n](?![^\[]*\])")  # outside brackets
 
 
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
@@ -52,14 +50,14 @@ def parse_values(text: str) -> dict[str, str]:
     Raises:
         BadInput: for another form, and for a repeated name.
 
-    >>> parse_values("x=2, v=[1, 2]; y=pi/4")
-    {'x': '2', 'v': '[1, 2]', 'y': 'pi/4'}
+    >>> parse_values("x=2, W=[[1, 2], [3, 4]]; y=max(1, 2)")
+    {'x': '2', 'W': '[[1, 2], [3, 4]]', 'y': 'max(1, 2)'}
     """
     from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.language.lexer import canonical_name
 
     texts: dict[str, str] = {}
-    for part in filter(str.strip, _SEPARATOR.split(text)):
+    for part in filter(str.strip, _split_outside_brackets(text)):
         name, sign, value = part.partition("=")
         if not sign or not name.strip() or not value.strip():
             raise BadInput(f"values have the form x=2, y=3, not `{part.strip()}`")
@@ -68,6 +66,18 @@ def parse_values(text: str) -> dict[str, str]:
             raise BadInput(f"`{name}` has two values")
         texts[name] = value.strip()
     return texts
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    """Split a text at commas, semicolons and line ends that are not in brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and character in ",;\n":
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:

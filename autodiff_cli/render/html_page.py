@@ -35,6 +35,7 @@ from autodiff_cli.explain.sentences import (
     phrase_json,
     saturation_values,
     slope_formula,
+    warning_phrases,
 )
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import Work, forward_work, reverse_work
@@ -256,6 +257,12 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
     formula = _FormulaText(trace)
     nodes = [_node_document(trace, i, steps.get(i), phrases) | formula.span(i) for i in range(len(trace.tape))]
     index, leaves = trace.tape.index, trace.expression.leaves
+    operations = [(node.op, len(node.inputs)) for node in trace.tape.nodes if node.op is not None]
+    warnings = {
+        f"{op.name} {count}": {name: phrases.setdefault(phrase, len(phrases)) for name, phrase in by_name.items()}
+        for op, count in dict.fromkeys(operations)
+        for by_name in [warning_phrases(op, count)]
+    }
     begins, *ends_ = (
         phrases.setdefault(phrase, len(phrases)) for phrase in (backward_pass_phrase(trace), *closing_phrases(trace))
     )
@@ -273,6 +280,8 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
         "beginning": begins,
         "closing": ends_,
         "warnings": [safe_label(warning.message) for warning in trace.warnings],
+        "warningPhrases": warnings,
+        "hasPrecisionWarning": any(warning.kind == "precision" for warning in trace.warnings),
         "largest": MAX_TABLE_ELEMENTS,
         "near": SATURATION_DISTANCE,
     }

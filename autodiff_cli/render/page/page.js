@@ -240,6 +240,6 @@ byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(drawAll);
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));
-byId("warnings").replaceChildren(...record.warnings.map((text) => htmlElement("li", text)));
+showWarnings();
 drawAll();
 explain();

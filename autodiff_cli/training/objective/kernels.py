@@ -45,7 +45,16 @@ from autodiff_cli.ops.elementary import exp, hypot, sqrt, square
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind, penalty_graph
+from autodiff_cli.training.losses import (
+    FAMILIES,
+    HUBER_DELTA,
+    L1_FACTOR,
+    L2_FACTOR,
+    LOSSES,
+    RESIDUAL_SCALE,
+    LossKind,
+    penalty_graph,
+)
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import WEIGHT
@@ -357,9 +366,12 @@ class Kernels:
     @cached_property
     def kink_sizes(self) -> SumKernel:
         """The sums of the arguments of the kinks in absolute value; of an array, the mean over its elements."""
+        return self._backend.sum_kernel(self._row_graphs(self._mean_kinks))
+
+    @property
+    def _mean_kinks(self) -> list[Node]:
         shapes = RowGraphs(self._kinks, self.columns, self.graphs.leaf_shapes).output_shapes
-        means = [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
-        return self._backend.sum_kernel(self._row_graphs(means))
+        return [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
 
     @property
     def parameter_kinks(self) -> list[int]:
@@ -440,15 +452,39 @@ class Kernels:
 
     @cached_property
     def grouped_residuals_and_jacobian(self) -> RowKernel:
-        """For each component of the residual of every row: its gradient, then itself, with parameters that differ
-        between rows.
+        """For each component of the residual of every row: its gradient, then itself. See `_grouped`."""
+        parts = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
+        return self._grouped([output for part in parts for output in part])
 
-        The free parameters, which must be numbers, are columns.
+    @cached_property
+    def grouped_residuals(self) -> RowKernel:
+        """Each component of the residual of every row. See `_grouped`."""
+        return self._grouped(self.graphs.residuals)
+
+    @cached_property
+    def grouped_loss_and_gradient(self) -> RowKernel:
+        """The weighted loss of every row with the penalty, and its gradient. See `_grouped`."""
+        return self._grouped(self._with_gradient(self.graphs.weighted_loss))
+
+    @cached_property
+    def grouped_hessian(self) -> RowKernel:
+        """The second derivatives of the weighted loss of every row, row by row from the diagonal on. See `_grouped`."""
+        loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
+        slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
+        pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
+        return self._grouped(simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs]))
+
+    @cached_property
+    def grouped_kink_sizes(self) -> RowKernel:
+        """The arguments of the kinks in absolute value. See `_grouped`."""
+        return self._grouped(self._mean_kinks)
+
+    def _grouped(self, outputs: Sequence[Node]) -> RowKernel:
+        """Return a kernel whose parameters, which must be numbers, and settings differ between rows: they are
+        columns.
         """
-        outputs = [
-            part for residual in self.graphs.residuals for part in _gradient_first(self._with_gradient(residual))
-        ]
-        columns = {*self.columns, *(leaf.text for leaf in self._parameters)}
+        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, *self.smoothing_radii)
+        columns = {*self.columns, *(leaf.text for leaf in self._parameters), *settings}
         return self._backend.row_kernel(RowGraphs(outputs, columns, self.graphs.leaf_shapes))
 
     @cached_property
