@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.numbers.translation import Block, Target, TargetFunction
-from autodiff_cli.targets.target import CODE_WIDTH, comparison, expand_small_power, infix, shortest_literal
+from autodiff_cli.targets.translation import CODE_WIDTH, comparison, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 

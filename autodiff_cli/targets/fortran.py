@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
 from autodiff_cli.numbers.translation import Block, Library, Target, TargetFunction
-from autodiff_cli.targets.target import CODE_WIDTH, comparison, infix, shortest_literal
+from autodiff_cli.targets.translation import CODE_WIDTH, comparison, infix, shortest_literal
 
 _INDENT = "    "
 RESULT = "returned"

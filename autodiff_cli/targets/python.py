@@ -24,7 +24,14 @@ from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, l
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import logsumexp, softmax
-from autodiff_cli.targets.target import CODE_WIDTH, comparison, expand_small_power, infix, pairwise, shortest_literal
+from autodiff_cli.targets.translation import (
+    CODE_WIDTH,
+    comparison,
+    expand_small_power,
+    infix,
+    pairwise,
+    shortest_literal,
+)
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
 DIVISION = infix("/", PRODUCT)
