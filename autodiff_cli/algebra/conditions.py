@@ -14,8 +14,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from autodiff_cli.algebra.forms import FormTable, Product
-from autodiff_cli.algebra.simplify import is_positive, literal_value
+from autodiff_cli.algebra.exact import Product, literal_value
+from autodiff_cli.algebra.forms import FormTable
+from autodiff_cli.algebra.simplify import is_positive
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import Template, expand_helpers, topological_order
@@ -219,23 +220,25 @@ def _vanishing_condition(op: Op, inputs: tuple[Node, ...]) -> Node | None:
 def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:
     """Return x^(a-1)·exp(-x)/gamma(a), by logarithms unless a is known to be small, so that no factor overflows."""
     a, x = inputs
-    value = None if _is_large(a) else _constant_value(a)
+    value = _evaluate(a, {})
     if value is not None and value <= _MAX_POWER_SHAPE:
         return definition
     by_logarithms = exp((a - 1) * log(x) - x - lgamma(a))
     return by_logarithms if value is not None else where(equal(x, 0), x ** (a - 1), by_logarithms)
 
 
-def _constant_value(root: Node) -> float | None:
-    """Return the value of a formula without variables; None for others."""
-    values: dict[Node, float] = {}
+def _evaluate(root: Node, known: Mapping[Node, float]) -> float | None:
+    """Return the value of a small formula without variables other than the known ones; None for other formulas."""
+    if _is_large(root):
+        return None
+    values = dict(known)
     for node in topological_order([root]):
-        if node.is_input:
+        if node.op is not None:
+            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
+        elif node.is_constant:
+            values[node] = FLOATS.parse_constant(node.text)
+        elif node not in values:
             return None
-        inputs = [values[child] for child in node.inputs]
-        values[node] = (
-            FLOATS.parse_constant(node.text) if node.op is None else FLOATS.function(node.op, len(inputs))(*inputs)
-        )
     return values[root]
 
 
@@ -268,17 +271,9 @@ def _holds_where_equal(equation: Node, condition: Node) -> bool | None:
     """Return whether a condition holds where an equation does, as x > 0 where x == 0; None if it is unknown."""
     if equation.op is not equal or not equation.inputs[0].is_input or not equation.inputs[1].is_constant:
         return None
-    leaf, value = equation.inputs
-    order = topological_order([condition]) if not _is_large(condition) else []
-    if not order or any(node.is_input and node is not leaf for node in order):
-        return None
-    values: dict[Node, float] = {leaf: FLOATS.parse_constant(value.text)}
-    for node in order:
-        if node.op is not None:
-            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
-        elif node is not leaf:
-            values[node] = FLOATS.parse_constant(node.text)
-    return bool(values[condition])
+    leaf, literal = equation.inputs
+    value = _evaluate(condition, {leaf: FLOATS.parse_constant(literal.text)})
+    return None if value is None else bool(value)
 
 
 def _is_large(root: Node) -> bool:

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from autodiff_cli.algebra.patterns import Row, rewrite_by
+from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.algebra.simplify import exact_number, is_nonnegative, is_positive, is_scalar, simplification_rules
-from autodiff_cli.algebra.table import NodeTable, Rewrite
+from autodiff_cli.algebra.simplify import is_nonnegative, is_positive, is_scalar, simplification_rules
+from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Op
 from autodiff_cli.graph.tape import substitute, topological_order
