@@ -35,7 +35,6 @@ from autodiff_cli.training.fitting.minimization import minimize_batch
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, ObjectiveBatch, can_evaluate_together
-from autodiff_cli.training.objective.loading import StreamedRows
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, read_with_parameters
@@ -402,8 +401,6 @@ BOOTSTRAP = BootstrapSettings()
 
 def check_bootstrap(objective: Objective) -> None:
     """Raise OptionError for an objective that cannot be resampled."""
-    if isinstance(objective.data, StreamedRows):
-        raise OptionError("bootstrap: resampling needs all rows in memory, but they are streamed")
     if objective.is_network:
         raise OptionError(
             "bootstrap: parameters of a network have no intervals, because hidden units are interchangeable"
