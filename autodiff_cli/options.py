@@ -43,12 +43,19 @@ class Check(NamedTuple):
 
 def must_be(words: str, holds: Callable[[Any], bool]) -> Check:
     """Return the check that a number `holds`; `words` say what it must be."""
-    return Check(holds, lambda name, value: f"{name} must be {words}, not {value:g}")
+    return Check(
+        holds, lambda name, value: f"{name} must be {words}, not {value if isinstance(value, int) else f'{value:g}'}"
+    )
 
 
 def at_least(least: int, unit: str = "") -> Check:
     """Return the check that a number is not below `least`."""
     return must_be(f"at least {least}{unit and f' ({unit})'}", lambda value: value >= least)
+
+
+def between(least: int, most: int) -> Check:
+    """Return the check that a number is neither below `least` nor above `most`."""
+    return must_be(f"from {least} to {most:,}", lambda value: least <= value <= most)
 
 
 POSITIVE = must_be("positive", lambda value: 0 < value < math.inf)
@@ -65,7 +72,7 @@ def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not one of the known ones."""
     close = suggest(name, known)
     hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
-    return f"there is no {kind} {name}; {hint}"
+    return f"there is no {kind.lstrip('-')} {name}; {hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +246,21 @@ def excludes(option: str, others: Iterable[str], message: str) -> Restriction:
     """Return the restriction that an option is refused together with any of several others."""
     listed = tuple(others)
     return Restriction(option, lambda given: any(other in given for other in listed), message)
+
+
+def exclusive(option: str, others: Iterable[str]) -> tuple[Restriction, ...]:
+    """Return the restrictions that an option cannot be combined with any of several others.
+
+    Names with a blank stand for what is not an option; their values are words for the message.
+    """
+
+    def words(name: str) -> str:
+        return f"{{{name}}}" if " " in name else f"--{name.rstrip('_').replace('_', '-')}"
+
+    return tuple(
+        excludes(option, [other], f"{words(option)} cannot be combined with {words(other)}: leave one of them out")
+        for other in others
+    )
 
 
 def check_restrictions(restrictions: Iterable[Restriction], given: Mapping[str, Any]) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from autodiff_cli.algebra.collection import collect_terms, combine_factors, expand_terms, power_product, root_product
+from autodiff_cli.algebra.collection import power_product, root_product
 from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, truth_value, write_condition, write_guard
-from autodiff_cli.algebra.forms import Factors, FormTable, Passes, Product, Terms, add_terms, write_product, write_sum
-from autodiff_cli.algebra.patterns import Row, a, b, c, rewrite_by
-from autodiff_cli.algebra.simplify import UNIT, ExactNumber
+from autodiff_cli.algebra.exact import UNIT, ExactNumber, Factors, Product, Terms, add_terms
+from autodiff_cli.algebra.forms import FormTable
+from autodiff_cli.algebra.table import Row, a, b, c, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference
-from autodiff_cli.graph.tape import gc_paused, topological_order
+from autodiff_cli.graph.tape import gc_paused, has_array_operations, topological_order
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, not_, sub, where
 from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
 
@@ -169,9 +169,6 @@ _CALL_RULES: dict[Op, Callable[[FormTable, Op, tuple[Node, ...]], Node | None]] 
 }
 
 
-_PASSES = Passes(expand_terms, collect_terms, write_sum, combine_factors, write_product)
-
-
 # --- Formulas
 
 
@@ -197,9 +194,8 @@ def readable(
     """
     with gc_paused():
         plain, guards = add_guards(roots)
-        structural = any(node.op is not None and node.op.is_structural for node in plain)
-        scalar = collect and not shapes and not structural
-        forms = FormTable(names, scalar, _SCALAR_CALL_RULES if scalar else _ARRAY_CALL_RULES, _PASSES)
+        scalar = collect and not shapes and not has_array_operations(plain)
+        forms = FormTable(names, scalar, _SCALAR_CALL_RULES if scalar else _ARRAY_CALL_RULES)
         return _write_graphs(
             forms, [plain[root] for root in roots], guards, None if shapes is None else ShapeInference(shapes)
         )

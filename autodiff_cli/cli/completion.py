@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from autodiff_cli.cli.command_line import COMMANDS, command_group, takes_values
-from autodiff_cli.cli.environment import BadInput, Call, Output
+from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.version import __version__
 
@@ -210,7 +210,6 @@ class Shell(StrEnum):
 
 
 def completion(
-    context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell to complete for.", show_default=False)],
     words: Annotated[
         list[str] | None,
@@ -233,8 +232,6 @@ def completion(
     """
     from autodiff_cli.render.report import Report
 
-    if Call.of(context).values:
-        raise BadInput(f"unexpected option --{next(iter(Call.of(context).values))}: completion takes no values")
     if not words:
         text = completion_script(shell)
     elif not words[0].isdecimal() or not int(words[0]):

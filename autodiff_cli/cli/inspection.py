@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from autodiff_cli.data.dialect import FileOptions
 
 
 def ops(
-    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -43,9 +42,6 @@ def ops(
     from autodiff_cli.language.lexer import LAYER_FUNCTIONS
     from autodiff_cli.render.inspection import operation_details_report, operations_report
 
-    call = Call.of(context)
-    if call.values:
-        raise BadInput(f"unexpected option --{next(iter(call.values))}: ops takes no values")
     selected = tuple(operations.operations()) if name is None else operations.find_operations(name)
     if name in LAYER_FUNCTIONS:
         raise BadInput(
@@ -83,9 +79,6 @@ def data(
     from autodiff_cli.render.inspection import data_report
 
     call = Call.of(context)
-    if call.values:
-        name: Any = next(iter(call.values))
-        raise BadInput(f"unexpected option --{name}: data takes no values")
     with errors_as_bad_input():
         file_summary = summarize_data(open_data_files(data, call.environment, reading))
     return Output(data_report(file_summary, digits), json)
@@ -149,7 +142,7 @@ def check(
     return Output(report, json, ExitStatus.DONE if agrees else ExitStatus.FAILED)
 
 
-def doctor(context: typer.Context, json: Json = False) -> Output:
+def doctor(json: Json = False) -> Output:
     """Show what this installation computes with, and why.
 
     Compiles and runs a small kernel. The report says whether fits run as machine code or on NumPy, on which processor,
@@ -163,7 +156,4 @@ def doctor(context: typer.Context, json: Json = False) -> Output:
     from autodiff_cli.backends.selection import backend_status
     from autodiff_cli.render.inspection import health_report
 
-    call = Call.of(context)
-    if call.values:
-        raise BadInput(f"unexpected option --{next(iter(call.values))}: doctor takes no values")
     return Output(health_report(backend_status()), json)

@@ -7,14 +7,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from autodiff_cli.cli.environment import errors_as_bad_input
-from autodiff_cli.options import Option, OptionField, Restriction, check_restrictions, is_given, option_fields
+from autodiff_cli.options import (
+    Option,
+    OptionError,
+    OptionField,
+    Restriction,
+    between,
+    check_fields,
+    check_restrictions,
+    is_given,
+    option_fields,
+)
 
+MAX_DIGITS = 100_000  # of --precision; more take minutes
 MAX_ORDER = 170  # 171! is too large for a float, and derivatives such as those of 1/x grow like it
 
 
@@ -45,62 +57,45 @@ Digits: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON document, with numbers in full.")]
 
 
-class DerivativeRequest(NamedTuple):
-    """The options of `grad` that ask for more than value and gradient. Field names are option names."""
-
-    symbolic: bool = False
-    mode_forward: bool = False
-    order: int | None = None
-    hessian: bool = False
-    direction: str | None = None
-    jacobian: bool = False
-    outputs: str | None = None
-    at: str | None = None
-
-    def option_names(self) -> list[str]:
-        """Return the options that were given, as typed on the command line."""
-        given = (name for name, value in self._asdict().items() if value is not None and value is not False)
-        return [f"--{name.replace('_', ' ')}" for name in given]
+MODE = Option("--mode", "Differentiation mode; forward shows the tangents of all nodes.")
 
 
-Symbolic: TypeAlias = Annotated[bool, typer.Option("--symbolic", help="Also print the derivatives as formulas.")]
-Mode: TypeAlias = Annotated[
-    PassMode,
-    typer.Option("--mode", show_default=False, help="Differentiation mode; forward shows the tangents of all nodes."),
-]
-Order: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--order", min=1, metavar="N", help="Also compute the derivative of order N in one variable (see --wrt)."
-    ),
-]
-Hessian: TypeAlias = Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")]
-Direction: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--direction", metavar="x=1,y=2", help="Also compute the directional derivative, by forward mode."),
-]
-Jacobian: TypeAlias = Annotated[
-    bool, typer.Option("--jacobian", help="Differentiate several outputs: the elements of an array, or --outputs.")
-]
-Outputs: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--outputs", metavar="a,b", help="With --jacobian: names of the statements that are outputs."),
-]
-At: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--at", metavar="FILE", help="Compute value and gradient at each row of a CSV file (- is standard input)."
-    ),
-]
-Precision: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--precision",
-        min=2,
-        metavar="DIGITS",
-        help="Compute value and gradient to this many proven digits, such as 50.",
-    ),
-]
+@dataclass(frozen=True)
+class DerivativeRequest:
+    """The options of `grad` that ask for more than value and gradient."""
+
+    symbolic: Annotated[bool, Option("--symbolic", "Also print the derivatives as formulas.")] = False
+    mode: Annotated[PassMode, MODE] = PassMode.REVERSE
+    order: Annotated[
+        int | None,
+        Option(
+            "--order N", "Also compute the derivative of order N in one variable (see --wrt).", between(1, MAX_ORDER)
+        ),
+    ] = None
+    hessian: Annotated[bool, Option("--hessian", "Also compute all second derivatives.")] = False
+    direction: Annotated[
+        str | None, Option("--direction x=1,y=2", "Also compute the directional derivative, by forward mode.")
+    ] = None
+    jacobian: Annotated[
+        bool, Option("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
+    ] = False
+    outputs: Annotated[
+        str | None, Option("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
+    ] = None
+    at: Annotated[
+        str | None, Option("--at FILE", "Compute value and gradient at each row of a CSV file (- is standard input).")
+    ] = None
+    precision: Annotated[
+        int | None,
+        Option(
+            "--precision DIGITS",
+            "Compute value and gradient to this many proven digits, such as 50.",
+            between(2, MAX_DIGITS),
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 DATA_HELP = (
@@ -117,7 +112,8 @@ def with_options(
     """Return a decorator that gives a command one option for each field with a flag of the records that it takes.
 
     A field that is a parameter of the command too is passed to the command, as it was typed; the record keeps its
-    default. Options that a record or a restriction refuses are bad input.
+    default. A parameter `given` of the command gets all options that are given. Options that a record or a restriction
+    refuses are bad input.
 
     Args:
         restrictions: the combinations of options that are refused.
@@ -134,12 +130,21 @@ def with_options(
     def decorated(command: Command) -> Command:
         own = inspect.signature(command, eval_str=True).parameters
         options = [_parameter(name, field) for name, field in fields.items()]
-        others = [parameter for name, parameter in own.items() if name not in records and name not in fields]
+        others = [
+            parameter
+            for name, parameter in own.items()
+            if name not in records and name not in fields and name != "given"
+        ]
         defaults = {parameter.name: parameter.default for parameter in (*others, *options)}
 
         def run(**given: Any) -> Any:
             with errors_as_bad_input():
-                check_restrictions(restrictions, {name: x for name, x in given.items() if is_given(x, defaults[name])})
+                typed = {name: value for name, value in given.items() if is_given(value, defaults[name])}
+                for name, value in typed.items():
+                    check = fields[name].option.check if name in fields else None
+                    if check is not None and not check.holds(value):
+                        raise OptionError(check.explain(fields[name].option.flags[0], value))
+                check_restrictions(restrictions, typed)
                 made = {
                     parameter: record(
                         **{
@@ -150,6 +155,8 @@ def with_options(
                     )
                     for parameter, record in records.items()
                 }
+            if "given" in own:
+                made["given"] = typed
             return command(**given, **made)
 
         # Arguments come first, then the options of the records, then those of the command alone.
@@ -166,10 +173,14 @@ def with_options(
 
 def _parameter(name: str, field: OptionField) -> inspect.Parameter:
     """Return the parameter of a command for an option. What is no plain type is typed as text."""
-    kind: Any = next((kind for kind in field.kinds if kind in (bool, int, float)), str)
+    kind: Any = next((kind for kind in field.kinds if kind in (bool, int, float) or type(kind) is type(PassMode)), str)
     kind = list[str] | None if field.option.repeats else kind if field.default is not None else kind | None
     option = typer.Option(
-        *field.option.flags, metavar=field.option.metavar, help=field.option.help, rich_help_panel=field.option.group
+        *field.option.flags,
+        metavar=field.option.metavar,
+        help=field.option.help,
+        rich_help_panel=field.option.group,
+        show_default=not isinstance(field.default, Enum),
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option]

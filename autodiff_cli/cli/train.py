@@ -118,8 +118,9 @@ def train(
     from autodiff_cli.cli.command_line import merge_assignments
     from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fit import fit_report
-    from autodiff_cli.render.plots import check_plot_path, save_plot
+    from autodiff_cli.render.plots import check_plot_path, plot_report, save_plot
     from autodiff_cli.render.progress import step_noun
+    from autodiff_cli.render.report import combine_reports
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
     from autodiff_cli.training.fitting.optimization import choose_method
     from autodiff_cli.training.fitting.progress import Recorder
@@ -201,9 +202,9 @@ def train(
                 save_plot(fit, plot)
             environment.note(f"plot written to {plot}")
 
-    return Output(
-        fit_report(fit, digits, is_saved=save is not None, has_plot=plot == ""), json, status, after_write=finish
-    )
+    fit_text = fit_report(fit, digits, is_saved=save is not None)
+    full_report = combine_reports(fit_text, plot_report(fit)) if plot == "" else fit_text
+    return Output(full_report, json, status, after_write=finish)
 
 
 def _observe_both(table: EpochTable, recorder: Recorder | None) -> EpochCallback:

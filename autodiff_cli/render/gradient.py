@@ -260,14 +260,7 @@ def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:
         "jacobian": request.jacobian,
         "outputs": request.outputs,
     }
-    return {name: _json_nested(field) for name, field in fields.items() if field is not None}
-
-
-def _json_nested(x: Any) -> Any:
-    """Convert numbers and formulas in nested mappings for JSON."""
-    if isinstance(x, Mapping):
-        return {name: _json_nested(entry) for name, entry in x.items()}
-    return str(x) if isinstance(x, Formula) else to_json(x)
+    return {name: to_json(field) for name, field in fields.items() if field is not None}
 
 
 def _upper_triangle(matrix: DerivativeMatrix) -> Iterator[tuple[str, str, Formula]]:

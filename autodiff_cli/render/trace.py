@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from autodiff_cli.data.json_records import to_json
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.labels import format_operation_on_numbers
 from autodiff_cli.explain.operations import has_jacobian, jacobian
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace, array_shape
@@ -174,13 +174,7 @@ def trace_document(trace: Trace) -> dict[str, Any]:
             "op": step.op.name,
             "adjoint": to_json(step.adjoint),
             "contributions": [
-                {
-                    "to": contribution.to,
-                    "local": to_json(contribution.local),
-                    "amount": to_json(contribution.amount),
-                    "total": to_json(contribution.total),
-                }
-                for contribution in step.contributions
+                pick(contribution, "to", "local", "amount", "total") for contribution in step.contributions
             ],
         }
         for step in trace.backward

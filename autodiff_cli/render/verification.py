@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autodiff_cli.data.json_records import to_json
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.gradient_check import Finding, GradientCheck, Verdict
 from autodiff_cli.explain.precision import Interval, ProvenBounds
@@ -158,24 +158,13 @@ def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agr
 
 
 def _framework_document(check: GradientCheck, referee: FrameworkGradient) -> dict[str, Any]:
-    return {
-        "framework": referee.framework,
-        "version": referee.version,
-        "value": to_json(referee.value),
-        "gradient": to_json(referee.gradient),
-        "agrees": {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings},
-    }
+    agrees = {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings}
+    return {**pick(referee, "framework", "version", "value", "gradient"), "agrees": agrees}
 
 
 def _finding_document(finding: Finding) -> dict[str, Any]:
-    return {
-        "gradient": to_json(finding.gradient),
-        "reference": finding.reference,
-        "relative_error": to_json(finding.relative_error),
-        "order": to_json(finding.order),
-        "verdict": finding.verdict.value,
-        "note": finding.note,
-    }
+    figures = pick(finding, "gradient", "reference", "relative_error", "order")
+    return {**figures, "verdict": finding.verdict.value, "note": finding.note}
 
 
 def _order_text(order: float | None) -> str:

@@ -406,7 +406,8 @@ class FitOptions(ObjectiveOptions):
         str, _method("--optimizer NAME", f"Optimization method: {join_words(METHODS)}.", one_of(METHODS), compared=True)
     ] = "auto"
     learning_rate: Annotated[
-        float, _method("--lr RATE", f"Learning rate of {_GRADIENT_METHODS}.", POSITIVE, identifies=True)
+        float,
+        _method("--lr, --learning-rate RATE", f"Learning rate of {_GRADIENT_METHODS}.", POSITIVE, identifies=True),
     ] = 0.01
     lr_schedule: Annotated[
         str,
@@ -419,7 +420,7 @@ class FitOptions(ObjectiveOptions):
     epochs: Annotated[
         int | None,
         _method(
-            "--epochs N",
+            "--epochs, --max-epochs N",
             f"Maximum number of epochs (default: {DEFAULT_EPOCHS} for gradient methods, else until convergence).",
             at_least(0),
             compared=True,

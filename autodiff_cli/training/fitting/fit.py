@@ -301,9 +301,7 @@ def build_fit(
             *objective.kernels.notes,
             *dropped,
             *progress.warnings,
-            *known.missing_error_reasons,
-            *known.bound_warnings,
-            *known.correlation_warnings,
+            *known.warnings,
             *quantity_warnings,
             *(
                 []

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.backends.protocol import (
@@ -33,7 +31,6 @@ from autodiff_cli.backends.protocol import (
     Update,
 )
 from autodiff_cli.backends.selection import compiling_backend, make_backend
-from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Shape
@@ -45,7 +42,16 @@ from autodiff_cli.ops.elementary import exp, hypot, sqrt, square
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind, penalty_graph
+from autodiff_cli.training.losses import (
+    FAMILIES,
+    HUBER_DELTA,
+    L1_FACTOR,
+    L2_FACTOR,
+    LOSSES,
+    RESIDUAL_SCALE,
+    LossKind,
+    penalty_graph,
+)
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import WEIGHT
@@ -153,14 +159,6 @@ class LossGraphs:
     leaf_shapes: Mapping[str, Shape]
     has_weight: bool
     x_errors: tuple[str, ...] = ()
-
-    def add_vectors(self, table: Table) -> Table:
-        """Return the table with a column for each vector. The single columns become views of it."""
-        columns = dict(table.columns)
-        for leaf, names in self.vectors.items():
-            vectors = columns[leaf] = np.stack([columns[name] for name in names])
-            columns.update(zip(names, vectors, strict=True))
-        return Table(columns, table.rows, table.dropped)
 
 
 def build_graphs(
@@ -357,9 +355,12 @@ class Kernels:
     @cached_property
     def kink_sizes(self) -> SumKernel:
         """The sums of the arguments of the kinks in absolute value; of an array, the mean over its elements."""
+        return self._backend.sum_kernel(self._row_graphs(self._mean_kinks))
+
+    @property
+    def _mean_kinks(self) -> list[Node]:
         shapes = RowGraphs(self._kinks, self.columns, self.graphs.leaf_shapes).output_shapes
-        means = [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
-        return self._backend.sum_kernel(self._row_graphs(means))
+        return [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
 
     @property
     def parameter_kinks(self) -> list[int]:
@@ -440,15 +441,39 @@ class Kernels:
 
     @cached_property
     def grouped_residuals_and_jacobian(self) -> RowKernel:
-        """For each component of the residual of every row: its gradient, then itself, with parameters that differ
-        between rows.
+        """For each component of the residual of every row: its gradient, then itself. See `_grouped`."""
+        parts = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
+        return self._grouped([output for part in parts for output in part])
 
-        The free parameters, which must be numbers, are columns.
+    @cached_property
+    def grouped_residuals(self) -> RowKernel:
+        """Each component of the residual of every row. See `_grouped`."""
+        return self._grouped(self.graphs.residuals)
+
+    @cached_property
+    def grouped_loss_and_gradient(self) -> RowKernel:
+        """The weighted loss of every row with the penalty, and its gradient. See `_grouped`."""
+        return self._grouped(self._with_gradient(self.graphs.weighted_loss))
+
+    @cached_property
+    def grouped_hessian(self) -> RowKernel:
+        """The second derivatives of the weighted loss of every row, row by row from the diagonal on. See `_grouped`."""
+        loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
+        slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
+        pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
+        return self._grouped(simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs]))
+
+    @cached_property
+    def grouped_kink_sizes(self) -> RowKernel:
+        """The arguments of the kinks in absolute value. See `_grouped`."""
+        return self._grouped(self._mean_kinks)
+
+    def _grouped(self, outputs: Sequence[Node]) -> RowKernel:
+        """Return a kernel whose parameters, which must be numbers, and settings differ between rows: they are
+        columns.
         """
-        outputs = [
-            part for residual in self.graphs.residuals for part in _gradient_first(self._with_gradient(residual))
-        ]
-        columns = {*self.columns, *(leaf.text for leaf in self._parameters)}
+        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, *self.smoothing_radii)
+        columns = {*self.columns, *(leaf.text for leaf in self._parameters), *settings}
         return self._backend.row_kernel(RowGraphs(outputs, columns, self.graphs.leaf_shapes))
 
     @cached_property

@@ -464,7 +464,7 @@ def least_squares_goodness(
         else None,
         reduced_chi_squared=None if residual_std is None else residual_std * residual_std,
         chi_squared_p=chi_squared_tail(residual_norm * residual_norm, dof) if absolute_sigma and dof > 0 else None,
-        **_information_criteria(log_likelihood, k, count),
+        **information_criteria(log_likelihood, k, count),
         **residual_figures,
     )
 
@@ -486,7 +486,7 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
     k = criteria_parameters(objective, absolute_sigma=False)
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
-        return GoodnessOfFit(deviance=-2 * log_likelihood, **_information_criteria(log_likelihood, k, count))
+        return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
     kernels = objective.kernels
     total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
     reduction = LikelihoodReduction(objective.loss, objective.components, total / weight)
@@ -501,11 +501,11 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
         deviance=deviance,
         null_deviance=2 * sums.null_deviance,
         dispersion=dispersion,
-        **_information_criteria(log_likelihood, k, count),
+        **information_criteria(log_likelihood, k, count),
     )
 
 
-def _information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
+def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
     """Return AIC (Akaike 1974), AICc for few rows (Hurvich & Tsai 1989) and BIC (Schwarz 1978)."""
     aic = 2 * k - 2 * log_likelihood
     return {
@@ -599,15 +599,25 @@ class LikelihoodReduction:
         """Return the sums of a block as an array."""
         values, weights = _weighted_rows(values, columns)
         y, p, w = values[: self.components], values[self.components :], weights[: self.components]
-        deviance, likelihood = _FAMILIES[self.loss]
-        of_rows = (
-            deviance(y, p),
-            deviance(y, np.full_like(y, self.mean)),
-            np.square(y / p - 1),
-            likelihood(y, p, self.dispersion),
-        )
+        of_rows = row_likelihoods(self.loss, y, p, self.mean, self.dispersion)
         log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
         return np.array([*(np.sum(w * each) for each in of_rows), log_combinations, non_integer_weights])
+
+
+def row_likelihoods(
+    loss: str, y: Array, p: Array, mean: Array | float, dispersion: float = math.nan
+) -> tuple[Array, Array, Array, Array]:
+    """Return half of the deviance, half of the null deviance, Pearson's statistic and the log-likelihood of each value.
+
+    Args:
+        loss: the name of the loss.
+        y, p: the targets and the predictions.
+        mean: the mean of all targets.
+        dispersion: the dispersion, if the likelihood needs it.
+    """
+    deviance, likelihood = _FAMILIES[loss]
+    null = deviance(y, np.broadcast_to(mean, y.shape))
+    return deviance(y, p), null, np.square(y / p - 1), likelihood(y, p, dispersion)
 
 
 def _relative_entropy(y: Array, over: Array | float) -> Array:

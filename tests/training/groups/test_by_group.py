@@ -13,8 +13,9 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting import batched_fit, groups
+from autodiff_cli.training.fitting import groups
 from autodiff_cli.training.fitting.groups import FittedGroups
+from autodiff_cli.training.objective import batch
 from autodiff_cli.training.result.fitted_model import FittedModel
 
 
@@ -201,7 +202,7 @@ def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
 def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     data = decays([40, 30, 500])
     wanted = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
-    monkeypatch.setattr(batched_fit, "BATCH", dataclasses.replace(batched_fit.BATCH, max_copied_rows=100))
+    monkeypatch.setattr(batch, "BATCH", dataclasses.replace(batch.BATCH, max_copied_rows=100))
     monkeypatch.setattr(groups, "BATCHING", dataclasses.replace(groups.BATCHING, min_groups=10, max_rows=100))
     monkeypatch.setattr("autodiff_cli.training.rows._MAX_COPIED_ROWS", 100)
     found = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
