@@ -16,7 +16,7 @@ from typing import Any
 
 from autodiff_cli.algebra.exact import Product, literal_value
 from autodiff_cli.algebra.forms import FormTable
-from autodiff_cli.algebra.simplify import is_positive
+from autodiff_cli.algebra.simplify import Sign, sign_of
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import Template, expand_helpers, topological_order
@@ -195,13 +195,14 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
     'where(h == 0, 0, x/h)'
     """
     guards: set[Node] = set()
+    signs: dict[Node, Sign] = {}
 
     def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
         if op is gamma_density and inputs[0].op is not sub:
             return _gamma_density_form(
                 inputs, definition
             )  # this is the slope of gammainc, which has a value from a = 0 on
-        condition = _vanishing_condition(op, inputs)
+        condition = _vanishing_condition(op, inputs, signs)
         if condition is None:
             return definition
         guard = where(condition, ZERO, definition)
@@ -211,10 +212,10 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
     return expand_helpers(roots, finish), guards
 
 
-def _vanishing_condition(op: Op, inputs: tuple[Node, ...]) -> Node | None:
+def _vanishing_condition(op: Op, inputs: tuple[Node, ...], signs: dict[Node, Sign]) -> Node | None:
     """Return the condition under which a helper on these inputs is 0 by convention; None if it never is."""
     predicate = _vanishing_predicate(op, len(inputs))
-    return None if predicate is None else _possible_condition(predicate.build(inputs)[0])
+    return None if predicate is None else _possible_condition(predicate.build(inputs)[0], signs)
 
 
 def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:
@@ -248,17 +249,17 @@ def _vanishing_predicate(op: Op, count: int) -> Template | None:
     return None if graph is None else Template(op.placeholders(count), [graph])
 
 
-def _possible_condition(condition: Node) -> Node | None:
+def _possible_condition(condition: Node, signs: dict[Node, Sign]) -> Node | None:
     """Return a condition without the parts that always hold; None if it never holds."""
     assert condition.op is not None
     if (decision := decide(condition.op, condition.inputs)) is not None:
         return ONE if decision else None
     a, b = condition.inputs
-    if condition.op is equal and is_literal(b, 0) and is_positive(a):
+    if condition.op is equal and is_literal(b, 0) and sign_of(a, signs) is Sign.POSITIVE:
         return None
     if condition.op is not and_:
         return condition
-    first, second = _possible_condition(a), _possible_condition(b)
+    first, second = _possible_condition(a, signs), _possible_condition(b, signs)
     if first is None or second is None:
         return None
     if first is ONE or second is ONE:

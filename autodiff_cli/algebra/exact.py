@@ -178,9 +178,9 @@ def accumulate(parts: dict[Node, ExactNumber], node: Node, number: ExactNumber) 
     parts[node] = parts[node].plus(number) if node in parts else number
 
 
-def add_terms(terms: Terms, more: Terms, times: ExactNumber = UNIT) -> None:
+def add_terms(terms: Terms, added: Terms, times: ExactNumber = UNIT) -> None:
     """Add a multiple of one sum to another, in place."""
-    for term, coefficient in more.items():
+    for term, coefficient in added.items():
         accumulate(terms, term, coefficient.times(times))
 
 

@@ -17,7 +17,7 @@ from autodiff_cli.algebra.table import Row, a, b, c, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference
-from autodiff_cli.graph.tape import gc_paused, topological_order
+from autodiff_cli.graph.tape import gc_paused, has_array_operations, topological_order
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, not_, sub, where
 from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
 
@@ -194,8 +194,7 @@ def readable(
     """
     with gc_paused():
         plain, guards = add_guards(roots)
-        structural = any(node.op is not None and node.op.is_structural for node in plain)
-        scalar = collect and not shapes and not structural
+        scalar = collect and not shapes and not has_array_operations(plain)
         forms = FormTable(names, scalar, _SCALAR_CALL_RULES if scalar else _ARRAY_CALL_RULES)
         return _write_graphs(
             forms, [plain[root] for root in roots], guards, None if shapes is None else ShapeInference(shapes)

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.algebra.simplify import is_nonnegative, is_positive, is_scalar, simplification_rules
+from autodiff_cli.algebra.simplify import Sign, is_scalar, sign_of, simplification_rules
 from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Op
@@ -547,7 +547,8 @@ def _base_op(op: Op | None) -> Op | None:
 _NORMAL_FORMS = (
     Row(a**0.5, sqrt(a)), Row(a ** (1 / constant(2)), sqrt(a)), Row(constant("e") ** a, exp(a)),
     Row(a / exp(b), a * exp(-b)), Row(-a > 0, a < 0), Row(-a < 0, a > 0),
-    Row(where(a > 0, b, c), b, is_positive, (a,)), Row(where(a < 0, b, c), c, is_nonnegative, (a,)),
+    Row(where(a > 0, b, c), b, lambda a: sign_of(a) is Sign.POSITIVE, (a,)),
+    Row(where(a < 0, b, c), c, lambda a: sign_of(a) >= Sign.NONNEGATIVE, (a,)),
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ inputs, which are simplified already. `readable` goes further, for people.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, a, b, c, rewrite
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import has_array_operations, infer, topological_order
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, hypot, log, pow_, pow_slope_base, sqrt, square
@@ -63,7 +64,7 @@ def is_scalar(roots: Sequence[Node]) -> bool:
     >>> is_scalar([read("x*y").output]), is_scalar([read("sum(v)").output])
     (True, False)
     """
-    return not any(node.op is not None and node.op.is_structural for node in topological_order(roots))
+    return not has_array_operations(topological_order(roots))
 
 
 def _literal(table: NodeTable, value: Fraction) -> Node:
@@ -139,59 +140,60 @@ _SCALAR_RULES = rewrite_by((*_SCALAR_ROWS, *_ROWS), then=_fold_arithmetic)
 
 # --- Signs
 
-_MAX_DEPTH = 12  # operations below a node that are examined; the search is exponential in it
-_SIGN_PRESERVING_OPS = {sqrt, cbrt, abs_, square, mul, div}
+
+class Sign(enum.IntEnum):
+    """The sign that a number certainly has wherever it has a value."""
+
+    UNKNOWN = 0
+    NONNEGATIVE = 1
+    POSITIVE = 2
 
 
-def is_positive(node: Node, depth: int = _MAX_DEPTH) -> bool:
-    """Whether a number is certainly greater than 0 wherever it has a value.
+def sign_of(node: Node, known: dict[Node, Sign] | None = None) -> Sign:
+    """Return the sign of a number.
 
-    >>> from autodiff_cli.graph.node import variable
+    Args:
+        node: the number.
+        known: the signs of nodes that were inferred before; it grows.
+
     >>> x = variable("x")
-    >>> is_positive(1 + x * x), is_positive(x * x), is_positive(x)
-    (True, False, False)
+    >>> [sign_of(node).name for node in (1 + x * x, x * x, sqrt(x), x)]
+    ['POSITIVE', 'NONNEGATIVE', 'NONNEGATIVE', 'UNKNOWN']
     """
+    signs = {} if known is None else known
+    return infer(node, signs, lambda node: _sign(node, [signs[child] for child in node.inputs]))
+
+
+def _sign(node: Node, signs: Sequence[Sign]) -> Sign:
+    """Return the sign of a node, given those of its inputs."""
     op, inputs = node.op, node.inputs
     if op is None:
-        return _is_positive_literal(node)
+        literal = exact_number(node.text) if node.is_constant else None
+        value = CONSTANTS.get(node.text, 0) if literal is None and node.is_constant else literal and literal.value
+        return Sign.POSITIVE if value is not None and value > 0 else Sign.UNKNOWN
     if op.is_positive:
-        return True
-    if depth == 0:
-        return False
-    some = (is_positive(child, depth - 1) for child in inputs)
-    if op is add:
-        return any(some) and all(is_nonnegative(child, depth - 1) for child in inputs)
-    if op is hypot or op is max_:
-        return any(some)
-    if op is log:
-        literal = exact_number(inputs[0].text) if inputs[0].is_constant else None
-        return literal is not None and literal.value > 1
-    return next(some) if op is pow_ else op in _SIGN_PRESERVING_OPS and all(some)
+        return Sign.POSITIVE
+    rule = _SIGN_RULES.get(op)
+    sign = Sign.UNKNOWN if rule is None else rule(signs)
+    if op is mul and inputs[0] is inputs[1]:
+        return max(sign, Sign.NONNEGATIVE)
+    exponent = exact_number(inputs[-1].text) if op in (pow_, log) and inputs[-1].is_constant else None
+    if op is pow_ and exponent is not None and exponent.value % 2 == 0:
+        return max(sign, Sign.NONNEGATIVE)
+    return Sign.POSITIVE if op is log and exponent is not None and exponent.value > 1 else sign
 
 
-def _is_positive_literal(leaf: Node) -> bool:
-    literal = exact_number(leaf.text) if leaf.is_constant else None
-    if literal is None:
-        return leaf.is_constant and CONSTANTS.get(leaf.text, 0) > 0
-    return literal.value > 0
-
-
-def is_nonnegative(node: Node, depth: int = _MAX_DEPTH) -> bool:
-    """Whether a number is certainly 0 or greater wherever it has a value.
-
-    >>> from autodiff_cli.graph.node import variable
-    >>> x = variable("x")
-    >>> is_nonnegative(sqrt(x)), is_nonnegative(x)
-    (True, False)
-    """
-    op, inputs = node.op, node.inputs
-    if op is sqrt or op is abs_ or op is square or op is hypot or (op is mul and inputs[0] is inputs[1]):
-        return True
-    if op is pow_ and inputs[1].is_constant and (exponent := exact_number(inputs[1].text)) is not None:
-        return exponent.value % 2 == 0 or is_positive(inputs[0], depth)
-    if depth and (op is add or op is mul or op is div):
-        return all(is_nonnegative(child, depth - 1) for child in inputs)
-    return is_positive(node, depth)
+# The sign of an operation, given those of its inputs.
+_SIGN_RULES: dict[Op, Callable[[Sequence[Sign]], Sign]] = {
+    add: lambda signs: max(signs) if min(signs) else Sign.UNKNOWN,
+    mul: min,
+    div: min,
+    cbrt: min,
+    max_: max,
+    hypot: lambda signs: max(Sign.NONNEGATIVE, *signs),
+    **dict.fromkeys((sqrt, abs_, square), lambda signs: max(Sign.NONNEGATIVE, *signs)),
+    pow_: lambda signs: Sign.POSITIVE if signs[0] is Sign.POSITIVE else Sign.UNKNOWN,
+}
 
 
 def is_increasing(node: Node) -> bool:
@@ -207,4 +209,4 @@ def is_increasing(node: Node) -> bool:
         return False
     argument = variable("x")
     [slope] = simplify(gradient_nodes(node.op(argument), [argument]))
-    return is_positive(slope)
+    return sign_of(slope) is Sign.POSITIVE

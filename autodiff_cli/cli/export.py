@@ -6,46 +6,37 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, errors_as_failure
-from autodiff_cli.cli.shared_options import Expr, Json, Wrt, with_options
-from autodiff_cli.options import Restriction, check_restrictions, exclusive
+from autodiff_cli.cli.shared_options import Expr, Json, Wrt
 
 if TYPE_CHECKING:
     from autodiff_cli.export.program import ExportOptions
 
 
-# The languages, and the suffixes of their files.
-LANGUAGES: dict[str, tuple[str, ...]] = {
-    "c": (".c",),
-    "fortran": (".f90",),
-    "python": (".py",),
-    "numpy": (),
-    "jax": (),
-    "torch": (),
-    "js": (".js", ".mjs"),
-    "latex": (".tex",),
-    "onnx": (".onnx",),
-}
-Language = StrEnum("Language", [(name.upper(), name) for name in LANGUAGES])  # type: ignore[misc]
+class Language(StrEnum):
+    """The languages of `export`."""
 
-_RESTRICTIONS = (
-    *exclusive("value_only", ("hessian", "wrt")),
-    *(
-        Restriction(
-            option,
-            lambda given: given["language"] == "onnx",
-            f"--to onnx writes only the prediction and cannot be combined with --{option.replace('_', '-')}",
-        )
-        for option in ("wrt", "hessian", "value_only")
-    ),
-)
+    C = "c"
+    FORTRAN = "fortran"
+    PYTHON = "python"
+    NUMPY = "numpy"
+    JAX = "jax"
+    TORCH = "torch"
+    JS = "js"
+    LATEX = "latex"
+    ONNX = "onnx"
 
 
-@with_options()
+_LANGUAGE_BY_SUFFIX = {
+    ".c": Language.C, ".f90": Language.FORTRAN, ".py": Language.PYTHON, ".js": Language.JS, ".mjs": Language.JS,
+    ".tex": Language.LATEX, ".onnx": Language.ONNX,
+}  # fmt: skip
+
+
 def export(
     context: typer.Context,
     expression: Expr,
@@ -61,8 +52,6 @@ def export(
     value_only: Annotated[bool, typer.Option("--value-only", help="Leave out the derivatives.")] = False,
     hessian: Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")] = False,
     json: Json = False,
-    *,
-    given: Mapping[str, Any],
 ) -> Output:
     """Write a formula and its derivatives as a function in another language.
 
@@ -95,15 +84,15 @@ def export(
     from autodiff_cli.export import languages as exporters
     from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
 
+    if value_only and (hessian or wrt is not None):
+        raise BadInput(f"--value-only cannot be combined with {'--hessian' if hessian else '--wrt'}")
     output = None if output == "-" else output
     language = _select_language(to, output)
-    with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**given, "language": language})
     options = ExportOptions(name, None, not value_only, hessian)
     try:
         if expression.endswith(inputs.MODEL_SUFFIX):
             return _export_model(expression, language, options, wrt, json, output)
-        if language == "onnx":
+        if language is Language.ONNX:
             raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
         formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), [])
         names = None if wrt is None else inputs.select_variables(formula, wrt)
@@ -115,7 +104,7 @@ def export(
 
 
 def _export_model(
-    path: str, language: str, options: ExportOptions, wrt: str | None, json: bool, output: str | None
+    path: str, language: Language, options: ExportOptions, wrt: str | None, json: bool, output: str | None
 ) -> Output:
     """Export the prediction of a fitted model."""
     from autodiff_cli.data.writing import open_atomic_text
@@ -124,13 +113,17 @@ def _export_model(
 
     with errors_as_bad_input():
         fit = load(path)
-    if language != "onnx":
+    if language is not Language.ONNX:
         names = None if wrt is None else tuple(name.strip() for name in wrt.split(","))
         source = prediction_source(fit, language, replace(options, wrt=names))
         document = {"model": fit.model, "variables": fit.predictors}
         return _source_output(document, language, options.name, source, json, output)
     if output is None:
         raise BadInput("ONNX is a binary format: name the file with -o FILE")
+    if wrt is not None or options.hessian or not options.gradient:
+        raise BadInput(
+            "--to onnx writes only the prediction and cannot be combined with --wrt, --hessian or --value-only"
+        )
     content = prediction_onnx(fit, options.name)
     with errors_as_failure(output), open_atomic_text(output) as stream:
         stream.buffer.write(content)
@@ -138,28 +131,27 @@ def _export_model(
 
 
 def _source_output(
-    subject: Mapping[str, object], language: str, name: str, source: str, json: bool, output: str | None
+    subject: Mapping[str, object], language: Language, name: str, source: str, json: bool, output: str | None
 ) -> Output:
     from autodiff_cli.render.report import Report
 
-    document = {**subject, "language": language, "name": name, "source": source}
+    document = {**subject, "language": language.value, "name": name, "source": source}
     report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
     return Output(report, json, path=output)
 
 
-def _select_language(to: str | None, output: str | None) -> str:
+def _select_language(to: Language | None, output: str | None) -> Language:
     """Return the target language: that of `--to`, else by the suffix of the file.
 
     Raises:
         BadInput: if neither names one.
     """
     if to is not None:
-        return str(to)
-    choices = "|".join(LANGUAGES)
+        return to
+    languages = "|".join(Language)
     if output is None:
-        raise BadInput(f"choose a language: --to {choices}")
+        raise BadInput(f"choose a language: --to {languages}")
     ending = PurePath(output).suffix.lower()
-    for language, suffixes in LANGUAGES.items():
-        if ending in suffixes:
-            return language
-    raise BadInput(f"-o {output}: its suffix belongs to no language; choose one with --to {choices}")
+    if ending not in _LANGUAGE_BY_SUFFIX:
+        raise BadInput(f"-o {output}: its suffix belongs to no language; choose one with --to {languages}")
+    return _LANGUAGE_BY_SUFFIX[ending]

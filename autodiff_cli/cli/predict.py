@@ -146,14 +146,13 @@ def _read_columns(
     import numpy as np
 
     from autodiff_cli.data.table import Table
-    from autodiff_cli.training.objective.loading import load_with_labels
 
-    if numbers or texts:
-        table, labels = load_with_labels(file, numbers, texts, drop_missing)
-        return table, {**table.columns, **labels}
-    count = sum(map(len, file.iter_rows()))
-    empty_table = Table({"": np.zeros(count)}, count)
-    return empty_table, empty_table.columns
+    if numbers or texts or file.is_filtered:
+        table = file.load(numbers, drop_missing=drop_missing, labels=texts)
+    else:
+        table = Table({}, sum(map(len, file.iter_rows())))
+    labels = {name: column.levels(name)[column.codes] for name, column in table.labels.items()}
+    return table, {**table.columns, **labels} or {"": np.zeros(table.rows)}
 
 
 def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
@@ -162,14 +161,12 @@ def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
     Raises:
         BadInput: if the rows as text do not match the rows that were parsed.
     """
-    from autodiff_cli.data.files import filter_rows
-
     with errors_as_bad_input():
         count = sum(map(len, file.iter_rows()))
-    parsed_count = table.rows + table.dropped
+    parsed_count = table.rows if table.row_mask is None else len(table.row_mask)
     if count != parsed_count:
         raise BadInput(f"{file.name}: it has {parsed_count} or {count} rows, depending on how quotes are parsed")
-    return file.iter_rows() if table.row_mask is None else filter_rows(file.iter_rows(), table.row_mask)
+    return file.iter_selected_rows(table)
 
 
 def _check_new_columns(names: Iterable[str], file: DataSource) -> None:

@@ -23,7 +23,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeInference, format_shape
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
@@ -318,8 +318,7 @@ def build_program(
         name: ExportVariable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()
     }
     parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
-    is_scalar = not any(node.op is not None and node.op.is_structural for node in topological_order(graphs))
-    is_unrolled = not is_scalar and (options.hessian or not has_arrays)
+    is_unrolled = has_array_operations(topological_order(graphs)) and (options.hessian or not has_arrays)
     if is_unrolled:
         variables, parts = _unroll_arrays(variables, graphs)
     values, slope_parts, named_parts = parts[0], parts[1 : 1 + len(slopes)], parts[1 + len(slopes) :]

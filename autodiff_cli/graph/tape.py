@@ -44,6 +44,7 @@ class Vertex(Protocol):
 
 
 V = TypeVar("V", bound=Vertex)
+T = TypeVar("T")
 
 
 def topological_order(outputs: Iterable[V]) -> list[V]:
@@ -64,6 +65,32 @@ def topological_order(outputs: Iterable[V]) -> list[V]:
             else:
                 order.append(node)
     return order
+
+
+def has_array_operations(nodes: Iterable[Node]) -> bool:
+    """Whether an operation on whole arrays is among nodes."""
+    return any(node.op is not None and node.op.is_structural for node in nodes)
+
+
+def infer(root: Node, known: dict[Node, T], rule: Callable[[Node], T]) -> T:
+    """Return a property of a node that follows from that of its inputs. Each node is visited once, without recursion.
+
+    Args:
+        root: the node.
+        known: the property of nodes that were visited; it grows.
+        rule: returns the property of a node whose inputs are known.
+    """
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [child for child in node.inputs if child not in known]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if node not in known:
+            known[node] = rule(node)
+    return known[root]
 
 
 class Tape:

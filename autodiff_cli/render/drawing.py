@@ -520,9 +520,14 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
     trace = drawing.trace
-    slopes = ", ".join(f"d/d{name} = {show(slope)}" for name, slope in trace.gradient.items())
-    result = f"value = {show(trace.value)}{'; ' if slopes else ''}{slopes}"
-    return [shorten_middle(safe_label(text), SVG.max_title_length) for text in (trace.expression.text, result)]
+    result = f"value = {show(trace.value)}"
+    for k, (name, slope) in enumerate(trace.gradient.items()):
+        entry = f"{', ' if k else '; '}d/d{name} = {show(slope)}"
+        if len(result) + len(entry) > SVG.max_title_length:
+            result += f" and {pluralize(len(trace.gradient) - k, 'more derivative')}"
+            break
+        result += entry
+    return [shorten_middle(safe_label(trace.expression.text), SVG.max_title_length), safe_label(result)]
 
 
 def _description(drawing: Drawing, show: NumberFormat) -> str:

@@ -326,3 +326,31 @@ def test_no_box_hides_an_edge(
     page.set_viewport_size({"width": width, "height": height})
     opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
     assert [page.evaluate(HIDDEN, is_open) for is_open in (False, True)] == [[], []]
+
+
+# Steps at which the node, the sentence or the button is covered or outside the window.
+COVERED = """async () => {
+  const isInSight = (element) => {
+    const { left, top, width, height } = element.getBoundingClientRect();
+    const middle = left + width / 2;
+    return [4, height / 2, height - 4].every((down) => element.contains(document.elementFromPoint(middle, top + down)));
+  };
+  const covered = [];
+  for (let position = 1; position <= playback.length; position++) {
+    go(position);
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    const elements = [graph.element(playback.current), byId("step"), byId("status").firstChild];
+    if (!elements.every(isInSight)) covered.push(position);
+  }
+  return covered;
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+@pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
+def test_the_node_of_the_step_its_sentence_and_the_controls_are_in_one_window(
+    page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    assert page.evaluate(COVERED) == []

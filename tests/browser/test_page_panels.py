@@ -295,6 +295,7 @@ def test_why_of_arrays_shows_the_rule(page: Page, tmp_path: Path) -> None:
     text = panel(page, "Why this number?").inner_text()
     assert "part of" not in text
     assert "∂f/∂W = outer(∂f/∂(W @ x), x)" in text
+    assert r"\text{outer(}\frac{\partial f}{\partial \left(W \, x\right)}\text{, x)}" in page.evaluate("why.latex()")
 
 
 def test_the_title_of_the_scalars_is_their_graph(page: Page, tmp_path: Path) -> None:

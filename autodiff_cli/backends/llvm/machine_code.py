@@ -539,13 +539,6 @@ def _as_compilation_error(kinds: tuple[type[Exception], ...] = (RuntimeError, OS
         raise CompilationError(str(error) or type(error).__name__) from error
 
 
-def assembly(text: str, target: Processor) -> str:
-    """Return the assembly code of a module, for reading."""
-    with LLVM_LOCK:
-        code: str = target.target_machine().emit_assembly(parse_assembly(text))
-    return code
-
-
 def _object_code(text: str, target: Processor) -> bytes:
     """Return the object code of a module, from the cache or newly compiled."""
     name = entry_name("kernel", text, target.triple, target.cpu, target.features, __version__, *LLVM_VERSIONS)

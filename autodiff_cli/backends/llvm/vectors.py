@@ -379,11 +379,6 @@ def is_nan(x: Vector) -> Vector:
     return x.code.compare("uno", x, x)
 
 
-def is_infinite(x: Vector) -> Vector:
-    """Return whether x is inf or -inf."""
-    return equal(abs(x), math.inf)
-
-
 def is_finite(x: Vector) -> Vector:
     """Return whether x is neither nan nor infinite."""
     return abs(x) < math.inf

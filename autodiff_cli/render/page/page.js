@@ -63,6 +63,11 @@ function showStatus(first, others = []) {
   byId("status").replaceChildren(htmlElement("p", first), ...(others.length ? [list] : []));
 }
 
+/** Let the layout know the height of the transport bar. */
+new ResizeObserver(([{ target }]) => {
+  document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
+}).observe(document.querySelector(".controls"));
+
 /** Make the explanation focusable when it scrolls, as on a phone. */
 const growing = new ResizeObserver(() => {
   const all = byId("explanation");

@@ -27,7 +27,7 @@ from autodiff_cli.training.fitting.optimization import choose_method, warn_if_do
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.methods.gradient_descent import Epoch, Outcome
 from autodiff_cli.training.objective.batch import GroupBatch, sort_by_group
-from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset, factorize
+from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
@@ -122,7 +122,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         raise OptionError("there is nothing to fit: every parameter is fixed")
     method = choose_method(options, objective)
     options.check_method(method)
-    labels, codes = factorize(shared.labels.pop(name))  # only the codes are needed from here on
+    labels, codes = shared.groups(name)
     order, sizes = sort_by_group(codes, len(labels))
     del codes
     rows = GroupBatch(objective, order, sizes)

@@ -33,11 +33,8 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import minimize_batch
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, Outcome
-from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
+from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, ObjectiveBatch, can_evaluate_together
-from autodiff_cli.training.objective.loading import StreamedRows
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, read_with_parameters
@@ -377,13 +374,14 @@ class _Profile:
 
 def _fit_constrained(objective: Objective, start: Array, bounds: Bounds) -> Array | None:
     """Return the end of a fit with one element fixed; None if the model is not defined there."""
-    epochs: list[Epoch] = []
-    try:
-        method = levenberg_marquardt if objective.kind is LossKind.SQUARES else lbfgs_with_kinks
-        outcome = method(objective, start, epochs.append, bounds=bounds)
-    except Diverged:
-        return None
-    return outcome.theta if np.isfinite(outcome.theta).all() else None
+    batch = ObjectiveBatch([objective], bounds)
+    (outcome,) = minimize_batch(_method_of(objective), objective, batch, start[None])
+    return outcome.theta if isinstance(outcome, Outcome) and np.isfinite(outcome.theta).all() else None
+
+
+def _method_of(objective: Objective) -> str:
+    """Return the method that fits an objective to the last digits."""
+    return "lm" if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] else "lbfgs"
 
 
 # --- Bootstrap intervals
@@ -403,8 +401,6 @@ BOOTSTRAP = BootstrapSettings()
 
 def check_bootstrap(objective: Objective) -> None:
     """Raise OptionError for an objective that cannot be resampled."""
-    if isinstance(objective.data, StreamedRows):
-        raise OptionError("bootstrap: resampling needs all rows in memory, but they are streamed")
     if objective.is_network:
         raise OptionError(
             "bootstrap: parameters of a network have no intervals, because hidden units are interchangeable"
@@ -435,7 +431,6 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, le
     """Fit `count` resamples of the rows, each from the start `theta`. A seed always draws the same rows."""
     generator = np.random.default_rng(seed)
     ends: list[Array] = []
-    method = "lm" if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] else "lbfgs"
     together = max(1, BATCH.rows // objective.rows) if can_evaluate_together(objective) else 1
     for part in block_slices(count, together):
         draws = [_draw_row_counts(generator, objective.rows) for _ in range(part.stop - part.start)]
@@ -444,7 +439,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, le
             if together > 1
             else ObjectiveBatch([objective.select_rows(draw) for draw in draws], objective.bounds)
         )
-        outcomes = minimize_batch(method, objective, batch, np.tile(theta, (len(draws), 1)))
+        outcomes = minimize_batch(_method_of(objective), objective, batch, np.tile(theta, (len(draws), 1)))
         ends += [end.theta for end in outcomes if isinstance(end, Outcome) and end.converged]
     failed = count - len(ends)
     fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from autodiff_cli.data import dialect as cells
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import DataError
@@ -18,12 +20,11 @@ from autodiff_cli.training.losses import RESIDUAL_SCALE
 from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
 from autodiff_cli.training.objective.loading import (
     Classes,
+    check_classes,
     check_labels,
     check_parameter_names,
     distinct_levels,
-    encode_labels,
     indicator_columns,
-    load_with_labels,
 )
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
@@ -88,8 +89,8 @@ def trace_model_row(
     check_parameter_names(values, model)
     loss = choose_loss(model, options)
     if model.level_columns:
-        _, labels = load_with_labels(file, (), model.level_columns, drop_missing=True)
-        model = model.with_levels({name: distinct_levels(row_labels) for name, row_labels in labels.items()})
+        labels = file.load((), drop_missing=True, labels=model.level_columns).labels
+        model = model.with_levels({name: distinct_levels(column.levels(name)) for name, column in labels.items()})
         values = model.expand_values(ParameterValues(values, {}, {})).start
     point, classes = _read_row(file, number, model, None)
     model = model.resolve(values, None if classes is None else len(classes))
@@ -136,15 +137,15 @@ def _read_row(
             raise DataError(f"{where}: the cell is empty, and the loss needs it; choose another row")
         if name == model.class_column:
             if classes is None:
-                all_labels = file.load((), drop_missing=True, labels=name).labels
-                assert all_labels is not None
-                classes, _ = encode_labels(all_labels, name)
+                table = file.load((), drop_missing=True, labels=[name])
+                classes = check_classes(np.unique(table.labels[name].levels(name)), table.rows, name)
             point[name] = float(_class_position(text, classes, where))
             continue
         if name in model.label_columns:
             labels[name] = check_labels([text], name, None)
-            levels = [*map(str, model.levels.get(name, labels[name]))]
-            if str(labels[name][0]) not in levels:
+            label = str(labels[name][1][0])
+            levels = [*map(str, model.levels.get(name, [label]))]
+            if label not in levels:
                 raise DataError(f"{where}: {cells.quoted_cell(text)} is no level of the model ({format_names(levels)})")
         if name not in model.numeric:
             continue

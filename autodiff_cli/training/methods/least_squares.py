@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, Self
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     ignore_steps,
     report_single_fit,
 )
-from autodiff_cli.training.objective.batch import Fits, ObjectiveBatch
+from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
@@ -53,31 +52,6 @@ class LevenbergMarquardtSettings:
 
 
 SETTINGS = LevenbergMarquardtSettings()
-
-
-class SquaresBatch(Protocol):
-    """Fits whose (weighted) sums of squared residuals are to be minimised.
-
-    Attributes:
-        bounds: the bounds of all fits, of shape (fits, P).
-    """
-
-    bounds: Bounds
-
-    def triangles(self, theta: Array, fits: Fits) -> Array:
-        """Return the triangular factors of [J | r] of some fits, of shape (fits, P+1, P+1)."""
-
-    def mean_squares(self, sums: Array, fits: Fits) -> Array:
-        """Return the mean losses that correspond to weighted sums of squares."""
-
-    def target_variations(self, fits: Fits) -> Array:
-        """Return the sums of squares of the targets about their means."""
-
-    def losses(self, theta: Array, fits: Fits) -> Array:
-        """Return the mean losses."""
-
-    def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
-        """Return a batch of some fits, which may repeat, with other bounds if they are given."""
 
 
 def levenberg_marquardt(
@@ -118,7 +92,7 @@ def _kink_note(names: list[str]) -> str:
 
 @ignore_float_errors()
 def fit_squares(
-    batch: SquaresBatch,
+    batch: Batch,
     start: Array,
     on_step: BatchCallback = ignore_steps,
     epochs: int | None = None,
@@ -176,8 +150,9 @@ class _LevenbergMarquardt:
         evaluations: the number of triangular factors computed for each fit.
     """
 
-    def __init__(self, batch: SquaresBatch, start: Array, on_step: BatchCallback, tolerance: float) -> None:
+    def __init__(self, batch: Batch, start: Array, on_step: BatchCallback, tolerance: float) -> None:
         self._batch = batch
+        self._is_bounded = batch.bounds.has_bounds
         self._start = start
         self._tolerance = tolerance
         self._on_step = on_step
@@ -224,15 +199,20 @@ class _LevenbergMarquardt:
         """Whether the residuals are orthogonal to all columns of J along which the parameters can move."""
         lengths, slopes, sizes = self._lengths[fits], self._slopes[fits], self._residual_norms[fits]
         is_still = (np.abs(slopes) <= SETTINGS.tolerance * lengths * sizes[:, None]) | (lengths == 0)
-        is_still |= ~self._batch.bounds.select(fits).free_mask(self.theta[fits], slopes)
+        if self._is_bounded:
+            is_still |= ~self._batch.bounds.select(fits).free_mask(self.theta[fits], slopes)
         return np.asarray(is_still.all(axis=1) | (sizes == 0))
 
     def _step(self, fits: Fits) -> Mask:
         """Try one step of each fit, and return which of them have converged."""
-        theta, bounds = self.theta[fits], self._batch.bounds.select(fits)
+        theta, triangles = self.theta[fits], self.triangles[fits]
         self._regions.widen_scale(fits, self._lengths[fits])
-        steps = self._regions.steps(fits, self.triangles[fits], bounds.step_bounds(theta), self._slopes[fits])
-        trial = bounds.clip(theta + steps)
+        if self._is_bounded:
+            bounds = self._batch.bounds.select(fits)
+            steps = self._regions.steps_within(fits, triangles, bounds.step_bounds(theta), self._slopes[fits])
+            trial = bounds.clip(theta + steps)
+        else:
+            trial = theta + self._regions.steps(fits, triangles)
         triangles = self._batch.triangles(trial, fits)
         self.evaluations[fits] += 1
         actual = self._reductions(fits, triangles)
@@ -260,8 +240,9 @@ class _LevenbergMarquardt:
         """
         polished = np.zeros(len(self.theta), np.bool_)
         for _ in range(SETTINGS.max_polish_steps):
-            bounds = self._batch.bounds.select(fits)
-            free = bounds.free_mask(self.theta[fits], self._slopes[fits])
+            bounds, free = self._batch.bounds.select(fits), np.ones((len(fits), self.theta.shape[1]), np.bool_)
+            if self._is_bounded:
+                free = bounds.free_mask(self.theta[fits], self._slopes[fits])
             points, is_unique = _gauss_newton_points(self.theta[fits], self.triangles[fits], free)
             is_tried = is_unique & bounds.contains_each(points)
             fits, points, free = fits[is_tried], points[is_tried], free[is_tried]
@@ -437,7 +418,7 @@ def _half_gradients(triangles: Array) -> Array:
 
 def _column_norms(triangles: Array) -> Array:
     """The norms of the columns of J."""
-    lengths: Array = np.sqrt(np.square(triangles[:, :, :-1]).sum(axis=1))
+    lengths: Array = np.sqrt(np.einsum("gij,gij->gj", triangles[:, :, :-1], triangles[:, :, :-1]))
     return lengths
 
 
@@ -507,7 +488,18 @@ class TrustRegions:
         narrow: Mask = self._radius[fits] <= tolerance * norms(self._scale[fits] * theta)
         return narrow
 
-    def steps(self, fits: Fits, triangles: Array, box: Bounds, slopes: Array) -> Array:
+    def steps(self, fits: Fits, triangles: Array) -> Array:
+        """Return the steps within the regions that minimise the linear models.
+
+        Args:
+            triangles: the triangular factors of [J | r].
+        """
+        jacobian, residuals = triangles[:, :, :-1], triangles[:, :, -1]
+        steps = self._constrained_steps(fits, jacobian, residuals, self._scale[fits])
+        self._predict(fits, steps, _apply(jacobian, steps), residuals)
+        return steps
+
+    def steps_within(self, fits: Fits, triangles: Array, box: Bounds, slopes: Array) -> Array:
         """Return the steps within the regions and the bounds that minimise the linear models.
 
         Parameters that would leave the box are placed on its edge, and the step of the others is computed again.
@@ -528,8 +520,9 @@ class TrustRegions:
             inner = steps[pending]
             for some, columns in distinct_masks(moving[pending]):
                 parts = pending[some]
+                scale = self._scale[fits[parts][:, None], columns]
                 inner[some[:, None], columns] = self._constrained_steps(
-                    fits[parts], jacobian[parts][:, :, columns], remaining[some], columns
+                    fits[parts], jacobian[parts][:, :, columns], remaining[some], scale
                 )
             clipped = np.clip(inner, low[pending], high[pending])
             outside = moving[pending] & (clipped != inner)
@@ -573,12 +566,11 @@ class TrustRegions:
         self._damping[fits] = np.where(is_poor, damping / factor, np.where(is_good, 0.5 * damping, damping))
         return ratio
 
-    def _constrained_steps(self, fits: Fits, jacobian: Array, residuals: Array, columns: Fits) -> Array:
+    def _constrained_steps(self, fits: Fits, jacobian: Array, residuals: Array, scale: Array) -> Array:
         """Return the steps of some parameters within the regions, ignoring bounds, and store their damping λ.
 
         λ in `(JᵀJ + λD²)·step = -Jᵀr` makes the step as long as the radius; it is 0 if the undamped step is shorter.
         """
-        scale = self._scale[fits[:, None], columns]
         left, sizes, right = np.linalg.svd(jacobian / scale[:, None, :], full_matrices=False)
         usable = sizes > REGION.zero_singular_value
         along = np.where(usable, _apply(left.swapaxes(1, 2), residuals), 0.0)
@@ -601,22 +593,20 @@ class TrustRegions:
         steep = np.sum(np.square(along / sizes / longest[:, None] / sizes), axis=1)  # -φ'/φ; no square underflows
         low, high = (1 - radius / longest) / steep, norms(sizes * along) / radius
         found = np.minimum(np.maximum(guess[open_], low), high)
-        searching = np.arange(len(open_))
+        squares, products = np.square(sizes), sizes * along
         for _ in range(REGION.max_damping_steps):
-            squared = np.square(sizes[searching]) + found[searching, None]
-            parts = sizes[searching] * along[searching] / squared
-            now, wanted = norms(parts), radius[searching]
-            is_off = np.abs(now - wanted) > REGION.radius_tolerance * wanted
-            searching, squared, parts = searching[is_off], squared[is_off], parts[is_off]
-            now, wanted = now[is_off], wanted[is_off]
-            if not len(searching):
+            squared = squares + found[:, None]
+            parts = products / squared
+            now = norms(parts)
+            excess = now - radius
+            is_off = np.abs(excess) > REGION.radius_tolerance * radius
+            if not np.count_nonzero(is_off):
                 break
-            is_long = now > wanted
-            low[searching] = np.where(is_long, found[searching], low[searching])
-            high[searching] = np.where(is_long, high[searching], found[searching])
+            low = np.where(is_off & (excess > 0), found, low)
+            high = np.where(is_off & (excess <= 0), found, high)
             steep = np.sum(np.square(parts / now[:, None]) / squared, axis=1)
-            newton = found[searching] + (now - wanted) / wanted / steep
-            found[searching] = np.minimum(np.maximum(newton, low[searching]), high[searching])
+            newton = np.minimum(np.maximum(found + excess / radius / steep, low), high)
+            found = np.where(is_off, newton, found)
         damping[open_] = found
         return damping
 
@@ -647,7 +637,7 @@ def norms(vectors: Array) -> Array:
     squares = np.einsum("ij,ij->i", vectors, vectors)
     lengths: Array = np.sqrt(squares)
     is_tiny = squares <= REGION.min_safe_square
-    if is_tiny.any():
+    if np.count_nonzero(is_tiny):
         (tiny,) = is_tiny.nonzero()
         largest = np.abs(vectors[tiny]).max(axis=1, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0)

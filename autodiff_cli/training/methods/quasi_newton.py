@@ -6,31 +6,20 @@ the end give all digits and prove that the point is a minimum. Losses with kinks
 ever smaller radii.
 
 `_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth` and
-`fit_smooth_with_kinks` run batches; `lbfgs` and `lbfgs_with_kinks` run single fits.
+`fit_smooth_with_kinks` are the methods themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple
 
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import (
-    BatchCallback,
-    Diverged,
-    EpochCallback,
-    Outcome,
-    ignore_steps,
-    renumber,
-    report_single_fit,
-)
-from autodiff_cli.training.objective.batch import Fits, ObjectiveBatch
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.methods.gradient_descent import BatchCallback, Diverged, Outcome, ignore_steps, renumber
+from autodiff_cli.training.objective.batch import Batch, Fits
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 
@@ -47,48 +36,6 @@ class LineSearchSettings:
 
 
 LINE_SEARCH = LineSearchSettings()
-
-
-class SmoothFunction(Protocol):
-    """A differentiable function to be minimised."""
-
-    def value_and_grad(self, theta: Array) -> tuple[float, Array]:
-        """Return the value and the gradient, nan or infinite where they are undefined."""
-
-    def curvature(self, theta: Array) -> Array:
-        """Return the Hessian, of shape (P, P)."""
-
-
-class SmoothBatch(Protocol):
-    """Fits whose losses are to be minimised.
-
-    Attributes:
-        bounds: the bounds of all fits, of shape (P,) or (fits, P).
-    """
-
-    bounds: Bounds
-
-    def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
-        """Return the losses of some fits and their gradients, nan or infinite where they are undefined."""
-
-    def hessians(self, theta: Array, fits: Fits) -> Array:
-        """Return the Hessians of some fits, of shape (fits, P, P)."""
-
-
-class KinkedBatch(SmoothBatch, Protocol):
-    """Fits whose losses may have kinks."""
-
-    def losses(self, theta: Array, fits: Fits) -> Array:
-        """Return the losses of some fits."""
-
-    def without_kinks(self) -> Self | None:
-        """Return the batch with smoothed kinks; None if there are none."""
-
-    def with_smoothing(self, share: float, theta: Array) -> Self:
-        """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
-
-    def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
-        """Return a batch of some fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +127,7 @@ class _Iterates:
 
     def __init__(
         self,
-        batch: SmoothBatch,
+        batch: Batch,
         start: Array,
         on_step: BatchCallback,
         max_steps: int,
@@ -189,6 +136,7 @@ class _Iterates:
     ) -> None:
         count, size = start.shape
         self._batch = batch
+        self._is_bounded = batch.bounds.has_bounds
         self._loss_unit = unit
         self._on_step = on_step
         self._max_steps = max_steps
@@ -230,6 +178,8 @@ class _Iterates:
 
     def _free_mask(self, fits: Fits) -> Mask:
         """Which parameters can move down the gradient."""
+        if not self._is_bounded:
+            return np.ones((len(fits), self.theta.shape[1]), np.bool_)
         return self._bounds(fits).free_mask(self.theta[fits], self.gradient[fits])
 
     def _move_to(self, fits: Fits, theta: Array, loss: Array, gradient: Array) -> None:
@@ -282,7 +232,7 @@ class _Iterates:
         for _ in range(LINE_SEARCH.max_evaluations):
             origin = self.theta[fits[some]]
             target = origin + length[some, None] * directions[some]
-            theta = self._bounds(fits[some]).clip(target)
+            theta = self._bounds(fits[some]).clip(target) if self._is_bounded else target
             is_moved = (theta != origin).any(axis=1)
             some, origin, target, theta = some[is_moved], origin[is_moved], target[is_moved], theta[is_moved]
             if not len(some):
@@ -377,22 +327,25 @@ class _Iterates:
         free = self._free_mask(fits)
         directions = np.where(free, self.gradient[fits], 0.0)
         slots = np.flatnonzero(self._is_stored[:, fits].any(axis=1))
-        moves, changes = (np.where(free, memory[slots][:, fits], 0.0) for memory in (self._moves, self._changes))
-        products, squares = np.sum(moves * changes, axis=2), np.sum(np.square(changes) / diagonal, axis=2)
-        sizes = np.sqrt(np.sum(np.square(moves), axis=2)) * np.sqrt(np.sum(np.square(changes), axis=2))
-        is_used = self._is_stored[slots][:, fits] & (products > 1e-16 * sizes) & (squares > 0)
+        chosen = slots[:, None], fits
+        moves, changes = (np.where(free, memory[chosen], 0.0) for memory in (self._moves, self._changes))
+        products = np.einsum("kij,kij->ki", moves, changes)
+        squares = np.einsum("kij,kij->ki", changes, changes / diagonal)
+        sizes = np.sqrt(np.einsum("kij,kij->ki", moves, moves) * np.einsum("kij,kij->ki", changes, changes))
+        is_used = self._is_stored[chosen] & (products > 1e-16 * sizes) & (squares > 0)
         inverse = np.where(is_used, 1 / np.where(is_used, products, 1.0), 0.0)
         coefficients = np.zeros(products.shape)
         for k in reversed(range(len(slots))):
             coefficients[k] = _inner(moves[k], directions) * inverse[k]
             directions = directions - coefficients[k][:, None] * changes[k]
-        scale = np.ones(len(fits))
-        for k in range(len(slots)):
-            scale = np.where(is_used[k], products[k] / squares[k], scale)
-        directions = scale[:, None] * directions / diagonal
+        if len(slots):
+            newest = len(slots) - 1 - np.argmax(is_used[::-1], axis=0)
+            scale = np.where(is_used, products / squares, 1.0)[newest, np.arange(len(fits))]
+            directions = scale[:, None] * directions
+        directions = directions / diagonal
         for k in range(len(slots)):
             correction = coefficients[k] - _inner(changes[k], directions) * inverse[k]
-            directions = directions + np.where(is_used[k], correction, 0.0)[:, None] * moves[k]
+            directions = directions + correction[:, None] * moves[k]
         return np.where(free, -directions, 0.0)
 
     # --- Newton's method
@@ -548,7 +501,7 @@ class _Iterates:
 
 def _inner(a: Array, b: Array) -> Array:
     """Return the inner product of each pair of rows."""
-    products: Array = np.sum(a * b, axis=1)
+    products: Array = np.einsum("ij,ij->i", a, b)
     return products
 
 
@@ -565,7 +518,7 @@ def _is_finite(loss: Array, gradient: Array) -> Mask:
 
 @ignore_float_errors()
 def fit_smooth(
-    batch: SmoothBatch,
+    batch: Batch,
     start: Array,
     on_step: BatchCallback = ignore_steps,
     epochs: int | None = None,
@@ -595,7 +548,7 @@ def fit_smooth(
 
 
 def fit_smooth_with_kinks(
-    batch: KinkedBatch,
+    batch: Batch,
     start: Array,
     on_step: BatchCallback = ignore_steps,
     epochs: int | None = None,
@@ -635,64 +588,3 @@ def fit_smooth_with_kinks(
 
 def _has_failed(outcome: Outcome | Diverged) -> bool:
     return isinstance(outcome, Diverged) or bool(outcome.failure)
-
-
-class _FunctionBatch:
-    """A batch of one fit of any smooth function."""
-
-    def __init__(self, function: SmoothFunction, bounds: Bounds) -> None:
-        self._function, self.bounds = function, bounds
-
-    def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:  # noqa: ARG002 - there is one fit
-        """Return the value and its gradient."""
-        pairs = [self._function.value_and_grad(point) for point in theta]
-        return np.array([value for value, _ in pairs]), np.array([g for _, g in pairs]).reshape(theta.shape)
-
-    def hessians(self, theta: Array, fits: Fits) -> Array:  # noqa: ARG002 - there is one fit
-        """Return the Hessian."""
-        return np.array([self._function.curvature(point) for point in theta])
-
-
-def lbfgs(
-    function: SmoothFunction,
-    start: Array,
-    on_epoch: EpochCallback,
-    epochs: int | None = None,
-    bounds: Bounds | None = None,
-    tolerance: float | None = None,
-    unit: float | None = None,
-) -> Outcome:
-    """Minimise a smooth function.
-
-    Args:
-        start: the starting point, of shape (P,), between the bounds.
-        on_epoch: is called with the start and with every step.
-        epochs, tolerance, unit: see `fit_smooth`.
-
-    Raises:
-        Diverged: if the loss or its gradient at the start is not finite.
-    """
-    batch = _FunctionBatch(function, bounds or Bounds.unbounded(len(start)))
-    return _single(fit_smooth(batch, start[None], report_single_fit(on_epoch), epochs, tolerance, unit))
-
-
-def lbfgs_with_kinks(
-    objective: Objective,
-    start: Array,
-    on_epoch: EpochCallback,
-    epochs: int | None = None,
-    bounds: Bounds | None = None,
-    tolerance: float | None = None,
-) -> Outcome:
-    """Minimise an objective that may have kinks; see `lbfgs` and `fit_smooth_with_kinks`."""
-    unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
-    batch = ObjectiveBatch([objective], bounds or Bounds.unbounded(len(start)))
-    return _single(fit_smooth_with_kinks(batch, start[None], report_single_fit(on_epoch), epochs, tolerance, unit))
-
-
-def _single(outcomes: Sequence[Outcome | Diverged]) -> Outcome:
-    """Return the end of the only fit of a batch. Raises Diverged."""
-    (outcome,) = outcomes
-    if isinstance(outcome, Diverged):
-        raise outcome
-    return outcome

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.backends.protocol import (
@@ -33,7 +31,6 @@ from autodiff_cli.backends.protocol import (
     Update,
 )
 from autodiff_cli.backends.selection import compiling_backend, make_backend
-from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Shape
@@ -162,14 +159,6 @@ class LossGraphs:
     leaf_shapes: Mapping[str, Shape]
     has_weight: bool
     x_errors: tuple[str, ...] = ()
-
-    def add_vectors(self, table: Table) -> Table:
-        """Return the table with a column for each vector. The single columns become views of it."""
-        columns = dict(table.columns)
-        for leaf, names in self.vectors.items():
-            vectors = columns[leaf] = np.stack([columns[name] for name in names])
-            columns.update(zip(names, vectors, strict=True))
-        return Table(columns, table.rows, table.dropped)
 
 
 def build_graphs(

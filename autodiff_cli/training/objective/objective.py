@@ -103,10 +103,7 @@ class ModelOverRows:
     @property
     def total_weight(self) -> float:
         """The sum of the weights; the number of rows if there are no weights."""
-        if not self.is_weighted:
-            return float(self.rows)
-        total: float = self._cached("total weight", lambda: self.fold_columns({WEIGHT}, _sum_weights, operator.add))
-        return total
+        return self.data.total_weight
 
     @property
     def weighted_rows(self) -> int:
@@ -227,10 +224,6 @@ class ModelOverRows:
 
 def _count_weighted(columns: ColumnArrays) -> int:
     return int(np.count_nonzero(columns[WEIGHT]))
-
-
-def _sum_weights(columns: ColumnArrays) -> float:
-    return float(np.sum(columns[WEIGHT]))
 
 
 _HUGE_TARGET = 1e150  # the squares of larger numbers nearly overflow

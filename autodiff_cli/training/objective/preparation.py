@@ -13,21 +13,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
-from autodiff_cli.data.files import DataFile, FileCollection
+from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import Dataset
-from autodiff_cli.language.names import TextMatch
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss, x_sigma_column
 from autodiff_cli.training.objective.loading import (
     Classes,
+    FitData,
     LoadedData,
     StreamedData,
     check_parameter_names,
@@ -77,24 +77,6 @@ class ThreadLocalCache(threading.local, Generic[T]):
         self._entries.clear()
 
 
-class FitData(Protocol):
-    """The data of a fit before they become `Rows`. See `LoadedData` for the methods."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def is_weighted(self) -> bool: ...
-
-    def encode_classes(self, name: str) -> Classes: ...
-
-    def levels(self, name: str) -> tuple[Any, ...]: ...
-
-    def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]: ...
-
-    def build_rows(self, graphs: LossGraphs) -> Rows: ...
-
-
 def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitData:
     """Open the data of a fit: streamed if the options ask for it, or if they need more than half of the available
     memory.
@@ -102,7 +84,7 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitDat
     Raises:
         DataError, OptionError: see `load_table`, `StreamedData` and `ClusterData`.
     """
-    streamable = dataset if isinstance(dataset, DataFile | FileCollection) else None
+    streamable = dataset if isinstance(dataset, DataSource) else None
     if options.stream and streamable is None:
         raise OptionError("stream requires files; these data are in memory already")
     if options.cluster is not None:

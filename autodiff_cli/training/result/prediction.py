@@ -356,10 +356,11 @@ def column_chunks(columns: Mapping[str, NDArray[Any]]) -> Iterator[Mapping[str, 
 
 def streamed_chunks(streamed: StreamedColumns) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield columns that are streamed from files in chunks of rows, with labels in place of their codes."""
-    for columns, rows in streamed.iter_chunks(streamed.names):
-        data = {name: columns[name][:rows] for name in streamed.numeric_names}
-        for name, codes in streamed.labels.items():
-            data[name] = codes.labels[columns[label_key(name)][:rows].astype(int)]
+    labels = {name: column.levels(name) for name, column in streamed.labels.items()}
+    for columns, _ in streamed.iter_chunks(streamed.names):
+        data: dict[str, NDArray[Any]] = {name: columns[name] for name in streamed.numeric_names}
+        for name, levels in labels.items():
+            data[name] = levels[columns[label_key(name)].astype(int)]
         yield data
 
 

@@ -13,11 +13,12 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.backends.llvm import machine_code
 from autodiff_cli.backends.llvm.codegen import kernel_module
 from autodiff_cli.backends.llvm.layout import lay_out, loop_nests
-from autodiff_cli.backends.llvm.machine_code import Processor, assembly, host_processor
+from autodiff_cli.backends.llvm.machine_code import Processor, host_processor
 from autodiff_cli.backends.llvm.plan import plan_kernel
 from autodiff_cli.backends.protocol import CompilationError, RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.program import read
+from autodiff_cli.numbers.machine_code import parse_assembly
 from tests.backends.llvm.compiled import WIDTHS
 
 X86 = pytest.mark.skipif(not host_processor().triple.startswith("x86_64"), reason="needs an x86 processor")
@@ -31,6 +32,12 @@ def text_of(expression: str, processor: Processor) -> str:
     found = loop_nests(plan)
     layout = lay_out(plan, found, processor.width)
     return kernel_module(processor, plan, found, layout, ("f8",) * len(plan.column_inputs), 8192, is_summed=True)
+
+
+def assembly(text: str, processor: Processor) -> str:
+    """The assembly code of a module."""
+    listing: str = processor.target_machine().emit_assembly(parse_assembly(text))
+    return listing
 
 
 def inner_loop(expression: str, processor: Processor) -> str:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.methods.gradient_descent import Epoch
-from autodiff_cli.training.methods.quasi_newton import lbfgs
+from autodiff_cli.training.methods.gradient_descent import Epoch, Outcome, report_single_fit
+from autodiff_cli.training.methods.quasi_newton import fit_smooth
+from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.parameters import Bounds
 
 T = np.linspace(0, 5, 200)
@@ -85,6 +86,14 @@ class Function:
             for h, unit in zip(step, np.eye(self.count), strict=True)
         ]
         return (np.array(rows) + np.array(rows).T) / 2
+
+
+def lbfgs(function: Function, start: Any, on_epoch: Any, bounds: Bounds | None = None) -> Outcome:
+    """Return the end of the fit of a function."""
+    batch = ObjectiveBatch([function], bounds or Bounds.unbounded(len(start)))  # type: ignore[list-item]
+    (outcome,) = fit_smooth(batch, start[None], report_single_fit(on_epoch))
+    assert isinstance(outcome, Outcome)
+    return outcome
 
 
 def rosenbrock(x: Any) -> Any:
