@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autodiff_cli.autodiff.sweeps import forward, reverse
-from autodiff_cli.explain.accuracy import VALUE, check_accuracy, unrepresentable_warnings
+from autodiff_cli.explain.accuracy import check_accuracy, unrepresentable_warnings
 from autodiff_cli.explain.record import EdgeAmounts, Trace, accumulate_contributions, any_true, array_shape
 from autodiff_cli.explain.warnings import find_warnings
 from autodiff_cli.formula.formula import Formula
@@ -227,12 +227,7 @@ def trace(
             record, slopes = trace_arrays(expression, point, variables)
         record = replace(record, unrepresentable=unrepresentable) if unrepresentable else record
         record.warnings.extend(find_warnings(record))
-        if record.is_scalar:
-            record.warnings[:] = check_accuracy(record)
-        else:
-            from autodiff_cli.explain.array_accuracy import check_array_accuracy
-
-            record.warnings[:] = check_array_accuracy(record, {VALUE: expression.output, **slopes})
+        record.warnings[:] = check_accuracy(record, slopes)
         record.warnings.extend(unrepresentable_warnings(record))
         return record
 
