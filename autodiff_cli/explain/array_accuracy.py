@@ -334,11 +334,11 @@ class RowAccuracy:
         if not any(map(np.ndim, self._point.values())):
             return self._graphs, self._point
         try:
-            numbers, written = unroll_at([*self._graphs.values()], self._point, self._leaves)
+            elements, unrolled = unroll_at([*self._graphs.values()], self._point, self._leaves)
         except TooManyOperationsError:
             return {}, {}
-        graphs = {name: array.item() for name, array in zip(self._graphs, written, strict=True)}
-        return graphs, element_values(numbers, self._point)
+        graphs = {name: array.item() for name, array in zip(self._graphs, unrolled, strict=True)}
+        return graphs, element_values(elements, self._point)
 
     @cached_property
     def _max_checked(self) -> int:

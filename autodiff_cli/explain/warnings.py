@@ -202,10 +202,10 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
             if adjoint is not None and is_kink_of_arrays(trace, i):
                 messages["kink"] = f"{_location(trace, i)}: {node.op.kink_note}"
         elif node.op is not None:
-            for spot in element_contexts(trace, i):
-                for kind, reason in _element_reasons(trace, spot):
+            for element in element_contexts(trace, i):
+                for kind, reason in _element_reasons(trace, element):
                     if kind not in messages:
-                        messages[kind] = f"{_location(trace, i, spot)}: {reason}"
+                        messages[kind] = f"{_location(trace, i, element)}: {reason}"
         warnings.extend(NodeWarning(i, kind, message) for kind, message in messages.items())
     return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
@@ -255,20 +255,20 @@ def _is_exact(value: float, is_computed: bool) -> bool:
     return (value * 1024).is_integer() and not (is_computed and abs(value) >= LARGE_FLOAT)
 
 
-def _element_reasons(trace: Trace, spot: ElementContext) -> Iterator[Reason]:
+def _element_reasons(trace: Trace, element: ElementContext) -> Iterator[Reason]:
     """Yield the kinds and reasons of warnings about an operation at its inputs, the most important first."""
-    if any(map(math.isnan, spot.inputs)):  # the operation that produced the nan has its own warning
+    if any(map(math.isnan, element.inputs)):  # the operation that produced the nan has its own warning
         return
-    singular = predicate_holds(spot.op, "singular", spot.inputs)
-    yield from _value_reasons(spot.op, spot.inputs, spot.value, singular)
-    if spot.adjoint is None:
+    singular = predicate_holds(element.op, "singular", element.inputs)
+    yield from _value_reasons(element.op, element.inputs, element.value, singular)
+    if element.adjoint is None:
         return
-    if predicate_holds(spot.op, "kink", spot.inputs):
-        yield "kink", spot.op.kink_note
-    for k, local in spot.slopes.items():
-        yield from _amount_reasons(local, spot.adjoint)
-        if not math.isfinite(local) and not math.isnan(spot.value):
-            yield from _slope_reasons(spot, k, local, singular, trace.labels[trace.tape.inputs[spot.node][k]])
+    if predicate_holds(element.op, "kink", element.inputs):
+        yield "kink", element.op.kink_note
+    for k, local in element.slopes.items():
+        yield from _amount_reasons(local, element.adjoint)
+        if not math.isfinite(local) and not math.isnan(element.value):
+            yield from _slope_reasons(element, k, local, singular, trace.labels[trace.tape.inputs[element.node][k]])
 
 
 def _value_reasons(op: Op, inputs: Sequence[float], value: float, singular: bool) -> Iterator[Reason]:
@@ -293,19 +293,19 @@ def _amount_reasons(local: float, adjoint: float) -> Iterator[Reason]:
         yield "overflow", "slope times adjoint is too large for a float, so infinite"
 
 
-def _slope_reasons(spot: ElementContext, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
+def _slope_reasons(element: ElementContext, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
     """Yield a warning about a local derivative that is not finite although the value is defined."""
-    if k in spot.op.unavailable_inputs:
-        yield "unavailable", f"the derivative of {spot.op.name} with respect to {towards} is not available, so nan"
+    if k in element.op.unavailable_inputs:
+        yield "unavailable", f"the derivative of {element.op.name} with respect to {towards} is not available, so nan"
     elif singular:
         yield "singular", f"the slope with respect to {towards} is {_format_number(local)}"
     elif math.isnan(local):
-        missing = _undefined_subexpression(spot.op, k, spot.inputs, spot.value)
+        missing = _undefined_subexpression(element.op, k, element.inputs, element.value)
         if missing is None:
             yield "singular", f"the slope with respect to {towards} is not defined, so nan"
         else:
             yield "domain", f"the slope with respect to {towards} needs {missing}, which is not defined, so nan"
-    elif math.isfinite(spot.value) and all(map(math.isfinite, spot.inputs)):
+    elif math.isfinite(element.value) and all(map(math.isfinite, element.inputs)):
         yield "overflow", f"the slope with respect to {towards} is too large for a float, so {_format_number(local)}"
 
 
@@ -357,7 +357,7 @@ def _format_number(x: float) -> str:
     return f"{x or 0.0:.6g}"  # a negative zero is a zero
 
 
-def _location(trace: Trace, i: int, spot: ElementContext | None = None) -> str:
+def _location(trace: Trace, i: int, element: ElementContext | None = None) -> str:
     """Return the location of a warning: sub-expression, column in the text, input values, index of the element."""
     source = trace.expression.source
     position = None if source is None else source.line_and_column(trace.tape.nodes[i])
@@ -366,14 +366,14 @@ def _location(trace: Trace, i: int, spot: ElementContext | None = None) -> str:
         line, column = position
         words += f" (column {column})" if "\n" not in trace.expression.text else f" (line {line}, column {column})"
     inputs = trace.tape.inputs[i]
-    values = [trace.values[j] for j in inputs] if spot is None else spot.inputs
+    values = [trace.values[j] for j in inputs] if element is None else element.inputs
     numbers = [(j, x) for j, x in zip(inputs, values, strict=True) if isinstance(x, float)]
     operands = {trace.labels[j]: _format_number(x) for j, x in numbers}
     known = [f"{label} = {value}" for label, value in operands.items() if label != value]
     if known:
         words += f" at {', '.join(known)}"
     return (
-        f"{words}, element [{', '.join(map(str, spot.element_index))}]"
-        if spot is not None and spot.element_index
+        f"{words}, element [{', '.join(map(str, element.element_index))}]"
+        if element is not None and element.element_index
         else words
     )
