@@ -395,20 +395,22 @@ class TapeEntry(NamedTuple):
 class CheckpointingCost(NamedTuple):
     """The cost of activation checkpointing with a checkpoint after every `every` operations.
 
+    The names of the fields are keys of the JSON document.
+
     Only values that a later segment reads are stored. The backward pass recomputes a segment before it enters it; the
     last segment is still in memory.
 
     Attributes:
         every: operations per segment.
-        segments: the number of segments.
-        stored: bytes of the values that are stored throughout.
+        stretches: the number of segments.
+        kept: bytes of the values that are stored throughout.
         peak: peak memory in bytes: the stored values and the largest segment.
         recomputed: the number of operations that are evaluated twice.
     """
 
     every: int
-    segments: int
-    stored: int
+    stretches: int
+    kept: int
     peak: int
     recomputed: int
 

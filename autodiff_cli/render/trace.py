@@ -429,8 +429,8 @@ def _write_checkpoints(paper: Paper, record: TapeRecord) -> None:
     rows = [
         (
             str(checkpoint.every),
-            str(checkpoint.segments),
-            _byte_count(checkpoint.stored),
+            str(checkpoint.stretches),
+            _byte_count(checkpoint.kept),
             _byte_count(checkpoint.peak),
             _byte_count(record.peak_without_checkpoints - checkpoint.peak),
             f"{checkpoint.recomputed} of {count}",

@@ -49,7 +49,7 @@ def test_checkpoints_trade_memory_for_operations_done_again() -> None:
     assert record.peak_without_checkpoints == 63 * 8
     eight = next(chosen for chosen in record.checkpoints if chosen.every == 8)
     # Seven values cross a border, and the fullest stretch adds the other seven that its own backward pass reads.
-    assert (eight.segments, eight.stored, eight.peak) == (8, 7 * 8, 14 * 8)
+    assert (eight.stretches, eight.kept, eight.peak) == (8, 7 * 8, 14 * 8)
     assert eight.recomputed == 7 * 7
 
 
